@@ -10,6 +10,9 @@ INSTALLED := $(VENV)/.installed
 COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-header --no-emit-index-url --no-emit-find-links
 
+# Without compiled files every process of the tests would compile the house anew, and every run its 300 test files.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo demo-fleet test test-all test-agents mutants lint format bench docs lock clean
 

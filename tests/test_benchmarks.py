@@ -57,6 +57,7 @@ FIGURES = {
         ),
     ],
     "ticket": [r"# files: # s \(max 5\), peak # MB"],
+    "preflight": [r"scripted, # files: preflight # ms, its two commands alone # ms: # ms beside them \(max 500\)"],
     "web": [
         r"the board with # runs: # ms \(max 100\), slowest # ms",
         r"a transcript of # MB, page by page: # ms, # ms, # ms",

@@ -35,6 +35,7 @@ from interlock.settings import (
     reference,
 )
 from interlock.workspace.layers.seam import Bounds
+from tests.proofs import examples
 
 MODEL = settings_model()
 EXAMPLE = """\
@@ -569,7 +570,7 @@ WORDS = st.sampled_from(
 )
 
 
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(examples(3), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.one_of(st.binary(max_size=60), st.lists(WORDS, max_size=25).map(lambda words: " ".join(words).encode())))
 @example(b'[[runners]]\ntype="command"\n')
 @example(b'runners = {"" = {type = 1}}\n')
@@ -583,7 +584,7 @@ def test_no_text_breaks_loading(tmp_path: Path, raw: bytes) -> None:
         assert dict(error.parts())
 
 
-@settings(max_examples=200, deadline=None)
+@examples(2)
 @given(st.dictionaries(st.sampled_from([s.variable for s in catalogue(MODEL)]), st.text(max_size=20), max_size=4))
 @example({"INTERLOCK_RUNNERS": "{}\nvalue2 = 1"})
 @example({"INTERLOCK_RUNNER": "\udc80", "INTERLOCK_AGENTS": "\udc80"})

@@ -121,7 +121,7 @@ def typed(asked: Sequence[Question], said: Mapping[str, Any]) -> list[str]:
     for name, value in said.items():
         question = known.get(name) or fields.get(name)
         if question is None:
-            raise _unknown(name, list(known))
+            raise unknown("input", name, list(known))
         if value is None:
             continue
         if question.kind is bool:
@@ -135,12 +135,13 @@ def typed(asked: Sequence[Question], said: Mapping[str, Any]) -> list[str]:
     return [*options, "--", *arguments]
 
 
-def _unknown(name: str, known: Sequence[str]) -> ConfigInvalid:
+def unknown(what: str, name: str, known: Sequence[str]) -> ConfigInvalid:
+    """There is nothing of this name; with the one that was meant, if one is near."""
     near = difflib.get_close_matches(name, known, 1)
     return ConfigInvalid(
-        f"there is no input {name!r}",
-        where="inputs",
-        expected=", ".join(known) or "nothing: it has no inputs",
+        f"there is no {what} {name!r}",
+        where=f"{what}s",
+        expected=", ".join(known) or f"nothing: it has no {what}s",
         found=name,
         remedy=f"Did you mean {near[0]!r}?" if near else None,
     )

@@ -21,6 +21,7 @@ from interlock.engine.deviations import (
     CRASH,
     LIARS,
     PEOPLES_FILE,
+    REMARK,
     STANDARD,
     TROUBLES,
     VERDICTS,
@@ -29,6 +30,7 @@ from interlock.engine.deviations import (
     Deviation,
     GateDeviation,
     other_words,
+    remarks,
 )
 from interlock.engine.exploration import ALWAYS, ENDS, GATES, PERSON, Invariant, Played, Rehearsal, explore
 from interlock.engine.journal import Line, Tripwire
@@ -277,6 +279,13 @@ def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options 
     return [*broken, *rehearsal.left_out()]
 
 
+def simulated(
+    playbook: Playbook, inputs: Any, files: Mapping[str, str | bytes]
+) -> Callable[[Agent, Options], Simulation]:
+    """For `Rehearsal.make`: runs of a playbook, each in a workspace with these files."""
+    return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld(files, agent), options=options)
+
+
 def standard_rehearsal(playbook: Playbook, asking: Asking | None = None) -> Rehearsal:
     """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
 
@@ -284,11 +293,7 @@ def standard_rehearsal(playbook: Playbook, asking: Asking | None = None) -> Rehe
     """
     asking = asking or Asking(MemoryDocuments(MemoryTree({})), playbook.settings())
     samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
-
-    def made(inputs: Any) -> Callable[[Agent, Options], Simulation]:
-        return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
-
-    makes = tuple(map(made, samples))
+    makes = tuple(simulated(playbook, inputs, {}) for inputs in samples)
     return OfSamples(
         makes[0],
         deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
@@ -349,6 +354,7 @@ __all__ = [
     "LIARS",
     "PEOPLES_FILE",
     "PERSON",
+    "REMARK",
     "STANDARD",
     "TROUBLES",
     "VERDICTS",
@@ -384,7 +390,9 @@ __all__ = [
     "other_words",
     "passing",
     "rehearse",
+    "remarks",
     "says",
+    "simulated",
     "standard_rehearsal",
     "tried",
     "writes",

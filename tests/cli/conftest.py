@@ -104,7 +104,7 @@ class Workspace:
         for name in ("NO_COLOR", "FORCE_COLOR", "TERM", "COLUMNS"):
             inherited.pop(name, None)
         self.env = {**inherited, "XDG_STATE_HOME": str(state / "state"), "XDG_CACHE_HOME": str(state / "cache")}
-        self._door = door
+        self.door = door
         self._started: list[Process] = []
 
     def scenario(self, *reactions: dict[str, Any]) -> None:
@@ -112,11 +112,11 @@ class Workspace:
 
     def __call__(self, *arguments: str, **env: str) -> Answer:
         """Call the command line and wait for it."""
-        return Process(self._door, arguments, self.root, {**self.env, **env}).wait()
+        return Process(self.door, arguments, self.root, {**self.env, **env}).wait()
 
     def start(self, *arguments: str, **env: str) -> Process:
         """Start the command line and do not wait."""
-        self._started.append(Process(self._door, arguments, self.root, {**self.env, **env}))
+        self._started.append(Process(self.door, arguments, self.root, {**self.env, **env}))
         return self._started[-1]
 
     def spawn(self, *arguments: str) -> subprocess.Popen[bytes]:

@@ -22,7 +22,8 @@ def serve(place: str) -> None:
 
     import interlock.app
     import interlock.finding.library
-    import interlock.playbooks.router  # noqa: F401 - warm
+    import interlock.playbooks.router
+    import interlock.web.serving  # noqa: F401 - warm
     from interlock.cli import commands
 
     toy_cli.install()

@@ -22,7 +22,7 @@ from interlock.agents.runner import (
     Observer,
 )
 from interlock.app import FromSettings
-from interlock.cli.doctor import unanswered
+from interlock.cli.workshop import unanswered
 from interlock.contracts import Reason
 from interlock.settings import AcpAgent, CodingAgent
 

@@ -33,7 +33,7 @@ def test_a_waiting_run_says_what_it_waits_for(workspace: Any) -> None:
         f"decide with: interlock approve {name} --resume",
         f'decide with: interlock reject {name} --note "what is to be changed" --resume',
         f"decide with: interlock answer {name} later --resume",
-        f"see more: interlock diff {name}   interlock why {name}",
+        f"see more: interlock diff {name}\n            interlock why {name}\n",
     ):
         assert said in answer.stderr
     gate = workspace("resume", "latest", "--json").json["gate"]

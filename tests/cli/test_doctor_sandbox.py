@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.cli.doctor import Condition, sandbox
+from interlock.cli.workshop import Condition, sandbox
 from interlock.settings import Settings
 from interlock.workspace import UNPROMISED, Probe
 

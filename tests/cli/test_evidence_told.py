@@ -11,7 +11,9 @@ import pytest
 from rich.console import Console
 
 from interlock.cli.door import Errand
+from interlock.cli.history import LISTED, change_lines
 from interlock.cli.live import LiveView
+from interlock.engine.changes import Changes, FileChange
 from interlock.engine.journal import Line
 from interlock.telemetry import Narrator, Telling, Weight, markdown, read_report, tell
 
@@ -149,11 +151,12 @@ def test_report_and_show_have_the_verdict_and_what_it_is_about(tmp_path: Path) -
 
 @pytest.mark.req("EV-31")
 def test_a_run_ends_with_what_was_reached_and_what_changed(judged: Any) -> None:
-    """Code files with lines added and removed, the documents of the playbook apart, the branch, one next command."""
+    """Code, documentation and the documents of the playbook apart, the branch, one next command."""
     answer = judged("approve", "--resume")
     name = judged.folders[0].name
     said = answer.stderr[answer.stderr.index("toy a: complete after") :]
-    assert "  code: 3 files, +5 -0\n" in said
+    assert "  code: no file changed\n" in said
+    assert "  documentation: 3 files, +5 -0\n" in said
     assert "    plan.md +3 -0\n" in said
     assert "  documents: 1 file: state.txt\n" in said
     assert "  branch: " in said
@@ -173,10 +176,25 @@ def test_diff_shows_the_work_of_a_run_or_of_one_agent(judged: Any, tmp_path: Pat
     assert ("+++ b/plan.md" in one, "built.txt" in one) == (True, False)
     assert "plan.md +3 -0" in judged("diff", "latest", "--stat").stdout.decode()
     facts = judged("diff", "latest", "--json").json
-    assert {"path": "plan.md", "added": 3, "removed": 0} in facts["code"]
+    assert {"path": "plan.md", "added": 3, "removed": 0} in facts["documentation"]
+    assert facts["code"] == []
     refused = judged("diff", "latest", "nobody")
     assert (refused.code, "planner" in refused.stderr) == (2, True)
     assert judged.digest() == before
+
+
+@pytest.mark.req("EV-31")
+def test_code_documentation_and_documents_stand_apart() -> None:
+    """Each with its files; what is many is counted."""
+    guide, code = FileChange("docs/guide.md", 3, 1), tuple(FileChange(f"a{n}.py", 1, 0) for n in range(LISTED + 2))
+    assert change_lines(Changes(code, (guide,), (), ("plan.md",), (), b"")) == [
+        f"  code: {LISTED + 2} files, +{LISTED + 2} -0",
+        *(f"    a{n}.py +1 -0" for n in range(LISTED)),
+        "    and 2 more",
+        "  documentation: 1 file, +3 -1",
+        "    docs/guide.md +3 -1",
+        "  documents: 1 file: plan.md",
+    ]
 
 
 @pytest.mark.req("EV-31")
@@ -198,7 +216,7 @@ def test_why_names_rule_inputs_and_evidence(workspace: Any) -> None:
     said = workspace("why", "latest").stdout.decode()
     assert "is failed: planner: crashed" in said
     assert "planner  failed (crashed)" in said
-    assert "complaint: ended with exit status 1" in said
+    assert said.count("ended with exit status 1") == 1  # each thing once
     assert "plan/planner#1" in workspace("why", "latest", "plan").stdout.decode()
     facts = workspace("why", "latest", "PLAN", "--json").json["because"]
     assert [(one["event"], one["member"], one["reason"]) for one in facts] == [("dispatch.end", "planner", "crashed")]

@@ -66,7 +66,7 @@ def test_a_gate_presents_what_there_is_to_know(planned: Any) -> None:
         "  question: Ship this plan?\n",
         "  since the start: 1 dispatch, 1 well\n",
         f"  shows: plan.md (3 lines, {len(PLAN)} bytes)\n    First build, then test.\n",
-        f"  see more: interlock diff {name}   interlock why {name}\n",
+        f"  see more: interlock diff {name}\n            interlock why {name}\n",
     ):
         assert part in said
 

@@ -477,6 +477,7 @@ def test_the_list_of_playbooks_fits_80_columns(own: Any) -> None:
     text = " ".join(said.split())
     for one in json.loads(own("playbooks", "--json").stdout):
         assert f"{one['name']} {one['purpose']}".strip() in text
+        assert not one["purpose"] or f"\n{one['name']}  {one['purpose'].split()[0]}" in f"\n{said}"  # set off
         assert all(f"{asked['name']}: {asked['kind']}" in text for asked in one["inputs"] or ())
 
 

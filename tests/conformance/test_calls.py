@@ -15,6 +15,7 @@ from interlock.engine.run import behind
 from interlock.errors import ConfigInvalid, Diverged, DocumentInvalid, EngineFault
 from tests.conformance.harness import Death, Engine, Real, Simulated, also, instead, reacting
 from tests.engine.toys import CHAINED, GATED, RESUMED, Work, producing, toy
+from tests.proofs import long
 
 Start = Callable[..., Engine]
 OTHER = Work("other")
@@ -94,13 +95,15 @@ def test_a_start_that_is_refused_before_anything_happened_stays_refused(engine: 
     "death",
     [
         Death("call", lost=False),
-        Death("call"),
-        Death("dispatch.start", key="chained/two#1", lost=False),
         Death("dispatch.end", key="chained/two#1"),
-        Death("dispatch.end", key="chained/three#1", lost=False),
         Death("called"),
-        Death("called", lost=False),
-        Death("dispatch.start", key="closer#1", lost=False),
+        *long(
+            Death("call"),
+            Death("dispatch.start", key="chained/two#1", lost=False),
+            Death("dispatch.end", key="chained/three#1", lost=False),
+            Death("called", lost=False),
+            Death("dispatch.start", key="closer#1", lost=False),
+        ),
     ],
     ids=lambda death: f"{death.event} {death.key or ''} {'lost' if death.lost else 'kept'}",
 )

@@ -62,9 +62,11 @@ def test_what_decided_the_end_is_forgotten_whatever_its_outcome() -> None:
         return Line(seq, "", "r", event, key, None, None, None, "d" if event.endswith("end") else None, data, "", "")
 
     lines = [
-        line(1, "dispatch.end", "a#1", outcome="FAIL", out=1),
-        line(2, "dispatch.end", "b#1", outcome="OK", out=1),
-        line(3, "dispatch.end", "c#1", outcome="OK", out=1),
-        line(4, "run.end", None, because=["b#1"]),
+        line(1, "dispatch.start", "left#1"),
+        line(2, "dispatch.end", "a#1", outcome="FAIL", out=1),
+        line(3, "dispatch.end", "b#1", outcome="OK", out=1),
+        line(4, "dispatch.end", "c#1", outcome="OK", out=1),
+        line(5, "work.noticed", "a#1", what=["said later of what stands"]),
+        line(6, "run.end", None, because=["b#1"]),
     ]
     assert forgotten(lines) == ["b#1", "c#1"]

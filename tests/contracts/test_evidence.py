@@ -18,6 +18,7 @@ from interlock.contracts import (
     Reason,
     judge,
 )
+from interlock.contracts.evidence import NO_COMMAND
 from tests.playbooks.answer_words import PLAIN
 
 GREEN = Evidence((Check("make test", 0),))
@@ -139,3 +140,42 @@ def test_what_says_that_nothing_failed_speaks_against_nobody() -> None:
     """Numbers that are 0, empty lists, words for none, and words that are about something else."""
     data = {"failed": 0, "errors": [], "failures": "none", "unmet": "0", "breaking": "no", "colour": "red", "ok": True}
     assert weighed(Claim(True, GREEN, data={"tests": data, "n": [1, "x", None]})).passed is True
+
+
+@pytest.mark.req("EV-02")
+@pytest.mark.parametrize(
+    ("checks", "said"),
+    [
+        ((Check("true", 0),), f"`true` ends well whatever happens, and shows nothing; {NO_COMMAND}"),
+        ((Check("true"), Check("make")), NO_COMMAND),
+        (
+            (Check("make"), Check("pytest", 0, "0 tests ran")),
+            f"`pytest` ran nothing (0 tests ran), and shows nothing; {NO_COMMAND}",
+        ),
+        ((Check("true", 0), Check("make", 0)), ""),
+    ],
+)
+def test_whoever_is_asked_again_is_told_why(checks: tuple[Check, ...], said: str) -> None:
+    """By the command that shows nothing, if there is one that ended."""
+    assert Evidence(checks).lack == said
+
+
+@pytest.mark.req("EV-01")
+def test_marks_of_a_report_speak_against_a_pass() -> None:
+    """Where nothing that was asked for does; a claim that was read from nothing has none."""
+    report = "- `make test`: exit 0\n\nBuild: red\n\n- [ ] names are trimmed\n"
+    said = weighed(Claim(True, GREEN, text=report)).complaints
+    assert said == ("says pass, but: criterion not met: names are trimmed", "says pass, but: Build: red")
+    failed = Evidence(GREEN.checks, failed=1)
+    assert weighed(Claim(True, failed, text=report)).complaints == ("says pass, but: 1 test failed",)
+    assert (Claim(True).text, Claim(True).data) == ("", {})
+
+
+def test_how_a_command_ended_is_kept_once() -> None:
+    assert Evidence((Check("make", 0),)).to_json()["checks"] == [{"command": "make", "exit": 0, "summary": ""}]
+    assert Evidence((Check("make", said="red"),)).to_json()["checks"][0]["said"] == "red"
+
+
+def test_the_evidence_of_a_fail_is_what_was_asked_for() -> None:
+    """Nothing else is looked for that could speak against it."""
+    assert weighed(Claim(False, GREEN, data={"failed": 1}, text="Build: red")).evidence == GREEN

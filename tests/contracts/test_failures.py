@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from interlock.contracts.failures import failures_in
+from interlock.contracts.failures import failures_in, told_failed, told_idle
+from tests.contracts.told import EMPTY_OUTPUT, GREEN_OUTPUT, RED_OUTPUT
 
 
 @pytest.mark.req("EV-05")
@@ -39,3 +40,25 @@ def test_without_names_every_line_counts_but_for_its_numbers() -> None:
         "in",
     }
     assert failures_in("\n \n") == frozenset()
+
+
+@pytest.mark.req("EV-01")
+def test_what_programs_print_when_something_failed() -> None:
+    """It is quoted; colours do not hide it, and nothing else is taken for it."""
+    for text in RED_OUTPUT:
+        assert told_failed(text) and told_failed(f"$ make test\n{text}"), text
+        assert told_failed(told_failed(text)), text
+    assert [text for text in (*GREEN_OUTPUT, *EMPTY_OUTPUT) if told_failed(text)] == []
+    assert told_failed("\x1b[31m2 failed\x1b[0m, 3 passed") == "2 failed"
+    assert told_failed("ok. FAILED tests/test_a.py::b") == "FAILED tests/test_a.py::b"
+    assert told_failed("4 of 7 passed") == "4 of 7 passed"
+
+
+@pytest.mark.req("EV-02")
+def test_what_programs_print_when_nothing_ran() -> None:
+    """Unless something else did."""
+    for text in EMPTY_OUTPUT:
+        assert told_idle(text), text
+        assert told_idle(f"{text}, 3 passed") == "", text
+    assert [text for text in (*GREEN_OUTPUT, *RED_OUTPUT) if told_idle(text)] == []
+    assert told_idle("collected 0 items") == "collected 0 items"

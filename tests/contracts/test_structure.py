@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts import AllOf, Custom, Headings, JsonKeys, Lines, SectionValues, Structure, YamlKeys
-from interlock.contracts.structure import quoted
+from interlock.contracts import (
+    AllOf,
+    Custom,
+    Headings,
+    Lines,
+    SectionValues,
+    Structure,
+    TextList,
+    YamlKeys,
+    key_problems,
+    quoted,
+)
+from interlock.contracts.structure import with_pipes
 
 QA = AllOf(
     Headings(("## Blocking Issues", "## Acceptance Criteria")),
     Lines({"Validation Result": ("Passed", "Issues Found"), "Approval Readiness": ("Ready", "Back to Build")}),
 )
-KEYS = {
-    "status": ("ACCEPTED", "REJECTED"),
-    "notes": str,
-    "issues": list,
-    "files": dict,
-    "ok": bool,
-    "n": int,
-    "x": None,
-}
 RULES: list[Structure] = [
     Headings(("## Overview", "## Decisions")),
     Headings((), title=False),
     Lines({"Result": None}),
     SectionValues({"## Status": ("DONE", "ERROR"), "## Notes": None}),
-    YamlKeys(KEYS),
-    JsonKeys({**KEYS, "cost": float}),
+    YamlKeys({"a": str, "n": int}, {"a": "b", "n": 0}, lambda data: iter(["it is odd"] if data["n"] % 2 else [])),
     QA,
     Custom(lambda text: None if "x" in text else "no x", "x"),
 ]
@@ -68,22 +69,12 @@ def test_a_sample_satisfies_its_own_rule(rule: Structure) -> None:
         (SectionValues({"## S": ("A",)}), "## S\n\n## T\nA\n", "## S is empty"),
         (SectionValues({"## S": ("A", "B")}), "## S\nC\n", '## S is "C"; expected A or B'),
         (SectionValues({"## S": None}), "# S\nC\n", "## S missing"),
-        (YamlKeys({"a": list}), "b: 1", "field a missing"),
-        (YamlKeys({"a": dict}), "a: [1]", "a is a list; expected mapping"),
-        (YamlKeys({"a": int}), "a: true", "a is true or false; expected integer"),
-        (YamlKeys({"a": ("X", "Y")}), "a: z", 'a is "z"; expected X or Y'),
-        (YamlKeys({"a": str}), "a:", "a is empty; expected text"),
-        (YamlKeys({"a": str}), "a: 1", "a is an integer; expected text"),
-        (YamlKeys({"a": ("X",)}), "a: [X]", 'a is ["X"]; expected X'),
-        (YamlKeys({"a": list}), "a: b", "a is text; expected list"),
-        (YamlKeys({}), "- 1", "not a YAML mapping"),
-        (YamlKeys({}), "a: 1\na: 2", 'not valid YAML: line 2: key "a" appears twice'),
-        (JsonKeys({"a": float}), '{"a": 1}', None),
-        (JsonKeys({"a": int}), '{"a": 1.5}', "a is a number; expected integer"),
-        (JsonKeys({"a": None}), '{"a": null}', None),
-        (JsonKeys({}), "[]", "not a JSON object"),
-        (JsonKeys({}), '{"a": 1, "a": 2}', 'key "a" appears twice (line 1)'),
-        (JsonKeys({}), "{", "not valid JSON: line 1 column 2: "),
+        (YamlKeys({"a": list}, {}), "b: 1", "field a missing"),
+        (YamlKeys({"a": ("X", "Y")}, {}), "b: 1", "a missing; expected X or Y"),
+        (YamlKeys({}, {}), "- 1", "not a YAML mapping"),
+        (YamlKeys({}, {}), "a: 1\na: 2", 'not valid YAML: line 2: key "a" appears twice'),
+        (YamlKeys({"a": int}, {}, lambda data: iter([f"a is {data['a']}"])), "a: x", "a is text; expected integer"),
+        (YamlKeys({"a": int}, {}, lambda data: iter([f"a is {data['a']}", "b"])), "a: 1", "a is 1"),
         (AllOf(Custom(lambda _: None, ""), Custom(lambda _: "second", "")), "", "second"),
         (AllOf(Custom(lambda _: "first", ""), Custom(lambda _: "second", "")), "", "first; second"),
         (Lines({"A": None, "B": ("x",), "C": None}), "B: y\nC: z\n", 'A missing; B is "y"; expected x'),
@@ -103,15 +94,70 @@ def test_any_text_has_a_problem_or_none(rule: Structure, text: str) -> None:
 
 
 def test_samples_show_what_is_meant() -> None:
-    """The first of the allowed values, and something small of each kind."""
+    """The first of the allowed values."""
     assert Headings(("## A",), title=False).sample() == "## A\n\nNothing to add.\n"
     assert Lines({"Result": ("Passed", "Failed"), "Note": None}).sample() == "Result: Passed\nNote: text\n"
-    kinds = {"w": ("A", "B"), "s": str, "b": bool, "i": int, "f": float, "l": list, "d": dict, "x": None}
-    shown = {"w": "A", "s": "text", "b": True, "i": 1, "f": 1.0, "l": ["text"], "d": {"key": "text"}, "x": "text"}
-    assert JsonKeys(kinds).sample() == json.dumps(shown, indent=2) + "\n"
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "what"),
+    [
+        (dict, [1], "is a list; expected mapping"),
+        (int, True, "is true or false; expected integer"),
+        (int, 1.5, "is a number; expected integer"),
+        (bool, 1, "is an integer; expected true or false"),
+        (("X", "Y"), "z", 'is "z"; expected X or Y'),
+        (("X",), ["X"], 'is ["X"]; expected X'),
+        (str, None, "is empty; expected text"),
+        (str, " ", "is empty; expected text"),
+        (str, 1, "is an integer; expected text"),
+        (list, "b", "is text; expected list"),
+        (TextList, "b", "is text; expected list"),
+        (TextList, ["b"], None),
+        (list, [1], None),
+        (("X", "Y"), "Y", None),
+        (bool, False, None),
+        (dict, {}, None),
+        (None, None, None),
+    ],
+)
+def test_what_is_of_another_kind_is_named(kind: Any, value: object, what: str | None) -> None:
+    """Whether the field is required or not; a list of texts is looked at entry by entry."""
+    for kinds in (({"a": kind},), ({}, {"a": kind})):
+        assert list(key_problems({"a": value}, *kinds)) == ([] if what is None else [("a", what)])
+    assert list(key_problems({"a": ["b", 1, ""]}, {"a": TextList})) == [
+        ("a[1]", "is an integer; expected text"),
+        ("a[2]", "is empty; expected text"),
+    ]
+
+
+def test_what_may_be_left_out_may_be_empty() -> None:
+    """A list or mapping without anything; a text or a word that is not said is left out."""
+    assert list(key_problems({}, {}, {"a": list, "b": str})) == []
+    assert list(key_problems({"a": None, "b": None, "c": None}, {}, {"a": list, "b": TextList, "c": dict})) == []
+    assert list(key_problems({"a": None}, {}, {"a": str})) == [("a", "is empty; expected text")]
+    assert list(key_problems({"a": None}, {"a": list, "b": int})) == [
+        ("b", "missing"),
+        ("a", "is empty; expected list"),
+    ]
 
 
 def test_a_long_value_is_shown_in_part() -> None:
     """Up to 80 characters, its quotes included."""
     assert quoted("a" * 78) == f'"{"a" * 78}"'
     assert quoted("a" * 79) == f'"{"a" * 78}…'
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("a | b\n--- | ---\nc | d\n\ne | f", "| a | b\n| --- | ---\n| c | d\n\ne | f"),
+        ("| a | b |\n|---|:---:|\nc | d\ne", "| a | b |\n|---|:---:|\n| c | d\ne"),
+        ("a | b\n---\nc | d", "a | b\n---\nc | d"),
+        ("a | b", "a | b"),
+        ("", ""),
+    ],
+)
+def test_rows_of_tables_begin_with_a_pipe(text: str, same: str) -> None:
+    """Up to the line that is none; without a rule below its names nothing is a table."""
+    assert with_pipes(text) == same

@@ -201,3 +201,108 @@ def test_a_long_rule_is_told_shortly() -> None:
     rule = "tests/" + "a" * 200
     assert weakened(difference(".gitignore", f"+{rule}"))[0].endswith(f": {rule[:100]}")
     assert weakened(difference(".gitignore", f"-!{rule}"))[0].endswith(f": !{rule[:99]} (no more)")
+
+
+@pytest.mark.req("EV-04")
+@pytest.mark.parametrize(
+    ("path", "lines", "said"),
+    [
+        ("tests/test_a.py", ["-    assert a == 1", "+    assert a is not None"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect(a).toBe(3)", "+  expect(a).toBeDefined()"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect(a).toBe(3)", "+  expect(a)"], "makes 1 assertion weaker"),
+        ("src/test/ATest.java", ["-  assertEquals(3, a);", "+  assertNotNull(a);"], "makes 1 assertion weaker"),
+        ("a.test.js", ["-  expect.assertions(2)"], "removes 1 assertion"),
+        ("tests/test_a.py", ["+    except AssertionError:"], "catches assertions that fail"),
+        ("tests/test_a.py", ["+    except:"], "catches assertions that fail"),
+        ("tests/test_a.py", ["+    with suppress(AssertionError):"], "catches assertions that fail"),
+        ("a.test.js", ["+  } catch (e) {}"], "catches assertions that fail"),
+        ("src/test/ATest.java", ["+  } catch (Throwable ignored) {"], "catches assertions that fail"),
+        *(
+            (path, [f"+{line}"], "switches a check off")
+            for path, line in (
+                ("tests/test_a.py", "    if False:"),
+                ("tests/test_a.py", '@pytest.mark.parametrize("x", [])'),
+                ("tests/test_a.py", "del test_add"),
+                ("a.test.ts", "it.skipIf(true)('x', f)"),
+                ("a.test.ts", "test.runIf(false)('x', f)"),
+                ("a.test.ts", "test.concurrent.skip('x', f)"),
+                ("a.test.ts", "test('x', {skip: true}, f)"),
+                ("a.test.ts", "test.each([])('x', f)"),
+                ("a_test.go", "\tif testing.Short() {"),
+                ("a_test.go", "func TestMain(m *testing.M) {}"),
+                ("src/lib.rs", "    #[should_panic]"),
+                ("src/lib.rs", "    #[cfg_attr(all(), ignore)]"),
+                ("src/lib.rs", "#![allow(warnings)]"),
+                ("src/test/ATest.java", '  @EnabledIfEnvironmentVariable(named="X", matches="y")'),
+                ("src/test/ATest.java", "  @DisabledOnOs(LINUX)"),
+                ("src/test/ATest.java", "  @Test(enabled = false)"),
+                ("src/test/ATest.java", "  @Test(expected = Exception.class)"),
+            )
+        ),
+        ("src/lib.rs", ["+    if cfg!(test) { return 3; }"], "lets the product see"),
+        ("src/lib.rs", ["+#[cfg(not(test))]"], "lets the product see"),
+        ("usercustomize.py", ["+import sys"], "changes usercustomize.py, which says how"),
+    ],
+)
+def test_more_ways_to_weaken_tests(path: str, lines: list[str], said: str) -> None:
+    """Assertions that say less, are caught or never reached, in Python, JavaScript, Go, Rust and Java."""
+    told = weakened(difference(path, *lines))
+    assert len(told) == 1
+    assert said in told[0]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        *(
+            ("tests/test_a.py", line)
+            for line in ("    except ValueError:", "    if failed:", "    with suppress(OSError):")
+        ),
+        *(("tests/test_a.py", line) for line in ('@pytest.mark.parametrize("x", [1])', "    assert a is not None")),
+        *(
+            ("a.test.ts", line)
+            for line in ("  } catch (e) { throw e }", "test.each([1])('x', f)", "test('skip it', f)")
+        ),
+        *(("a_test.go", line) for line in ("func TestMain(m *testing.M) { os.Exit(m.Run()) }", "\tif short {")),
+        *(("src/lib.rs", line) for line in ("#[cfg(test)]", "#[allow(dead_code)]", "fn ignore() {}")),
+        *(("src/test/ATest.java", line) for line in ("  @Test", "  } catch (IOException e) {", "  @Tag")),
+    ],
+)
+def test_new_lines_that_weaken_nothing(path: str, line: str) -> None:
+    """What looks alike and is what everybody writes."""
+    assert weakened(difference(path, f"+{line}")) == ()
+
+
+def test_an_assertion_that_compares_with_something_else_is_the_judges_matter() -> None:
+    """Whether the expected value was wrong nobody can tell from the difference."""
+    assert weakened(difference("tests/test_a.py", "-    assert a == 1", "+    assert a == 2")) == ()
+
+
+@pytest.mark.req("EV-04")
+def test_a_test_whose_lines_cannot_be_compared_is_told() -> None:
+    """One NUL in it, and git shows no line of what was removed; what a test records may well be a picture."""
+    binary = "diff --git a/{0} b/{0}\n{1}index 1..2\nGIT binary patch\nliteral 0\n\n"
+    said = "changes tests/login.test.js, a binary file for git, so that its lines cannot be compared"
+    assert weakened(binary.format("tests/login.test.js", "")) == (said,)
+    assert weakened(binary.format("tests/login.test.js", f"{NEW}\n")) == ()
+    assert weakened(binary.format("tests/__snapshots__/page.png", "")) == ()
+    assert weakened(binary.format("logo.png", "")) == ()
+
+
+def test_a_file_with_an_odd_name_is_known_by_it() -> None:
+    """Git puts such a name in quotes; what is said of the file after it is told of itself alone."""
+    head = f'diff --git "a/tests/test_a\\nb.py" "b/tests/test_a\\nb.py"\n{GONE}\n'
+    assert weakened(head + difference("src/app.py", "+x = 1")) == ("deletes tests/test_a\nb.py",)
+
+
+@pytest.mark.req("EV-04")
+def test_numbers_and_modes_are_as_they_are() -> None:
+    """More than one is many, three of a kind are quoted whole; only a file that could be run is told to be none."""
+    two = difference("tests/test_a.py", *["-    assert a == 1", "+    assert a is not None"] * 2)
+    assert weakened(two) == ("makes 2 assertions weaker in tests/test_a.py",)
+    three = difference("tests/test_a.py", *(f"+@pytest.mark.skip  # {number}" for number in range(3)))
+    assert len(weakened(three)) == 3
+    for before, after in (("100644", "100644"), ("100644", "100600"), ("100755", "100711"), ("100755", "100601")):
+        assert weakened(difference("tests/a.sh", head=f"old mode {before}\nnew mode {after}")) == ()
+    for before in ("100711", "100601"):
+        assert len(weakened(difference("tests/a.sh", head=f"old mode {before}\nnew mode 100600"))) == 1

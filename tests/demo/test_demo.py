@@ -232,6 +232,7 @@ def test_ctrl_c_is_left_to_the_run(tmp_path: Path) -> None:
     assert "interlock resume" in said and "Traceback" not in said
 
 
+@pytest.mark.long
 def test_a_run_that_is_not_as_announced_is_a_failure(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     """With agents that find nothing, there is neither revision nor replan, and the tour says so."""
     folder = make(tmp_path / "demo")

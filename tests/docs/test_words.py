@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,7 @@ def test_the_readme_says_which_playbooks_there_are() -> None:
     assert [name for name in NAMES if f"[`{name}`](docs/playbooks/{name}.md)" not in text] == []
 
 
+@cache
 def commands() -> dict[str, set[str]]:
     """Each command of the program with its options; those of playbooks are under ``run``."""
     import typer

@@ -10,13 +10,14 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.engine import CommandResult, Dispatch, Ending, Quoted, Run, Status, dispatch_facts, scopes
 from interlock.engine.simulation import Crash
 from interlock.testing import Act, SimulatedWorld, Simulation, best
 from tests.engine.toys import NESTED, NESTED_FILES, Playbook, Work, producing, toy
+from tests.proofs import examples
 
 VERBS = (
     "read",
@@ -175,7 +176,7 @@ def dying(simulation: Simulation, at: int, *, lose: bool) -> Callable[[str], Non
 
 
 @pytest.mark.req("CM-22", "EN-01", "EN-02", "EN-05", "EN-06", "CM-36", "OW-06")
-@settings(max_examples=400)
+@examples(4)
 @given(playbooks(), st.lists(st.tuples(st.integers(1, 200), st.booleans()), max_size=3))
 def test_a_run_that_died_anywhere_ends_as_if_it_had_not(nodes, deaths) -> None:
     """Same keys, same files, same output; what a verb once returned it returns again, ids and times included."""
@@ -223,7 +224,7 @@ def keys(simulation: Simulation) -> list[str]:
 
 
 @pytest.mark.req("EN-05", "CM-22")
-@settings(max_examples=150)
+@examples(2)
 @given(playbooks())
 def test_a_complete_replay_touches_nothing(nodes) -> None:
     """With every outcome recorded, calling the playbook again calls no agent, runs nothing and writes nothing."""

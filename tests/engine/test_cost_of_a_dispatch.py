@@ -156,7 +156,7 @@ async def test_a_dropped_layer_is_removed_while_others_go_on(workspace: Path, mo
     original = layer_module.remove_folders
 
     def slowly(folders: list[Path]) -> None:
-        held.wait(30)
+        held.wait(600)
         original(folders)
         removed.extend(folders)
 

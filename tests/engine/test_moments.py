@@ -47,7 +47,7 @@ def rehearsal_of(name: str) -> Rehearsal:
     return made
 
 
-QUICK = ("roadmap", "router")
+QUICK = ("router",)
 EACH = [
     pytest.param(name, most, marks=() if most == 1 and name in QUICK else pytest.mark.long, id=f"{name}-{most}")
     for name in NAMES

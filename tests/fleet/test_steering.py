@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -12,15 +12,8 @@ import pytest
 from interlock.fleet.queue import Queue
 from tests.cli.conftest import Workspace
 from tests.fleet.conftest import Office, free_port, git, run_of, until
-from tests.fleet.database import Server, installed
+from tests.fleet.database import Server
 from tests.fleet.test_moving import waiting_run
-
-
-@pytest.fixture(scope="module")
-def postgres() -> Iterator[Server]:
-    made = Server.make(next(iter(installed().values())), free_port())
-    yield made
-    made.end()
 
 
 class Fleet:
@@ -29,7 +22,6 @@ class Fleet:
     def __init__(self, office: Office, address: str) -> None:
         self.office, self.address = office, address
         self.worker = self.clone("worker")
-        assert self.worker("fleet", "setup").code == 0
 
     def clone(self, name: str) -> Workspace:
         made = self.office.clone(name)
@@ -59,8 +51,8 @@ class Fleet:
 
 
 @pytest.fixture
-def fleet(office: Office, postgres: Server) -> Fleet:
-    return Fleet(office, postgres.fresh())
+def fleet(office: Office, newest: Server) -> Fleet:
+    return Fleet(office, newest.prepared())
 
 
 def journal(clone: Workspace, run: str, event: str) -> list[dict[str, Any]]:
@@ -119,6 +111,7 @@ def test_of_two_who_decide_at_once_one_counts_and_the_other_is_told(fleet: Fleet
     assert fleet.queued() == []
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_a_decision_is_checked_before_it_is_queued(fleet: Fleet) -> None:
     """What is no choice, what was shown before, and a document that is not what the gate showed: refused, and nothing
@@ -163,6 +156,7 @@ def test_a_run_is_cancelled_from_any_clone(fleet: Fleet) -> None:
     assert fleet.queued() == []
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_who_works_on_a_run_that_is_cancelled_is_told(fleet: Fleet) -> None:
     """An agent that would never end is ended with it; whoever watches sees it."""
@@ -186,6 +180,7 @@ def test_who_works_on_a_run_that_is_cancelled_is_told(fleet: Fleet) -> None:
     assert journal(desk, run, "run.end")[-1]["cancelled"] is True
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_a_run_that_stopped_is_resumed_from_any_clone(fleet: Fleet) -> None:
     """What is said goes along; one that waits for a decision, or is queued, is not queued for nothing."""
@@ -213,6 +208,7 @@ def test_a_run_that_stopped_is_resumed_from_any_clone(fleet: Fleet) -> None:
     assert f"interlock take {run}" in here.stderr
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_without_a_name_the_only_run_that_waits_is_meant_wherever_it_is(fleet: Fleet) -> None:
     """A run that was given to the fleet from here is one of this place's; somebody else's is not."""
@@ -229,6 +225,7 @@ def test_without_a_name_the_only_run_that_waits_is_meant_wherever_it_is(fleet: F
     assert [message["choice"] for message in fleet.queued()] == ["approve"]
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-03")
 def test_nothing_is_said_where_nobody_could_hear_it(fleet: Fleet, office: Office) -> None:
     """A remote or a database that is away: a clear word, exit code and no half of a decision."""

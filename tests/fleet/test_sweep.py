@@ -12,7 +12,9 @@ from tests.fleet.sweep import (
     BEFORE_CLAIM,
     BEFORE_PUSH,
     DECIDED,
+    OUTAGES,
     PHASES,
+    WORKING,
     Schedule,
     Trial,
     opened,
@@ -20,6 +22,7 @@ from tests.fleet.sweep import (
     undisturbed,
 )
 
+AWAY = Schedule("relay", WORKING, "both away for a minute")
 SOME = (
     Schedule("relay", BEFORE_CLAIM, "kill"),
     Schedule("relay", BEFORE_PUSH, "pause"),
@@ -36,6 +39,7 @@ def test_the_sweep_has_more_than_fifty_schedules() -> None:
     assert len(set(all_of_them)) > 50
     assert {one.phase for one in all_of_them} == set(PHASES)
     assert {one.playbook for one in all_of_them} == {"relay", "toy"}
+    assert len(set(schedules(OUTAGES))) == 3 * len(PHASES)
 
 
 @pytest.mark.long
@@ -48,3 +52,14 @@ def test_runs_end_once_whatever_happens(tmp_path: Path) -> None:
             trial = Trial(fleet, schedule, f"word-{number}")
             trial.go()
             trial.check(expected[schedule.playbook])
+
+
+@pytest.mark.long
+@pytest.mark.req("WK-14")
+def test_a_minute_without_database_and_remote_loses_nothing(tmp_path: Path) -> None:
+    """Workers wait, or end and are started again; the run comes out as if nothing had happened."""
+    with opened(tmp_path) as fleet:
+        expected = undisturbed(fleet, AWAY.playbook)
+        trial = Trial(fleet, AWAY, "word")
+        trial.go()
+        trial.check(expected)

@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from tests.fleet.fleet import Fleet, Member
+from tests.proofs import long
 
 
 def assert_once(fleet: Fleet, run: str) -> None:
@@ -93,7 +94,7 @@ def away(fleet: Fleet, worker: Member, what: str) -> None:
 
 
 @pytest.mark.req("WK-14")
-@pytest.mark.parametrize("what", ["database", "remote", "database and remote"])
+@pytest.mark.parametrize("what", ["database and remote", *long("database", "remote")])
 def test_what_is_away_while_an_agent_works_is_waited_for(fleet: Fleet, what: str) -> None:
     """The agent ends while nobody can be told; when they are back, the same worker goes on, or another one did."""
     run = fleet.submit("relay", "word")
@@ -114,6 +115,7 @@ def test_what_is_away_while_an_agent_works_is_waited_for(fleet: Fleet, what: str
     assert fleet.stage.count("look/scout#1") == 1
 
 
+@pytest.mark.long
 @pytest.mark.req("WK-14")
 def test_a_push_whose_answer_got_lost_fences_nobody(fleet: Fleet) -> None:
     """The claim, a checkpoint and the end: each was carried out, and its answer did not come."""
@@ -157,6 +159,7 @@ def test_a_restarted_database_loses_nothing(fleet: Fleet) -> None:
     assert_once(fleet, run)
 
 
+@pytest.mark.long
 def test_told_twice_while_the_remote_is_away_it_ends(fleet: Fleet) -> None:
     """It can save nothing: exit 69, and others go on from what was saved."""
     run = fleet.submit("toy", "word", "--mode", "quick")

@@ -8,6 +8,7 @@ import pytest
 
 from tests.fleet.database import PASSWORD
 from tests.fleet.fleet import SETTINGS, Fleet
+from tests.proofs import long
 
 OWN = '''
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ def test_a_playbook_of_the_workspace_is_run_where_its_operator_trusts_it(fleet: 
 
 
 @pytest.mark.req("WK-17")
-@pytest.mark.parametrize("weaker", ['[sandbox]\nmode = "off"\n', '[runners.staged.sandbox]\nhome = [".ssh"]\n'])
+@pytest.mark.parametrize("weaker", ['[sandbox]\nmode = "off"\n', *long('[runners.staged.sandbox]\nhome = [".ssh"]\n')])
 def test_settings_of_a_run_do_not_weaken_a_worker(fleet: Fleet, weaker: str) -> None:
     """How programs are kept apart is the worker's to say: no file of its home beyond its own settings is shown."""
     (fleet.laptop.root / "interlock.toml").write_text(SETTINGS.format(stage=fleet.stage.address) + weaker, "utf-8")

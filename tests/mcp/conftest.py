@@ -17,6 +17,9 @@ from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Impleme
 from interlock.engine.journal import Line
 from interlock.finding import Library
 from mcp import Client, StdioServerParameters, stdio_client
+from tests.cli.conftest import Process, door
+
+__all__ = ["door"]
 
 PLAYBOOK = '''\
 """A playbook that asks a person."""
@@ -62,8 +65,8 @@ Answers = Callable[[Any, ElicitRequestParams], Awaitable[ElicitResult]]
 class Place:
     """A workspace with scripted agents, and its person."""
 
-    def __init__(self, root: Path, home: Path) -> None:
-        self.root, self.home = root, home
+    def __init__(self, root: Path, home: Path, door: str) -> None:
+        self.root, self.home, self._door = root, home, door
         kept = {name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_"))}
         folders = {f"XDG_{name}_HOME": str(home / name.lower()) for name in ("STATE", "CACHE", "CONFIG")}
         self.env = {**kept, "HOME": str(home), **folders, "PATH": f"{Path(sys.executable).parent}:{kept['PATH']}"}
@@ -90,15 +93,8 @@ class Place:
 
     def command(self, *words: str, **env: str) -> subprocess.CompletedProcess[str]:
         """The command line, as its person calls it."""
-        return subprocess.run(
-            [sys.executable, "-P", "-m", "interlock", *words],
-            cwd=self.root,
-            env={**self.env, **env},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        told = Process(self._door, words, self.root, {**self.env, **env}).wait()
+        return subprocess.CompletedProcess(words, told.code, told.stdout.decode(), told.stderr)
 
     def journal(self) -> list[Line]:
         """What the latest run recorded."""
@@ -156,7 +152,7 @@ class Session:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path, door: str) -> Place:
     root = tmp_path / "work"
     root.mkdir()
-    return Place(root, tmp_path / "home")
+    return Place(root, tmp_path / "home", door)

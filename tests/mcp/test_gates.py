@@ -10,8 +10,9 @@ import pytest
 from mcp_types import ElicitRequestParams, ElicitResult
 
 from tests.mcp.conftest import Place
+from tests.proofs import long
 
-ERAS = pytest.mark.parametrize("mode", ["legacy", "2026-07-28"])
+ERA, LATEST = "legacy", "2026-07-28"
 """Asked while the call lasts, and asked by an answer that is no result yet."""
 
 
@@ -47,7 +48,7 @@ def decided(place: Place) -> list[dict[str, Any]]:
     return [dict(line.data) for line in place.journal() if line.event == "gate.decided"]
 
 
-@ERAS
+@pytest.mark.parametrize("mode", [ERA, LATEST])
 @pytest.mark.req("WB-20")
 async def test_what_the_person_says_is_recorded_as_theirs(asking: Place, mode: str) -> None:
     """They see question, choices and document; recorded are choice, note, client and person; the run goes on."""
@@ -58,6 +59,8 @@ async def test_what_the_person_says_is_recorded_as_theirs(asking: Place, mode: s
         assert attended["note"] == "mind the paint"
         (message,), (form,) = person.asked, person.forms
         assert "Question: Ship this plan?" in message
+        assert "The run changed files, 1 written for people: plan.md +2 -0" in message
+        assert message.index("- reject:") < message.index("Shows plan.md"), "no long document cuts the choices off"
         assert "  | \\x1b[2JApprove at once, says the agent." in message
         assert form["properties"]["choice"]["enum"] == ["approve", "reject", "later"]
         (line,) = decided(asking)
@@ -66,7 +69,7 @@ async def test_what_the_person_says_is_recorded_as_theirs(asking: Place, mode: s
         await client.until(attended["run"]["run_id"], "complete")
 
 
-@ERAS
+@pytest.mark.parametrize("mode", [ERA, *long(LATEST)])
 @pytest.mark.req("WB-20")
 async def test_an_answer_counts_for_what_was_shown_alone(asking: Place, mode: str) -> None:
     """The document changes while the person thinks: nothing is decided, or they are asked again; never unseen."""

@@ -31,7 +31,7 @@ async def test_a_run_is_planned_started_attended_and_read(place: Place) -> None:
     """From the list of playbooks to the report; what the run waits for is told, and a person decides elsewhere."""
     async with place.client() as client:
         listed = (await client("list_playbooks", limit=1))["playbooks"]
-        assert [(one["name"], one["trusted"]) for one in listed] == [("wish", True)]
+        assert [one["name"] for one in listed] == ["wish"]
         assert [one["name"] for one in listed[0]["inputs"]] == ["word", "asks", "quick", "times"]
         planned = await client("plan_run", playbook="wish", inputs={"word": "a boat"})
         assert (planned["key"], planned["run_id"], planned["calls"]["fewest"]) == ("a boat", None, 2)
@@ -116,8 +116,8 @@ async def test_what_is_long_comes_in_pages_and_harmless(place: Place) -> None:
 
 
 @pytest.mark.req("WB-20")
-async def test_code_that_nobody_trusts_is_listed_and_never_loaded(place: Place) -> None:
-    """Plan and start are refused in the words of the command line; no line of it is executed."""
+async def test_code_that_nobody_trusts_is_not_offered_and_never_loaded(place: Place) -> None:
+    """Plan and start are refused in the words of the command line; no line of it is executed, changed or new."""
     traces = place.root / "executed"
     place.write(".interlock/playbooks/evil.py", f"open({str(traces)!r}, 'w')\n" + WISH_TOO)
     said = place.command("run", "evil", "a", "--detach", "--json")
@@ -125,8 +125,14 @@ async def test_code_that_nobody_trusts_is_listed_and_never_loaded(place: Place) 
     async with place.client() as client:
         listed = await client("list_playbooks")
         assert listed["about"] == DATA, "names and purposes come from files"
-        (evil,) = [one for one in listed["playbooks"] if one["name"] == "evil"]
-        assert evil["trusted"] is False
+        assert "evil" not in [one["name"] for one in listed["playbooks"]]
+        assert [(one["name"], words in one["why"]) for one in listed["not_offered"]] == [("evil", True)]
+        wish = place.root / ".interlock/playbooks/wish.py"
+        wish.write_text(f"open({str(traces)!r}, 'w')\n{wish.read_text('utf-8')}", "utf-8")
+        changed = (await client("list_playbooks"))["not_offered"]
+        assert [one["why"] for one in changed if one["name"] == "wish"] == [
+            "wish changed since it was trusted: wish.py"
+        ]
         for tool in ("plan_run", "start_run"):
             assert words in await client.refused(tool, playbook="evil", inputs={"word": "a"})
             assert words in await client.refused(tool, playbook="./.interlock/playbooks/evil.py", inputs={"word": "a"})
@@ -168,6 +174,20 @@ async def test_what_is_said_is_never_taken_for_an_option(place: Place) -> None:
         assert started["key"] == "--trust -C / $(x)"
         ended = await client.until(started["run_id"], "complete")
         assert ended["run"]["key"] == "--trust -C / $(x)"
+
+
+@pytest.mark.req("WB-20")
+async def test_an_argument_that_no_tool_has_is_refused(place: Place) -> None:
+    """`budget` for `budget_usd` is no run without a budget: nothing begins, and the nearest name is told."""
+    async with place.client() as client:
+        given = {"playbook": "wish", "inputs": {"word": "a"}}
+        said = await client.refused("start_run", **given, budget=1)
+        assert "there is no argument 'budget'" in said and "Did you mean 'budget_usd'?" in said
+        assert "there is no argument 'ctx'" in await client.refused("list_runs", ctx={})
+        assert "expected: run, offset" in await client.refused("read_report", run="latest", zzz=1)
+        assert not (place.root / ".interlock" / "runs").exists()
+        tools = (await client.client.list_tools()).tools
+        assert {tool.input_schema["additionalProperties"] for tool in tools} == {False}
 
 
 @pytest.mark.req("WB-20")

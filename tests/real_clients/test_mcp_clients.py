@@ -43,14 +43,17 @@ APPROVED = {
 
 
 @pytest.mark.req("WB-20", "WB-21")
-@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.agents(n)) for n in FIRST])
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.agents(n), *([] if n == "claude" else [pytest.mark.long])]) for n in FIRST],
+)
 def test_a_real_client_starts_a_run_and_reads_its_result(
-    name: str, model_server: Serving, elsewhere: Path, tmp_path: Path
+    name: str, model_server: Serving, elsewhere: Path, tmp_path: Path, door: str
 ) -> None:
     """Its model, a scripted one, gets the run's output; where one waits, a client without a person decides nothing."""
     root = tmp_path / "work"
     root.mkdir()
-    place = Place(root, tmp_path / "home")
+    place = Place(root, tmp_path / "home", door)
     place.settings('[mcp]\ngates = "elicit"\n')
     assert place.command("init", "--editor", name).returncode == 0
     env = {**environment(name, model_server.url, elsewhere / "home"), **PATIENCE, "PATH": place.env["PATH"]}

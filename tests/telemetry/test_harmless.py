@@ -22,6 +22,7 @@ from interlock.telemetry import (
     write_report,
 )
 from interlock.telemetry.lines import _TELL
+from tests.proofs import examples
 
 from .conftest import page_of
 
@@ -128,7 +129,7 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.req("LY-43")
-@settings(max_examples=400)
+@examples(4)
 @given(st.sampled_from([*_TELL, "an.event.of.a.playbook"]) | any_text, data, any_text)
 def test_every_event_is_told_in_words_alone(event: str, facts: dict[str, Any], text: str) -> None:
     """All events that have words of their own, those that have none, and fields that nobody expects; in a log every

@@ -99,6 +99,7 @@ def test_a_strong_test_leaves_nobody_alive(plant: Plant) -> None:
     assert left_alive(plant(STRONG)) == set()
 
 
+@pytest.mark.long
 def test_what_was_computed_before_the_change_is_computed_anew(plant: Plant) -> None:
     """A test that holds a value from its import notices a mutant all the same."""
     held = "from fair import may_ride\n\nHELD = may_ride(6, 100)\n\ndef test_it():\n    may_ride(1)\n    assert HELD\n"
@@ -107,6 +108,7 @@ def test_what_was_computed_before_the_change_is_computed_anew(plant: Plant) -> N
     assert ("120", "121") in alive
 
 
+@pytest.mark.long
 def test_an_unchanged_module_survives(plant: Plant) -> None:
     """Nobody is killed by the way in which mutants are tried."""
     subject = plant(STRONG)

@@ -11,7 +11,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,6 +23,9 @@ import pytest
 from interlock.finding.bundle import read
 from interlock.finding.trust import TrustRecords
 from tests import own_python
+from tests.cli.conftest import Process, door
+
+__all__ = ["door"]
 
 PATIENCE_S = 300.0
 
@@ -90,8 +92,8 @@ def until(happened: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -
 class Place:
     """A workspace of one user on one machine, and the command line in it."""
 
-    def __init__(self, root: Path, home: Path) -> None:
-        self.root, self.home = root, home
+    def __init__(self, root: Path, home: Path, door: str) -> None:
+        self.root, self.home, self.door = root, home, door
         kept = {
             name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_", "XDG_"))
         }
@@ -105,10 +107,8 @@ class Place:
         (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
 
     def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "interlock", *words]
-        return subprocess.run(
-            command, cwd=self.root, env=self.env, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
-        )
+        told = Process(self.door, words, self.root, self.env).wait()
+        return subprocess.CompletedProcess(words, told.code, told.stdout.decode(), told.stderr)
 
     def json(self, *words: str) -> Any:
         return json.loads(self(*words, "--json").stdout)
@@ -143,7 +143,7 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
+def place(tmp_path: Path, door: str) -> Iterator[Place]:
     root, home = tmp_path / "work", tmp_path / "home"
     for folder in (root, home):
         folder.mkdir()
@@ -152,7 +152,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
     folder = root / ".interlock/playbooks/ship"
     folder.mkdir(parents=True)
     (folder / "playbook.py").write_text(SHIP, "utf-8")
-    made = Place(root, home)
+    made = Place(root, home, door)
     made.trust(folder)
     made.scenario()
     yield made
@@ -229,25 +229,16 @@ class Site:
         self._start(port)
 
     def _start(self, port: int) -> None:
-        command = [sys.executable, "-m", "interlock", "web", "--port", str(port), *self.words]
-        self.process = subprocess.Popen(
-            command, cwd=self.place.root, env=self.place.env, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL
-        )
-        self._said: list[str] = []
-        self._ears = threading.Thread(target=self._hear, args=(self.process.stdout,), daemon=True)
-        self._ears.start()
+        words = ("web", "--port", str(port), *self.words)
+        self.process = Process(self.place.door, words, self.place.root, self.place.env)
         self.address = until(lambda: self.said("The page: "), "the server says where it is")
         parts = urlsplit(self.address)
         self.origin, self.port = f"{parts.scheme}://{parts.netloc}", parts.port or 0
 
-    def _hear(self, stream: Any) -> None:
-        with stream:
-            for line in stream:
-                self._said.append(line.decode())
-
     def said(self, beginning: str) -> str:
         """What followed these words when the server said them last."""
-        found = [line.partition(beginning)[2].strip() for line in tuple(self._said) if beginning in line]
+        whole = self.process.seen.rpartition("\n")[0].splitlines()
+        found = [line.partition(beginning)[2].strip() for line in whole if beginning in line]
         return found[-1] if found else ""
 
     def invitation(self) -> str:
@@ -260,24 +251,24 @@ class Site:
         client = Client(self.port, self.origin)
         if entered:
             parts = urlsplit(self.invitation())
-            before = len(self._said)
+            before = self.process.seen
             got = client.get(f"{parts.path}?{parts.query}")
             assert got.status == 303, got.text
             client.cookie = got.headers["set-cookie"].partition(";")[0]
-            until(lambda: len(self._said) > before, "the next address")
+            until(lambda: self.process.seen != before, "the next address")
         return client
 
     def kill(self) -> None:
-        self.process.kill()
+        self.process.send(signal.SIGKILL)
         self.process.wait()
-        self._ears.join()
 
     def end(self) -> int:
-        if self.process.poll() is None:
-            self.process.send_signal(signal.SIGTERM)
-        code = self.process.wait(PATIENCE_S)
-        self._ears.join()
-        return code
+        if self.process.code is None:
+            if not self.process.ended:
+                self.process.send(signal.SIGTERM)
+            self.process.wait()
+        assert self.process.code is not None
+        return self.process.code
 
     def restart(self) -> None:
         """Another server at the same place."""

@@ -132,7 +132,7 @@ def test_a_run_is_started_from_a_form_after_its_plan(place: Place, site: Site) -
 
 
 @pytest.mark.req("WB-06")
-def test_what_nobody_trusts_is_listed_and_not_loaded(place: Place, site: Site, tmp_path: Any) -> None:
+def test_what_nobody_trusts_is_not_offered_and_not_loaded(place: Place, site: Site, tmp_path: Any) -> None:
     """Neither for the list, nor for its form, nor to start it; in the words of the command line."""
     folder = place.root / ".interlock/playbooks/evil"
     folder.mkdir()
@@ -140,7 +140,8 @@ def test_what_nobody_trusts_is_listed_and_not_loaded(place: Place, site: Site, t
     (folder / "playbook.py").write_text(text, "utf-8")
     client = site.client()
     listing = client.get(f"/{place.name}/start")
-    assert ("evil" in listing.text, "not trusted yet" in listing.text) == (True, True)
+    assert ("nobody here has trusted yet" in listing.text, "--trust" in listing.text) == (True, True)
+    assert (f"/{place.name}/start/evil" in listing.text, f"/{place.name}/start/ship" in listing.text) == (False, True)
     form = client.get(f"/{place.name}/start/evil")
     assert (form.status, "nobody here has trusted yet" in form.text, "--trust" in form.text) == (422, True, True)
     token = client.get(f"/{place.name}/start/ship").field("token")
@@ -148,6 +149,11 @@ def test_what_nobody_trusts_is_listed_and_not_loaded(place: Place, site: Site, t
     (place.root / ".interlock/playbooks/ship/playbook.py").write_text(poisoned(tmp_path / "executed"), "utf-8")
     changed = client.get(f"/{place.name}/start/ship")
     assert (changed.status, "changed since it was trusted" in changed.text) == (422, True)
+    listing = client.get(f"/{place.name}/start")
+    assert ("changed since it was trusted" in listing.text, f"/{place.name}/start/ship" in listing.text) == (
+        True,
+        False,
+    )
     assert not (tmp_path / "executed").exists()
 
 

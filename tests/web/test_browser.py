@@ -164,11 +164,11 @@ def test_what_agents_wrote_is_only_shown(place: Place, site: Site, page: Page, c
 
 
 @pytest.mark.req("WB-03", "WB-06", "WB-01")
-def test_a_whole_feature_is_watched(tmp_path: Any, chromium: Browser) -> None:
+def test_a_whole_feature_is_watched(tmp_path: Any, chromium: Browser, door: str) -> None:
     """The demo's feature, started from the form, watched without reloading until it is complete."""
     home = tmp_path / "home"
     home.mkdir()
-    place = Place(make(tmp_path / "demo"), home)
+    place = Place(make(tmp_path / "demo"), home, door)
     site = Site(place)
     try:
         with tab(chromium) as page:

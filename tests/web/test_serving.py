@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shutil
 import ssl
 import stat
@@ -15,7 +16,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 from starlette.datastructures import Headers
 
-from interlock.web.entering import Proxy, led_to
+from interlock.web.entering import Proxy, led_to, own_name
 from tests.browser import PATIENCE_MS, chromium, tab
 from tests.web.conftest import PATIENCE_S, Client, Place, Site, person, until
 from tests.web.test_attacks import approving
@@ -185,3 +186,17 @@ def test_a_file_that_leads_to_the_page_lets_a_browser_in(place: Place, site: Sit
         page.goto(file.as_uri())
         expect(page).to_have_url(f"{site.origin}/")
         expect(page.locator("main")).to_contain_text("There are no runs yet", timeout=PATIENCE_MS)
+
+
+@pytest.mark.req("WB-08")
+def test_the_name_of_the_page_cannot_be_guessed(tmp_path: Path) -> None:
+    """128 bits of chance, the same after a restart; a shorter one of before, or nonsense, gives way for good."""
+    name = own_name(tmp_path)
+    assert re.fullmatch(r"interlock-[0-9a-f]{32}\.localhost", name)
+    assert own_name(tmp_path) == name
+    for found in ("0123abcd", "", "x" * 32):
+        (tmp_path / "name").write_text(found, "ascii")
+        renewed = own_name(tmp_path)
+        assert (own_name(tmp_path), len(renewed)) == (renewed, len(name))
+        assert renewed != name
+    assert [one.name for one in tmp_path.iterdir()] == ["name"]

@@ -113,12 +113,12 @@ async def test_whoever_thinks_better_of_it_does_not_wait_for_a_slow_start(
     class Slow(subprocess.Popen[bytes]):
         def __init__(self, *args: Any, **options: Any) -> None:
             started.set()
-            go_on.wait(60)
+            go_on.wait(600)
             super().__init__(*args, **options)
 
     monkeypatch.setattr(subprocess, "Popen", Slow)
     asked = asyncio.create_task(repository.run("rev-parse", "--git-dir"))
-    await asyncio.to_thread(started.wait, 60)
+    await asyncio.to_thread(started.wait, 600)
     asked.cancel()
     await asyncio.sleep(0)
     go_on.set()  # not reached before the start is over, if whoever cancels waits for it

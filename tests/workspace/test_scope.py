@@ -6,11 +6,12 @@ import itertools
 from collections.abc import Collection
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from interlock.errors import PathRefused
 from interlock.workspace import DEFAULT_PROTECTED, Scope, protected_names
+from tests.proofs import examples
 
 
 @pytest.mark.parametrize(
@@ -192,14 +193,14 @@ def _slowly_covers(patterns: tuple[str, ...], path: str) -> bool:
 
 
 @given(_scope, st.sampled_from(_PATHS))
-@settings(max_examples=400, deadline=None)
+@examples(4)
 def test_covering_agrees_with_a_slow_reference(patterns: tuple[str, ...], path: str) -> None:
     """The fast test says the same as matching component by component."""
     assert Scope(patterns).covers(path) == _slowly_covers(patterns, path)
 
 
 @given(_scope, st.sampled_from(_PATHS), st.sets(st.sampled_from(("a", "b", "ab", "c"))))
-@settings(max_examples=400, deadline=None)
+@examples(4)
 def test_protection_agrees_with_a_slow_reference(patterns: tuple[str, ...], path: str, protected: set[str]) -> None:
     """A protected name is met by the same name only, never by a wildcard."""
     hit = [p for p in patterns if p.startswith("!") and _slowly_matches(p[1:].split("/"), path.split("/"))]
@@ -209,7 +210,7 @@ def test_protection_agrees_with_a_slow_reference(patterns: tuple[str, ...], path
 
 
 @given(_scope, _scope, st.sampled_from(_PATHS))
-@settings(max_examples=200, deadline=None)
+@examples(2)
 def test_within_covers_what_both_cover(a: tuple[str, ...], b: tuple[str, ...], path: str) -> None:
     """A scope within another covers the intersection, neither more nor less."""
     assume(a != b)

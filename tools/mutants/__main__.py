@@ -25,10 +25,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "contracts/documentation.py": ("playbooks/ticket/test_analysis.py",),
     "contracts/evidence.py": ("contracts/test_evidence.py",),
     "contracts/failures.py": ("contracts/test_failures.py",),
+    "contracts/marks.py": ("contracts/test_marks.py",),
     "contracts/outcome.py": ("contracts/test_contract.py",),
+    "contracts/reading.py": ("contracts/test_reading.py", "contracts/test_evidence.py", "contracts/test_marks.py"),
     "contracts/recipes.py": ("contracts/test_recipes.py",),
     "contracts/structure.py": ("contracts/test_structure.py",),
     "contracts/weakening.py": ("contracts/test_weakening.py",),
+    "contracts/words.py": ("contracts/test_marks.py",),
     "engine/journal.py": ("engine/test_journal_lines.py",),
     "engine/keys.py": ("engine/test_pure.py",),
     "engine/retry.py": ("engine/test_pure.py",),
@@ -42,6 +45,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "playbooks/router/decisions.py": ("playbooks/router/test_routing.py", "playbooks/router/test_commands.py"),
     "playbooks/task/decisions.py": ("playbooks/task/test_decisions.py",),
     "playbooks/ticket/graph.py": ("playbooks/ticket/test_graph.py", "playbooks/ticket/test_odd_graphs.py"),
+    "telemetry/fitting.py": ("telemetry/test_fitting.py",),
     "workspace/scope.py": ("workspace/test_scope.py",),
 }
 """The pure modules, and the tests that are to notice a change of each."""
@@ -55,6 +59,12 @@ SAME: dict[tuple[str, str, str], str] = {
     ("engine/retry.py", "growing = min(SHORTEST_WAIT_S * 2.0 ** min(waits, 30), LONGEST_WAIT_S)", "31"): (
         "any power beyond the longest wait: only that there is a bound counts"
     ),
+    (
+        "telemetry/fitting.py",
+        'begins = lead[0] if lead else ""',
+        "True",
+    ): "a row begins with nothing at least",
+    ("telemetry/fitting.py", "if text.isascii():", "False"): "the common case, quicker",
     ("workspace/scope.py", "if not self.protected:", "False"): "the common case, quicker",
 }
 """Mutants that do what the original does, as (module, line, what stands there instead), with the reason: nothing could

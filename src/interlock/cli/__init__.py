@@ -4,15 +4,11 @@ Importing is part of an answer's time here.  Whatever is heavy (settings, the en
 the command that needs it, and `interlock --version` not even meets typer.
 
 main        the entry                                   run         run, resume, and how a run ended
-commands    all commands and the options they share     playbooks   playbooks, new, and what playbooks become
-door        what a command was called with              plan        plan, rehearse
+commands    all commands, and how a function is one     plan        plan, rehearse, validate, the dry run
+door        what a command was called with              playbooks   playbooks, new, and what playbooks become
 output      where words go                              gates       approve, reject, answer, cancel
-failures    errors as words and exit codes              runs        runs, show, report, diff
-progress    a line per event                            history     logs, watch, why
-live        the picture on a terminal                   init        init, validate
-unattended  who is called; --detach                     doctor      doctor, recover
-elsewhere   runs that are not here                      doors       web, mcp
-steering    what is said to them                        moving      send, take, fetch
-                                                        submit      submit, worker
-                                                        fleet       fleet
+failures    errors as words and exit codes              runs        runs, show, report, recover, web
+live        a line per event, a terminal's picture      history     logs, watch, why, diff
+unattended  who is called; --detach                     workshop    init, doctor, mcp
+elsewhere   runs that are not here                      fleet       send, take, fetch, submit, worker, fleet
 """

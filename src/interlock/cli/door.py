@@ -1,22 +1,20 @@
-"""The door that a command came through: the workspace, the common options, and where its answer goes.
-
-Code of a workspace is used when a person says so: what they are shown, and how they are asked.
-"""
+"""The door that a command came through: the options that commands share, the workspace, and where its answer goes."""
 
 from __future__ import annotations
 
 import math
 import os
 import shlex
-import sys
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
 
-from interlock.cli.output import complain, print_json, print_lines, put_beside, selection
-from interlock.errors import ConfigInvalid
+import typer
+
+from interlock.cli.output import at_terminal, print_json, print_lines, selection
+from interlock.errors import ConfigInvalid, InterlockError
 from interlock.settings import find_workspace
 
 if TYPE_CHECKING:
@@ -25,7 +23,7 @@ if TYPE_CHECKING:
     from interlock.engine.folder import KnownRun
     from interlock.engine.identity import Identity
     from interlock.engine.runs import Call, Runs, View
-    from interlock.finding import Library, Request
+    from interlock.finding import Library
 
 
 T = TypeVar("T")
@@ -55,25 +53,113 @@ class Errand:
         self.run_id, self.started_at = identity.run_id, identity.started_at
 
 
+# -- what the shell offers for a half-typed word: never an error, a shell has no place to show one
+
+
+def complete_run(context: typer.Context, incomplete: str) -> list[str]:
+    """Ids of the workspace's runs, the latest first."""
+    from interlock.engine.folder import known_runs
+
+    try:
+        root = find_workspace(Path.cwd(), _workspace(context))
+        names = [known.identity.run_id for known in reversed(known_runs(root))]
+    except (InterlockError, OSError):
+        return []
+    return [name for name in ("latest", *names) if name.startswith(incomplete) and name.isprintable()] if names else []
+
+
+def complete_playbook(context: typer.Context, incomplete: str) -> list[str]:
+    """The playbooks that are here, by their names; none is loaded for it."""
+    from interlock.finding import Library
+
+    try:
+        names = Library(find_workspace(Path.cwd(), _workspace(context)), os.environ).names()
+    except (InterlockError, OSError):
+        return []
+    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
+
+
+def complete_runner(context: typer.Context, incomplete: str) -> list[str]:
+    """The runners of interlock.toml, and those that need no table there."""
+    from interlock.settings import READY_RUNNERS, load_settings
+
+    try:
+        own = tuple(load_settings(find_workspace(Path.cwd(), _workspace(context)), os.environ).runners)
+    except (InterlockError, OSError):
+        own = ()
+    return sorted({name for name in (*own, *READY_RUNNERS) if name.startswith(incomplete)})
+
+
+def _workspace(context: typer.Context) -> Path | None:
+    """The workspace that was typed so far, before or after the command."""
+    while context is not None:
+        if (typed := context.params.get("workspace")) is not None:
+            return Path(typed)
+        if context.parent is None:
+            return None
+        context = context.parent  # type: ignore[assignment]
+    return None
+
+
+# -- the options that commands share
+
+
+def shared(help: str, *short: str, **how: Any) -> Any:
+    """An option that is called as its field is."""
+    return typer.Option(*short, help=help, show_default=False, **how)
+
+
 @dataclass(frozen=True)
 class Door:
-    """The common options, wherever on the line they stood, and what follows from them."""
+    """The options that commands share, wherever on the line they stood, and what follows from them.
+
+    This is where each of them is declared: a command takes those that it honours.
+    """
 
     errand: Errand = field(repr=False)
-    workspace: Path | None = None
-    json: bool = False
-    runner: str | None = None
-    dry_run: bool = False
-    new_run: bool = False
-    take_over: bool = False
-    budget: float | None = None
-    accept_baseline: bool = False
-    no_preflight: bool = False
-    verbose: bool = False
-    detach: bool = False
-    fields: str | None = None
-    """Of what programs get, the fields that were asked for; None: all of them."""
-    trust: bool = False
+    workspace: Annotated[
+        Path | None,
+        shared(
+            "Workspace to work in. Default: the nearest parent folder with interlock.toml, else the git top level.",
+            "-C",
+            metavar="DIR",
+        ),
+    ] = None
+    json: Annotated[bool, shared("Print one JSON object on stdout; progress goes to stderr.")] = False
+    runner: Annotated[
+        str | None,
+        shared(
+            "Runner for all agents, instead of what interlock.toml says.",
+            metavar="NAME",
+            autocompletion=complete_runner,
+        ),
+    ] = None
+    dry_run: Annotated[
+        bool, shared("Show the next step and its brief; change nothing. The whole way: interlock plan.")
+    ] = False
+    new_run: Annotated[bool, shared("Start a new run although the last one is complete.")] = False
+    take_over: Annotated[bool, shared("Take over the lock of another machine that surely works no more.")] = False
+    budget: Annotated[
+        float | None, shared("Wait for a person before spending more than this.", metavar="USD", min=0.0)
+    ] = None
+    accept_baseline: Annotated[
+        bool, shared("Named commands may fail before the work begins; only what fails newly counts.")
+    ] = False
+    no_preflight: Annotated[bool, shared("Call agents without looking first whether they and the commands work.")] = (
+        False
+    )
+    verbose: Annotated[bool, shared("Tell the bookkeeping too, and what agents say and do.")] = False
+    detach: Annotated[bool, shared("Go on in the background, as a process of its own; see: interlock watch.")] = False
+    fields: Annotated[
+        str | None,
+        shared(
+            "With --json, which this implies: only these fields; of a field in a field, as totals.cost_usd.",
+            metavar="NAME,...",
+        ),
+    ] = None
+    trust: Annotated[
+        bool, shared("I have read the playbook: its code may be used, as it is now. Asked for once on a terminal.")
+    ] = False
     beside: tuple[Path, ...] = ()
     """Further workspaces, of a command that shows several."""
 
@@ -83,11 +169,10 @@ class Door:
         for name, value in errand.given.items():
             if value and name not in own:
                 raise ConfigInvalid(
-                    f"--{name.replace('_', '-')} means nothing to this command",
+                    f"{option_of(name)} means nothing to this command",
                     where="command line",
                     remedy="Leave it out, or see the command's --help.",
                 )
-        known = {entry.name for entry in fields(cls)} - {"errand"}
         given = {name: value for options in (errand.given, own) for name, value in options.items() if said(value)}
         given |= {"json": True} if "fields" in given else {}
         if isinstance(several := given.pop("workspace", None), list):
@@ -95,7 +180,7 @@ class Door:
         elif several is not None:
             given["workspace"] = several
         errand.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
-        return cls(errand, **{name: value for name, value in given.items() if name in known})
+        return cls(errand, **given)
 
     @cached_property
     def roots(self) -> list[Path]:
@@ -182,6 +267,8 @@ class Door:
     def library(self) -> Library:
         """The playbooks that can be asked for here."""
         if self.errand.library is None:
+            from interlock.cli.playbooks import library
+
             self.errand.library = library(self.root, trust=self.trust, json=self.json)
         if self.errand.library.root != self.root:  # a word that is the value of another option
             raise ConfigInvalid(
@@ -216,6 +303,11 @@ class Door:
         path = os.path.relpath(self.root / source.place, self.here)
         return path if path.startswith("../") else f"./{path}"
 
+    @property
+    def can_ask(self) -> bool:
+        """Whether somebody sits at a terminal who can be asked here and now."""
+        return not self.json and at_terminal()
+
     def find(self, name: str) -> KnownRun:
         """The run that a person means."""
         from interlock.engine.folder import find_run
@@ -238,6 +330,10 @@ class Door:
         return f"interlock{self.errand.place} {command}"
 
 
+def option_of(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
+
+
 def said(value: object) -> bool:
     """Whether an option was given; a budget of 0 was."""
     return value is not None and value is not False
@@ -253,65 +349,13 @@ def finish(work: Coroutine[Any, Any, T]) -> T:
         work.close()  # it was never begun if there was no descriptor left for the loop
 
 
-def library(root: Path, *, trust: bool, json: bool) -> Library:
-    """The playbooks of a workspace, for somebody at the command line.
-
-    Args:
-        trust: they have said so already, with --trust.
-        json: a program reads the answer: nobody is asked.
-    """
-    from interlock.finding import Library
-
-    def consent(request: Request) -> bool:
-        if trust:
-            complain(f"Trusted from now on: {request.what}, digest {request.bundle.digest}")
-            return True
-        return not json and at_terminal() and asked(request)
-
-    return Library(root, os.environ, consent=consent)
+def _options() -> Iterator[tuple[str, tuple[Any, Any]]]:
+    kinds = get_type_hints(Door, include_extras=True)
+    for one in fields(Door):
+        if isinstance(how := getattr(kinds[one.name], "__metadata__", (None,))[0], typer.models.OptionInfo):
+            how.param_decls = (option_of(one.name), *(how.param_decls or ()))
+            yield one.name, (kinds[one.name], one.default)
 
 
-def at_terminal() -> bool:
-    """Whether somebody sits at a terminal who can be asked here and now."""
-    streams = (sys.stdin, sys.stderr)  # one that is closed is None
-    attended = all(stream is not None and stream.isatty() for stream in streams)
-    return attended and os.environ.get("TERM", "") != "dumb"
-
-
-def asked(request: Request) -> bool:
-    """What the person at the terminal says; anything but yes is no."""
-    complain(f"{request.why}. It would be loaded and executed:", *request.lines)
-    put_beside("Do you trust it? It can do what you can do. [y/N] ")
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
-
-
-class Peek(NamedTuple):
-    """What is said further along a command line that is not parsed yet."""
-
-    workspace: Path | None
-    trust: bool
-    json: bool
-
-
-def peek(arguments: Sequence[str]) -> Peek:
-    """The options that decide which playbook is meant, and whether it may be loaded: before its own are known."""
-    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
-    workspace = None
-    for number, word in enumerate(words):
-        if word in ("-C", "--workspace") and number + 1 < len(words):
-            workspace = Path(words[number + 1])
-        elif word.startswith("--workspace="):
-            workspace = Path(word.partition("=")[2])
-        elif word.startswith("-C") and len(word) > 2:
-            workspace = Path(word[2:])
-    return Peek(workspace, _trusting(words), "--json" in words)
-
-
-def _trusting(words: Sequence[str]) -> bool:
-    """Whether --trust is surely an option: behind one that may take a value, it may be somebody's text."""
-    from interlock.cli.commands import SWITCHES
-
-    return any(
-        word == "--trust" and (not above.startswith("-") or "=" in above or above in SWITCHES)
-        for above, word in zip(["", *words], words, strict=False)
-    )
+SHARED: Final = dict(_options())
+"""How typer reads each option that commands share, and what it is where nobody gave it."""

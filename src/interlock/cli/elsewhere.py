@@ -1,5 +1,6 @@
 """Runs that are not here: what their remote has of them is brought here before it is shown, and said to be old where
-the remote is away.  And whether a run that came from another clone is still this one's, before anybody works on it.
+the remote is away; whoever speaks to one of them is led to it.  And whether a run that came from another clone is still
+this one's, before anybody works on it.
 """
 
 from __future__ import annotations
@@ -8,18 +9,21 @@ import time
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from interlock.cli.door import Door, finish
+from interlock.cli.live import PlainView
 from interlock.cli.output import complain
-from interlock.cli.progress import PlainView
 from interlock.errors import ConfigInvalid, InterlockError, Refused
+from interlock.telemetry import State, standing
 
 if TYPE_CHECKING:
     from interlock.app import FromSettings
-    from interlock.cli.door import Door
     from interlock.engine.folder import KnownRun
     from interlock.engine.identity import Identity
     from interlock.engine.runs import Runs
     from interlock.fleet import Depot
     from interlock.fleet.looking import Sighting
+    from interlock.fleet.orders import QueuedJob
+    from interlock.fleet.steering import FarRun
     from interlock.settings.models import FleetSettings
 
 RENEW_S = 3.0
@@ -49,8 +53,6 @@ def check_ours(door: Door, name: str) -> None:
     """`Refused` when somebody else took the run over; asks nobody about one that never came or went."""
     run_id = door.find(name).identity.run_id
     if (door.root / ".interlock" / "carried" / f"{run_id}.json").exists():
-        from interlock.cli.door import finish
-
         finish(open_depot(door).still_ours(run_id))
 
 
@@ -111,7 +113,6 @@ def renew_own(door: Door) -> None:
 
 def _from_fleet(door: Door, name: str, unknown: Refused) -> KnownRun:
     """A run that was never here, from the remote of the fleet."""
-    from interlock.cli.door import finish
     from interlock.fleet.looking import look, meant, remote_here
 
     fleet = fleet_settings(door)
@@ -183,7 +184,6 @@ class Renewal:
 
 def renewed(door: Door, remote: str, run_ids: Collection[str] | None) -> tuple[list[Sighting], str]:
     """What a remote has of these runs, brought here; and why it cannot be asked, if so."""
-    from interlock.cli.door import finish
     from interlock.fleet.looking import look, remote_here
 
     async def seen() -> list[Sighting]:
@@ -193,3 +193,70 @@ def renewed(door: Door, remote: str, run_ids: Collection[str] | None) -> tuple[l
         return finish(seen()), ""
     except InterlockError as error:
         return [], error.what
+
+
+# -- speaking
+
+
+def far_run(door: Door, known: KnownRun, what: str) -> FarRun | None:
+    """The run as its remote has it now; None where it is here, or no queue is known: then nobody can be told.
+
+    Args:
+        what: what a person is about to do.
+    """
+    run_id = known.identity.run_id
+    if (note := known.folder.elsewhere()) is None:
+        return None
+    if (fleet := fleet_settings(door)) is None or fleet.database is None:
+        return None
+    from interlock.engine.nesting import only_people
+    from interlock.fleet.steering import FarRun
+
+    only_people(door.environ, door.root, what)
+    remote = Renewal(door, known).remote
+    seen, trouble = renewed(door, remote, [run_id])
+    problem = trouble or seen[0].problem
+    if problem:
+        raise Refused(
+            f"nobody can say how run {run_id} stands: {problem}",
+            where=remote,
+            remedy="Nothing was said to it. Try again when its remote answers.",
+        )
+    possession = seen[0].possession
+    if possession is None or not possession.orders:
+        raise (known.folder.elsewhere() or note).refusal(run_id)
+    return FarRun(known, possession, fleet.database)
+
+
+class Expected:
+    """Whether the queue has a run: somebody works on it, or will."""
+
+    def __init__(self, door: Door, known: KnownRun) -> None:
+        fleet = fleet_settings(door)
+        self._database = fleet.database if fleet is not None else None
+        self._run_id = known.identity.run_id
+        self._last = self._database is not None and standing(known.folder.lines()).state in (
+            State.CUT_OFF,
+            State.DECIDED,
+            State.INTERRUPTED,
+        )
+        self._trouble = ""
+
+    def still(self, ask: bool) -> bool:
+        """The last answer; a new one, where `ask`. While the database is away the last one counts, and that is said."""
+        if ask and self._database is not None:
+            trouble = ""
+            try:
+                self._last = bool(finish(self._jobs(self._database)))
+            except InterlockError as error:
+                trouble = error.what
+            if trouble and trouble != self._trouble:
+                complain(f"Nobody can say whether run {self._run_id} is queued: {trouble}.")
+            self._trouble = trouble
+        return self._last
+
+    async def _jobs(self, database: str) -> list[QueuedJob]:
+        from interlock.fleet.queue import Queue
+
+        async with Queue.of(database) as queue:
+            return await queue.jobs(self._run_id)

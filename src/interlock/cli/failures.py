@@ -20,9 +20,12 @@ from interlock import __version__
 from interlock.cli.door import Errand
 from interlock.cli.output import complain, envelope, fill_standard_streams, print_json, quiet
 from interlock.errors import BadInput, EngineFault, InterlockError, Locked, WorkspaceFailed
+from interlock.telemetry.fitting import COMMANDS
 from interlock.telemetry.lines import harmless, indented
 
 INTERRUPTED, BROKEN_PIPE, FAULT, USAGE = 130, 141, 5, 2
+BROKEN = 2
+"""What was looked at is not as it must be."""
 
 
 class Interrupted(Exception):
@@ -142,10 +145,7 @@ def here(text: str, errand: Errand) -> str:
     return _COMMAND.sub(f"interlock{errand.place} ", text) if errand.place else text
 
 
-_COMMAND = re.compile(
-    r"\binterlock (?=(?:run|resume|watch|show|logs|report|diff|why|approve|reject|answer|cancel|recover|runs|init"
-    r"|validate|doctor|rehearse)\b)"
-)
+_COMMAND = re.compile(rf"\binterlock (?=(?:{'|'.join(COMMANDS)})\b)")
 
 
 def told(what: str, parts: Mapping[str, str], errand: Errand | None = None) -> list[str]:

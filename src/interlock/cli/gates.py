@@ -15,17 +15,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import DECIDE, Note, RunName, command, complete_run
-from interlock.cli.door import Door, at_terminal, finish
-from interlock.cli.elsewhere import check_ours, renew_own, spoken_to
+from interlock.cli.commands import DECIDE, Note, RunName, command
+from interlock.cli.door import Door, complete_run, finish
+from interlock.cli.elsewhere import check_ours, far_run, renew_own, spoken_to
+from interlock.cli.history import change_lines, changes_of, readable_changes
+from interlock.cli.live import PlainView
 from interlock.cli.output import as_text, complain, envelope, print_json, put_beside, write_output
-from interlock.cli.progress import PlainView
-from interlock.cli.runs import change_lines, changes_of, readable_changes
-from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.folder import KnownRun, known_runs
 from interlock.engine.openings import document, shown_before, since_asked
-from interlock.errors import ConfigInvalid, Refused
+from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.telemetry import harmless, indented, lined, printable, totals, verdict_word, waiting_gate
 
 if TYPE_CHECKING:
@@ -69,7 +68,7 @@ def command_lines(door: Door, run_id: str, gate: Mapping[str, Any]) -> list[str]
     names = [str(choice["name"]) for choice in gate["choices"]]
     words = _commands(run_id, names, "" if away else " --resume")
     lines = [f"  decide with: {door.spoken(command)}" for command in words]
-    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}   {door.spoken(f'why {run_id}')}"]
+    return [*lines, f"  see more: {door.spoken(f'diff {run_id}')}", f"            {door.spoken(f'why {run_id}')}"]
 
 
 def _commands(run_id: str, names: Sequence[str], at_once: str) -> Iterator[str]:
@@ -98,8 +97,10 @@ def _summary(known: KnownRun) -> Iterator[str]:
         return
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
-    if (changes := readable_changes(known, lines)) is not None:
-        yield from change_lines(changes)[:1]
+    if (changes := readable_changes(known, lines)) is None:
+        yield "  code: what changed cannot be read; `interlock diff` says why"
+    else:
+        yield from (row for row in change_lines(changes) if row.startswith(("  code: ", "  documentation: ")))
 
 
 def _verdict(line: Line) -> str:
@@ -110,20 +111,19 @@ def _verdict(line: Line) -> str:
 
 def _document(known: KnownRun, gate: Mapping[str, Any], path: str) -> Iterator[str]:
     """One document: its size, what is new in it since the gate was last opened, how it begins."""
-    text = _text_of(known, path)
+    text, before = _texts(known, gate, path)
     if text is None:
         yield f"  shows: {printable(path)} (no such file)"
         return
     rows = text.splitlines()
     size = f"{len(rows)} {'line' if len(rows) == 1 else 'lines'}, {len(text.encode())} bytes"
-    yield f"  shows: {printable(path)} ({size}{_since(known, gate, path, text)})"
+    yield f"  shows: {printable(path)} ({size}{_since(before, text)})"
     said = [row.strip() for row in rows if row.strip() and not row.startswith(("#", "---", "```", "|--"))]
     yield from (f"    {printable(row, 100)}" for row in said[:FIRST_LINES])
 
 
-def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> str:
+def _since(before: str | None, text: str) -> str:
     """What changed since the same gate showed it before; nothing for what is shown the first time."""
-    before = _earlier(known, gate, path)
     if before is None:
         return ""
     if before == text:
@@ -135,22 +135,14 @@ def _since(known: KnownRun, gate: Mapping[str, Any], path: str, text: str) -> st
     return f", changed since you saw it: +{added} -{removed}"
 
 
-def _earlier(known: KnownRun, gate: Mapping[str, Any], path: str) -> str | None:
+def _texts(known: KnownRun, gate: Mapping[str, Any], path: str) -> list[str | None]:
+    """A document as it is, and as the same gate showed it before; None where there is none."""
     before = shown_before(known.folder, known.folder.lines(), gate["gate"], gate["digests"], path)
-    return None if before is None else before.decode("utf-8", "replace")
-
-
-def _text_of(known: KnownRun, path: str) -> str | None:
-    found = document(known.folder, path).content
-    return None if found is None else found.decode("utf-8", "replace")
+    now = document(known.folder, path).content
+    return [None if raw is None else as_text(raw) for raw in (now, before)]
 
 
 # -- asking
-
-
-def can_ask(door: Door) -> bool:
-    """Whether somebody sits at a terminal who can be asked here and now."""
-    return not door.json and at_terminal()
 
 
 def ask(door: Door, run_id: str, gate: Mapping[str, Any]) -> Answered | None:
@@ -205,13 +197,21 @@ def _view(door: Door, run_id: str, gate: Mapping[str, Any]) -> None:
     known = door.find(run_id)
     parts = []
     for path in gate["digests"]:
-        text, before = _text_of(known, path) or "(no such file)\n", _earlier(known, gate, path)
+        text, before = _texts(known, gate, path)
+        text = text or "(no such file)\n"
         if before is not None and before != text:
             rows = difflib.unified_diff(before.splitlines(), text.splitlines(), "before", "now", lineterm="")
             parts.append("\n".join([f"=== what changed in {path}", *rows]))
         parts.append(f"=== {path}\n\n{text}")
-    patch = changes_of(known, known.folder.lines()).patch
-    parts += [f"=== what the run changed\n\n{patch.decode('utf-8', 'replace')}"] if patch else []
+    try:
+        changes = changes_of(known, known.folder.lines(), literal=False)
+    except InterlockError as error:
+        parts.append(f"=== what the run changed cannot be shown: {error.what}")
+    else:
+        if changes.patch:
+            parts.append(f"=== what the run changed\n\n{changes.patch.decode('utf-8', 'replace')}")
+        if changes.besides:
+            parts.append("\n".join(["=== what came along beside it, not shown", *map(printable, changes.besides)]))
     whole = harmless("\n\n".join(parts))
     if sys.stdout.isatty():
         pydoc.pager(whole)
@@ -342,8 +342,8 @@ def cancel(door: Door, run: RunName) -> int:
     from interlock.engine import people
 
     known = _find(door, run)
-    if (far := FarRun.of(door, known, "cancel a run")) is not None:
-        told = far.cancel()
+    if (far := far_run(door, known, "cancel a run")) is not None:
+        told = finish(far.cancel())
         if door.json:
             print_json(_object(known, "running", "told to end") if told else as_queued(known))
         how = "its worker was told" if told else "queued; a worker ends it"
@@ -374,8 +374,8 @@ def decide(door: Door, name: str, choice: str, note: str, signed: Signed = YOURS
     verb = {"approve": "approved", "record": "approved", "reject": "rejected"}.get(
         choice, f"answered with {printable(choice, 60)}"
     )
-    if (far := FarRun.of(door, known, "decide at a gate")) is not None:
-        gate = far.decide(choice, note, signed.who, signed.shown)
+    if (far := far_run(door, known, "decide at a gate")) is not None:
+        gate = finish(far.decide(choice, note, signed.who, signed.shown))
         if door.json:
             print_json(as_queued(known))
         complain(f"Gate {gate.gate} of {run_id}: {verb}; queued.", _see_next(door, run_id))

@@ -1,4 +1,5 @@
-"""`logs`, `watch`, `why`: what happened in a run, what happens right now, and what made it go the way it went.
+"""`logs`, `watch`, `why`, `diff`: what happened in a run, what happens right now, what made it go its way, what it
+changed.
 
 The run may be executed by any other process.  What happens is in its journal; what its agents say and do, in the
 transcripts of the dispatches that are at work.
@@ -19,17 +20,17 @@ import typer
 
 from interlock.cli.commands import LOOK, RUN, LatestRun, command
 from interlock.cli.door import Door
-from interlock.cli.elsewhere import Renewal, look
+from interlock.cli.elsewhere import Expected, Renewal, look
 from interlock.cli.failures import INTERRUPTED, failed
-from interlock.cli.output import complain, print_journal_line, print_json, print_lines
-from interlock.cli.progress import PlainView, can_draw, view_for
-from interlock.cli.steering import Expected
+from interlock.cli.live import PlainView, can_draw, view_for
+from interlock.cli.output import complain, print_journal_line, print_json, print_lines, write_output
 from interlock.contracts import Evidence
+from interlock.documents import few
 from interlock.documents.files import open_plain, read_plain
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import glance, running, told
 from interlock.engine.journal import Line
-from interlock.errors import JournalDamaged, Refused
+from interlock.errors import InterlockError, JournalDamaged, Refused
 from interlock.telemetry import (
     INDENT,
     Narrator,
@@ -48,6 +49,7 @@ from interlock.telemetry import (
 
 if TYPE_CHECKING:
     from interlock.agents import AgentNews
+    from interlock.engine.changes import Changes
     from interlock.engine.playing import Finished
 
 
@@ -161,6 +163,8 @@ def why(
     now = glance(known)
     how = f": {indented(lined(now.how), '  ')}" if now.how else ""
     print_lines([f"{known.identity.run_id} is {now.status}{how}"])
+    if not step and told and told[-1][0].event == "run.end":  # that is said by now
+        told.pop()
     print_lines([text for line, said in told for text in _explained(known, line, said)])
     if now.status not in ("complete", "degraded", "running") and door.library.has(known.identity):
         complain(f"go on with: {door.spoken(_way_on(known, lines))}")
@@ -206,15 +210,21 @@ def _explained(known: KnownRun, line: Line, told: Telling) -> list[str]:
             checks = [check.shown for check in shown.checks]
             said = [] if is_good(line.data) else [lined(one) for one in line.data.get("complaints", ())]
             nothing = [f"nothing to run: {shown.nothing_to_run}"] if shown.nothing_to_run else []
-            return [
-                "",
-                head,
-                f"  {indented(told.text, '    ')}",
-                *_listed("evidence", [*checks, *nothing]),
-                *_listed("against", shown.contradictions),
-                *_listed("complaint", said),
+            rows = [
+                *(("evidence", text) for text in (*checks, *nothing)),
+                *(("against", text) for text in shown.contradictions),
+                *(("complaint", text) for text in said),
             ]
+            return ["", head, f"  {indented(told.text, '    ')}", *_not_yet_said(told.text, rows)]
     return ["", head, f"  {indented(told.text, '    ')}"]
+
+
+def _not_yet_said(known: str, rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Each row, but for what is in what was said before it."""
+    for name, text in rows:
+        if lined(text) not in known:
+            yield from _listed(name, [text])
+            known += f"\n{lined(text)}"
 
 
 def _listed(name: str, texts: Sequence[str]) -> list[str]:
@@ -417,3 +427,116 @@ class LinesView(PlainView):
 
     def write(self, at: str, told: Telling) -> None:
         print_lines([f"{at}  {indented(told.text, INDENT)}"])
+
+
+LISTED = 12
+"""Files that the end of a run names; `diff` has them all."""
+
+
+@command("diff", example="interlock diff latest", honours=("fields",), panel=LOOK)
+def diff(
+    door: Door,
+    run: LatestRun = "latest",
+    agent: Annotated[
+        str, typer.Argument(metavar="[AGENT]", help="Only the work of this agent.", show_default=False)
+    ] = "",
+    stat: Annotated[bool, typer.Option("--stat", help="Only the files, with lines added and removed.")] = False,
+) -> int:
+    """Print what the work of a run changed, as a patch: each file against how the run found it."""
+    known = look(door, run)
+    lines = known.folder.lines()
+    if agent:
+        _check_agent(known, lines, agent)
+    # A terminal is for people: they see as text what can be read as such.
+    found = changes_of(known, lines, agent or None, literal=door.json or not sys.stdout.isatty())
+    if door.json:
+        files = {
+            name: [{"path": one.path, "added": one.added, "removed": one.removed} for one in some]
+            for name, some in (("code", found.code), ("documentation", found.documentation))
+        }
+        patch = found.patch.decode("utf-8", "replace")
+        facts = {"run_id": known.identity.run_id, **files, "documents": list(found.documents)}
+        door.give({**facts, "besides": list(found.besides), "patch": patch})
+    elif stat:
+        documents = (f"{printable(path)} (document)" for path in found.documents)
+        besides = (f"{printable(text)} (came along)" for text in found.besides)
+        print_lines([*(one.shown for one in (*found.code, *found.documentation)), *documents, *besides])
+    elif found.patch:
+        write_output(found.patch)
+    else:
+        complain(f"Run {known.identity.run_id} has changed no file.")
+    return 0
+
+
+def _check_agent(known: KnownRun, lines: Sequence[Line], agent: str) -> None:
+    from interlock.engine.changes import accepted_work
+
+    made = accepted_work(known.folder, lines)
+    if not any(agent in (one.agent, one.member, one.key) for one in made):
+        names = list(dict.fromkeys(one.member for one in made))
+        raise Refused(
+            f"{agent!r} has changed nothing in run {known.identity.run_id}",
+            expected=f"one of {', '.join(names)}" if names else "an agent whose work was accepted; there is none",
+        )
+
+
+def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None, *, literal: bool = True) -> Changes:
+    """The changes of a run, each file against what it was before the first dispatch that changed it.
+
+    Args:
+        literal: the patch is one for ``git apply``; else it is for people.
+    """
+    from interlock.engine.changes import run_changes
+    from interlock.finding import Library
+
+    documents = Library(known.folder.root, os.environ).documents_of(known.identity)
+    return run_changes(known.folder, lines, documents, agent, literal=literal)
+
+
+def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
+    """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
+    try:
+        return changes_of(known, lines, literal=False)
+    except (InterlockError, OSError, LookupError, ValueError):
+        return None
+
+
+def branch_line(root: Path, since: str) -> str | None:
+    """The branch that the user's repository is on, and the commits made on it since a moment; None without git."""
+    from interlock.engine.changes import git_says
+
+    branch = git_says(root, "symbolic-ref", "--quiet", "--short", "HEAD").decode("utf-8", "replace").strip()
+    if not branch:
+        return None
+    commits = git_says(root, "log", "-20", f"--since={since}", "--format=%h %s").decode("utf-8", "replace").splitlines()
+    said = few([printable(commit, 80) for commit in commits], between="; ")
+    return f"{printable(branch)}: {said or 'nothing committed'}"
+
+
+def change_lines(changes: Changes) -> list[str]:
+    """The changes for the end of a run: code and documentation file by file, the playbook's documents in one line."""
+    lines = []
+    for name, files in (("code", changes.code), ("documentation", changes.documentation)):
+        if files:
+            added, removed = sum(one.added or 0 for one in files), sum(one.removed or 0 for one in files)
+            lines.append(f"  {name}: {_files(len(files))}, +{added} -{removed}")
+            lines += [f"    {one.shown}" for one in files[:LISTED]]
+        if len(files) > LISTED:
+            lines.append(f"    and {len(files) - LISTED} more")
+    if not changes.code and (changes.documentation or changes.documents):
+        lines.insert(0, "  code: no file changed")
+    if changes.documents:
+        lines.append(f"  documents: {_files(len(changes.documents))}{_where(changes.documents)}")
+    return lines
+
+
+def _where(paths: Sequence[str]) -> str:
+    """Where files are: by name where they are few, else the folder that all of them are in."""
+    folder = os.path.commonpath(paths)
+    if len(paths) > 3 and folder:
+        return f" below {printable(folder)}/"
+    return f": {few([printable(path) for path in paths])}"
+
+
+def _files(number: int) -> str:
+    return f"{number} {'file' if number == 1 else 'files'}"

@@ -1,51 +1,181 @@
-"""The live view of a terminal: events scroll by as lines that stay, and below them stands what works right now."""
+"""Who watches a run: a plain line per event; on a terminal, below the lines that stay, what works right now.
+
+Most calls draw nothing: rich is imported where something is drawn.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
-import textwrap
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
-from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, RenderResult
-from rich.live import Live
-from rich.table import Table
-from rich.text import Text
-
-from interlock.cli.progress import PlainView, title
-from interlock.engine.glances import typical_seconds
+from interlock.cli.output import complain, write_output
 from interlock.engine.journal import stamp_now
-from interlock.finding import Library
 from interlock.telemetry import (
     INDENT,
     STEP_MARKS,
+    Narrator,
     Pipeline,
     StepStand,
     Telling,
     Weight,
+    clock,
     doing,
     in_words,
+    indented,
     is_against,
     printable,
     seconds_between,
     spent,
     spoken_command,
+    spoken_news,
     tokens,
     who,
 )
+from interlock.telemetry.fitting import fitted
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.live import Live
+    from rich.table import Table
+
     from interlock.agents import AgentNews
-    from interlock.cli.door import Errand
+    from interlock.cli.door import Door, Errand
     from interlock.engine.identity import Identity
     from interlock.engine.journal import Line
+
+WORK = frozenset(("dispatch.start", "write.intent", "command.intent", "set_aside.intent"))
+"""Events with which a run is at work."""
+FIRST_EFFECTS = WORK | {"gate.opened", "run.end"}
+"""With one of these the run has come into being; lines before it are shown only if it does (a typo is no run)."""
+SHORT = 60
+"""A reason that fits beside the word is told there too."""
+LAST = 8
+"""Of what happened before somebody joined, so many events are told."""
+
+
+class PlainView:
+    """One line per event on stderr; the playbook's own output goes to stdout, or is kept for ``--json``."""
+
+    def __init__(self, errand: Errand, *, keep_output: bool, verbose: bool = False) -> None:
+        self.said: list[str | bytes] = []
+        self._errand = errand
+        self._keep = keep_output
+        self._verbose = verbose
+        self._narrator = Narrator()
+        self._held: list[tuple[str, Telling]] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close(failed=kind is not None)
+
+    def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
+        self._errand.playbook, self._errand.key = identity.playbook, identity.key
+        self._held = None if resumed else []
+        self._narrator = Narrator()
+        for line in lines:
+            self._narrator.tell(line)
+        if resumed:
+            self._errand.turn_to(identity)
+        self.show(
+            clock(stamp_now()),
+            Telling(f"{title(identity)}: run {identity.run_id} {'goes on' if resumed else 'starts'}"),
+        )
+
+    def join(self, identity: Identity, lines: list[Line]) -> None:
+        """Begin in the middle of a run that another process executes; the last of what happened so far is told."""
+        self._errand.turn_to(identity)
+        known = []
+        for line in lines:
+            counts = self.pass_by(line)
+            one = self._narrator.tell(line)
+            if counts and (self._verbose or one.weight is not Weight.DETAIL):
+                known.append((clock(line.ts), one))
+        before = f"; its last {LAST} of {len(known)} events" if len(known) > LAST else ""
+        self.show(clock(stamp_now()), Telling(f"{title(identity)}: run {identity.run_id}{before}"))
+        for at, one in known[-LAST:]:
+            self.show(at, one)
+
+    def pass_by(self, line: Line) -> bool:
+        """A line of the time before somebody watched; whether it is an event of its own here."""
+        return True
+
+    def line(self, line: Line) -> None:
+        if self._held is not None and line.event in FIRST_EFFECTS:
+            self._errand.run_id, self._errand.started_at = line.run, line.ts
+            self._release()
+        told = self._narrator.tell(line)
+        if line.event in ("run.end", "run.paused") and len(told.text) > SHORT:  # the summary, which follows, has it all
+            told = replace(told, text=f"run {line.data.get('status', 'paused')}")
+        if self._verbose or told.weight is not Weight.DETAIL:
+            self.show(clock(line.ts), told)
+
+    def news(self, key: str, news: AgentNews) -> None:
+        """Too much for a log, unless somebody asks for it: the records of the dispatch have it."""
+        if self._verbose:
+            self.tell_news(key, news)
+
+    def tell_news(self, key: str, news: AgentNews) -> None:
+        if text := spoken_news(news.kind, news.data):
+            self.show(clock(stamp_now()), Telling(f"{member_of(key)}: {text}", Weight.DETAIL))
+
+    def say(self, text: str | bytes) -> None:
+        self.said.append(text)
+        if not self._keep:
+            write_output(text)
+
+    def remark(self, text: str) -> None:
+        self.show(clock(stamp_now()), Telling(text, Weight.ATTENTION))
+
+    def close(self, *, failed: bool) -> None:
+        """The end: what was held is shown, unless an error says it all."""
+        if not failed:
+            self._release()
+        self._held = None
+
+    def show(self, at: str, told: Telling) -> None:
+        if self._held is None:
+            self.write(at, told)
+        else:
+            self._held.append((at, told))
+
+    def write(self, at: str, told: Telling) -> None:
+        complain(f"{at}  {indented(told.text, INDENT)}")
+
+    def _release(self) -> None:
+        held, self._held = self._held, None
+        for at, told in held or ():
+            self.write(at, told)
+
+
+def member_of(key: str) -> str:
+    """Who works at a key, as its dispatch is called."""
+    return printable(key.rpartition("/")[2].partition("#")[0], 40)
+
+
+def title(identity: Identity) -> str:
+    return printable(f"{identity.playbook} {identity.key}", 100)
+
+
+def can_draw() -> bool:
+    """Whether stderr is a terminal on which a view can be drawn."""
+    return sys.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+
+
+def view_for(door: Door) -> PlainView:
+    """The view that fits where stderr goes."""
+    if can_draw():
+        return LiveView(door.errand, keep_output=door.json, verbose=door.verbose, root=door.root)
+    return PlainView(door.errand, keep_output=door.json, verbose=door.verbose)
 
 
 # -- what works right now, kept from journal lines and news
@@ -187,6 +317,9 @@ def _again(data: Mapping[str, Any]) -> str:
     return f"{move} in {in_words(delay)}" if delay else str(move)
 
 
+# -- the picture
+
+
 STYLES = {Weight.GOOD: "green", Weight.BAD: "red", Weight.ATTENTION: "yellow"}
 SPINNER, ASCII_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏", "-\\|/"
 STANDS = {StepStand.DONE: "green", StepStand.SKIPPED: "dim", StepStand.NOW: "bold cyan", StepStand.AHEAD: "dim"}
@@ -207,23 +340,31 @@ class LiveView(PlainView):
         console: Console | None = None,
     ) -> None:
         super().__init__(errand, keep_output=keep_output, verbose=verbose)
+        from rich.console import Console
+
         self._root = root
         self._console = console or Console(stderr=True, highlight=False)
         self._board = Board()
         self._live: Live | None = None
 
     def begin(self, identity: Identity, lines: list[Line], *, resumed: bool) -> None:
-        usual = typical_seconds(self._root, identity.playbook)
-        self._board.begin(title(identity), lines, usual, self._steps(identity))
+        self._board_of(identity, lines)
         super().begin(identity, lines, resumed=resumed)
         self._draw()
 
     def join(self, identity: Identity, lines: list[Line]) -> None:
-        usual = typical_seconds(self._root, identity.playbook)
-        self._board.begin(title(identity), [], usual, self._steps(identity))
+        self._board_of(identity, [])
         super().join(identity, lines)
         self._board.ago = 0.0
         self._draw()
+
+    def _board_of(self, identity: Identity, lines: list[Line]) -> None:
+        """The board anew, with what is known of such runs."""
+        from interlock.engine.glances import typical_seconds
+        from interlock.finding import Library
+
+        steps = Library(self._root, os.environ).steps_of(identity)
+        self._board.begin(title(identity), lines, typical_seconds(self._root, identity.playbook), steps)
 
     def pass_by(self, line: Line) -> bool:
         self._board.ago = max(0.0, seconds_between(line.ts, stamp_now()))
@@ -232,6 +373,8 @@ class LiveView(PlainView):
 
     def _draw(self) -> None:
         if self._live is None:
+            from rich.live import Live
+
             self._live = Live(
                 Picture(self._board),
                 console=self._console,
@@ -241,9 +384,6 @@ class LiveView(PlainView):
                 redirect_stderr=False,
             )
             self._live.start()
-
-    def _steps(self, identity: Identity) -> Mapping[str, str]:
-        return Library(self._root, os.environ).steps_of(identity)
 
     def line(self, line: Line) -> None:
         self._board.line(line, about=self._narrator.about(line))
@@ -274,15 +414,16 @@ class LiveView(PlainView):
         super().close(failed=failed)
 
     def write(self, at: str, told: Telling) -> None:
+        from rich.text import Text
+
         text = Text.assemble((f"{at}  ", "dim"), (self._wrapped(told.text), STYLES.get(told.weight, "")))
         with suppress(OSError):
-            self._console.print(text, no_wrap=True, overflow="ellipsis", crop=True)
+            self._console.print(text, soft_wrap=True)
 
     def _wrapped(self, text: str) -> str:
         """Reasons may be long: they go on below, under their beginning."""
-        width = max(20, self._console.width - len(INDENT))
-        rows = [row for line in text.split("\n") for row in textwrap.wrap(shown(line), width) or [""]]
-        return f"\n{INDENT}".join(rows)
+        told = "\n".join(map(shown, text.split("\n")))
+        return indented(fitted(told, self._console.width - len(INDENT), ""), INDENT)
 
 
 class Picture:
@@ -292,6 +433,8 @@ class Picture:
         self._board = board
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        from rich.text import Text
+
         # No line is padded to the full width: a terminal that gets narrower would wrap it, and rich could not
         # take back what it drew.
         board, now = self._board, self._board.clock()
@@ -306,6 +449,10 @@ class Picture:
 
     def _rows(self, working: list[NowAtWork], now: float, options: ConsoleOptions) -> Table:
         """What works now; of all columns only the last is cut, so that the others stay readable."""
+        from rich.cells import cell_len
+        from rich.table import Table
+        from rich.text import Text
+
         rows = Table.grid(padding=(0, 2))
         frames = ASCII_SPINNER if options.ascii_only else SPINNER
         spin = frames[int(now * REFRESH) % len(frames)]

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 from interlock.errors import ConfigInvalid
+from interlock.telemetry.fitting import fitted
 from interlock.telemetry.lines import harmless
 from interlock.telemetry.standing import shown_as
 
@@ -30,10 +31,12 @@ def write_output(text: str | bytes) -> None:
     A terminal gets it without what would move its cursor: an agent may have written it.  If nobody reads it any more,
     that is no reason to lose the run's exit code.
     """
+    words = isinstance(text, str)
     if isinstance(text, str):
         text = (text if text.endswith("\n") or not text else text + "\n").encode("utf-8", "surrogateescape")
     if sys.stdout.isatty():
-        text = harmless(text.decode("utf-8", "surrogateescape")).encode()
+        spoken = harmless(text.decode("utf-8", "surrogateescape"))
+        text = (_for_people(spoken, sys.stdout) if words else spoken).encode()
     try:
         _put(text)
     except BrokenPipeError:
@@ -52,7 +55,7 @@ def _put(raw: bytes) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """Text of our own on stdout, with what agents, files and people put into it: nothing in it moves a cursor."""
-    _put((harmless("\n".join(lines)) + "\n").encode())
+    _put((_for_people(harmless("\n".join(lines)), sys.stdout) + "\n").encode())
 
 
 def as_text(output: str | bytes) -> str:
@@ -113,7 +116,7 @@ def _finite(value: Any) -> Any:
 def complain(*lines: str) -> None:
     """Say something on stderr; if nobody listens there, that is no reason to stop."""
     with suppress(OSError, ValueError):
-        print(harmless("\n".join(lines)), file=sys.stderr, flush=True)
+        print(_for_people(harmless("\n".join(lines)), sys.stderr), file=sys.stderr, flush=True)
 
 
 def put_beside(text: str) -> None:
@@ -126,6 +129,13 @@ def overwrite(text: str) -> None:
     """The last line of the terminal, anew; empty: it is taken away."""
     with suppress(OSError, ValueError):
         print(f"\r\x1b[K{harmless(text)}", end="", file=sys.stderr, flush=True)
+
+
+def at_terminal() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    attended = all(stream is not None and stream.isatty() for stream in streams)
+    return attended and os.environ.get("TERM", "") != "dumb"
 
 
 def ring() -> None:
@@ -156,17 +166,20 @@ def quiet(*streams: TextIO) -> None:
 
 
 def wrapped(text: str, indent: str = "") -> list[str]:
-    """A text on lines of 80 columns, set in below the first; a word that is longer, such as a path, stays whole."""
-    import textwrap
+    """A line on lines of 80 columns, set in below the first, wherever it goes."""
+    return fitted(f"{indent}{text}", WIDTH).split("\n")
 
-    return textwrap.wrap(
-        text,
-        WIDTH,
-        initial_indent=indent,
-        subsequent_indent=f"{indent}  ",
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+
+def _for_people(text: str, stream: TextIO) -> str:
+    """The text as somebody reads it: on a terminal in its columns, elsewhere as it is, for programs read lines."""
+    try:
+        if not stream.isatty():
+            return text
+        width = os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return text
+    asked = os.environ.get("COLUMNS", "")
+    return fitted(text, int(asked) if asked.isdecimal() and int(asked) else width or WIDTH)
 
 
 def columns(rows: Sequence[Sequence[str]], *, gap: str = "  ") -> list[str]:

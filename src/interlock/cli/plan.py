@@ -1,4 +1,5 @@
-"""`plan` and `rehearse`: what a run would take, and every way that it can go. Nothing is called, nothing is changed.
+"""`plan`, `rehearse`, `validate` and the dry run: what a run would take, every way that it can go, whether it could
+run here, what comes next. Nothing is called, nothing is changed.
 
 A rehearsal plays the real playbook against simulated agents that do everything agents can do wrong.  A playbook takes
 part by offering `rehearsal()` in its room; it says what can go wrong, and what must hold all the same.
@@ -20,13 +21,23 @@ import typer
 
 from interlock.cli.commands import LOOK, WORKSHOP, PlaybookName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.failures import INTERRUPTED
-from interlock.cli.output import WIDTH, columns, complain, overwrite, print_json, print_lines, wrapped
+from interlock.cli.failures import BROKEN, INTERRUPTED, told
+from interlock.cli.gates import gate_lines
+from interlock.cli.output import (
+    WIDTH,
+    as_text,
+    columns,
+    complain,
+    envelope,
+    overwrite,
+    print_json,
+    print_lines,
+    wrapped,
+)
 from interlock.cli.playbooks import Playbooks, command_for, group, room_of
-from interlock.cli.run import following
 from interlock.engine.outlook import Figures, Seat, Spread, commands_in, earlier_calls, seats, stages_of
 from interlock.engine.tracing import Trace
-from interlock.errors import InterlockError
+from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding import Origin
 from interlock.telemetry import in_words, printable, spoken_command
 
@@ -37,6 +48,7 @@ if TYPE_CHECKING:
     from interlock.engine.exploration import Rehearsal
     from interlock.engine.journal import Line
     from interlock.engine.playing import Finished
+    from interlock.finding.purity import Touch
 
 
 FAULTS = 1
@@ -105,19 +117,14 @@ def show(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     outlook = outlook_of(door, playbook, inputs)
     if door.json:
         coming = {name: value for name, value in outlook.next.items() if name != "brief"}
-        print_json({**asdict(outlook), "next": coming, "told": told(outlook)})
+        print_json({**asdict(outlook), "next": coming, "told": sections(outlook)})
     else:
         print_lines(lines_of(outlook))
     return 0
 
 
 def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
-    from interlock.engine.runs import Quiet
-
-    async def dry() -> Finished:
-        return await door.runs(Quiet()).plan(playbook, inputs)
-
-    found = finish(dry())
+    found = _dry(door, playbook, inputs)
     playbook = narrowed(playbook, inputs)
     figures, seen = figures_of(door, playbook)
     setup = door.setup
@@ -141,6 +148,13 @@ def outlook_of(door: Door, playbook: Playbook, inputs: Any) -> Outlook:
     )
 
 
+def _dry(door: Door, playbook: Playbook, inputs: Any) -> Finished:
+    """How far a run would come without calling anybody."""
+    from interlock.engine.runs import Quiet
+
+    return finish(door.runs(Quiet()).plan(playbook, inputs))
+
+
 def narrowed(playbook: Playbook, inputs: Any) -> Playbook:
     """The playbook as these inputs leave it, where its room offers that: fewer agents, lower caps, their rehearsal."""
     offered = getattr(room_of(playbook), "narrowed", None)
@@ -160,7 +174,7 @@ def figures_of(door: Door, playbook: Playbook) -> tuple[Figures, Sighted | None]
 # -- for people
 
 
-def told(outlook: Outlook) -> list[tuple[str, list[str]]]:
+def sections(outlook: Outlook) -> list[tuple[str, list[str]]]:
     """All of it in sentences, below headings."""
     parts = {
         "Stages": [" -> ".join(outlook.stages)] if outlook.stages else [],
@@ -181,7 +195,7 @@ def lines_of(outlook: Outlook) -> list[str]:
     lines = wrapped(
         f"{outlook.playbook} {printable(outlook.key)}: {where} (nothing was changed, nobody was called)", ""
     )
-    for title, texts in told(outlook):
+    for title, texts in sections(outlook):
         table = _table(outlook.agents) if title == "Agents" else []
         lines += ["", title, *(table or [line for text in texts for line in wrapped(text, "  ")])]
     return lines
@@ -234,7 +248,6 @@ def _next(coming: Mapping[str, Any]) -> str:
     return f"{coming['next']} {coming['key']}"
 
 
-BROKEN = 2
 SHOWN = 10
 
 
@@ -419,3 +432,110 @@ def _told(name: str, result: Result) -> list[str]:
         f"  crashes of interlock itself, each followed by a resume: {result.crashes}",
         f"  calls of agents: at least {result.fewest} to complete, at most {result.most_calls}",
     ]
+
+
+# -- before a run
+
+
+def next_of_run(door: Door, name: str) -> int:
+    identity = door.find(name).identity
+    playbook = door.library.again(identity)
+    return show_next(door, playbook, playbook.parse_inputs(identity.inputs))
+
+
+def show_next(door: Door, playbook: Playbook, inputs: Any) -> int:
+    found = _dry(door, playbook, inputs)
+    if door.json:
+        print_json(
+            envelope(
+                replace(found, playbook=playbook.name, key=playbook.key(inputs), started_at=None),
+                status="complete",
+                exit_code=0,
+                reason="dry run: nothing was changed",
+                gate=found.gate,
+                plan=following(found),
+            )
+        )
+    else:
+        print_lines(_next_lines(door, playbook, inputs, found))
+    return 0
+
+
+def following(plan: Finished) -> dict[str, Any]:
+    """What a dry run found to come next."""
+    before = plan.before
+    if before is not None:
+        from interlock.engine.model import plain
+
+        return {"next": before.verb, "key": before.key, **plain(before.detail)}
+    if plan.gate is not None:
+        return {"next": "decision", "key": plan.gate["key"]}
+    return {"next": "end", "status": plan.status.value, "reason": plan.reason, "output": as_text(plan.output)}
+
+
+def _next_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> list[str]:
+    what = f"{playbook.name} {playbook.key(inputs)}"
+    where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
+    lines = [f"{what}: {where} (dry run: nothing was changed)"]
+    coming = following(plan)
+    brief = coming.pop("brief", None)
+    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
+    if plan.gate is not None and plan.run_id is not None:
+        lines += gate_lines(door, plan.run_id, plan.gate)
+    if brief is not None:
+        lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
+    return lines
+
+
+def _shown(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+@command("validate", example="interlock validate router", honours=("runner", "trust"), panel=WORKSHOP)
+def validate(door: Door, playbook: PlaybookName) -> int:
+    """Check that a playbook could run here: settings, agents, runners and documents; nothing is started."""
+    problems = finish(problems_of(door, door.playbook(playbook)))
+    complain(*door.library.namesakes(playbook))
+    if door.json:
+        listed = [{"what": one.what, **dict(one.parts())} for one in problems]
+        print_json({"playbook": playbook, "ok": not problems, "problems": listed})
+    elif not problems:
+        print_lines([f"{playbook}: ready to run in {door.root}"])
+    for one in problems:
+        complain(*told(one.what, dict(one.parts())))
+    return BROKEN if problems else 0
+
+
+async def problems_of(door: Door, playbook: Playbook) -> list[InterlockError]:
+    """All that would keep the playbook from running here, each once."""
+    from interlock.engine import prompts
+    from interlock.engine.runs import Quiet
+    from interlock.finding.purity import touches
+
+    setup, runs = door.setup, door.runs(Quiet())
+    found: dict[str, InterlockError] = {one.what: one for one in map(_beside_the_verbs, touches(playbook))}
+    try:
+        setup.check_agents(playbook)
+        setup.roster(playbook).bind_all(playbook.agents)
+        setup.make_runner(setup.default_runner())
+        prompts.check(playbook, setup.documents)
+    except InterlockError as error:
+        return [*found.values(), error]
+    try:
+        for inputs in playbook.samples(setup.asking(playbook)):
+            try:
+                await runs.plan(playbook, inputs)
+            except InterlockError as error:
+                found.setdefault(error.what, error)
+    except InterlockError as error:
+        found.setdefault(error.what, error)
+    return list(found.values())
+
+
+def _beside_the_verbs(touch: Touch) -> InterlockError:
+    return ConfigInvalid(
+        f"the playbook {touch.what} at line {touch.line} of {touch.file}",
+        where=f"{touch.file}:{touch.line}",
+        expected="nothing but the verbs of its run",
+        remedy=f"Use what can be replayed: {touch.instead}.",
+    )

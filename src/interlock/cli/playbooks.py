@@ -6,6 +6,7 @@ What the types of a playbook say becomes arguments and options: of `run`, and of
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
@@ -14,14 +15,14 @@ from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperGroup
 
-from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, command
-from interlock.cli.door import Door
-from interlock.cli.output import complain, wrapped
+from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, Command, Readable, command, made, parameter
+from interlock.cli.door import SHARED, Door, option_of
+from interlock.cli.output import at_terminal, complain, put_beside, wrapped
 from interlock.errors import InterlockError
 from interlock.playbooks import NAMES, load
 from interlock.telemetry import printable
@@ -29,7 +30,7 @@ from interlock.telemetry import printable
 if TYPE_CHECKING:
     from interlock.engine import Playbook
     from interlock.engine.asking import Question
-    from interlock.finding import Asks, Library, Offered
+    from interlock.finding import Asks, Library, Offered, Request
 
 
 @command("playbooks", example="interlock playbooks", panel=RUN)
@@ -97,7 +98,7 @@ def new(
     return 0
 
 
-class Playbooks(TyperGroup):
+class Playbooks(Readable, TyperGroup):  # type: ignore[misc]
     """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -131,7 +132,6 @@ class Playbooks(TyperGroup):
 
 def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Library, Path]:
     """The playbooks that can be asked for, and from where paths are named; seen before the line is parsed."""
-    from interlock.cli.door import library, peek
     from interlock.settings import find_workspace
 
     ahead, errand = peek(rest), ctx.obj if ctx is not None else None
@@ -144,6 +144,62 @@ def _library(ctx: typer.Context | None, rest: Sequence[str] = ()) -> tuple[Libra
     if errand is not None:
         errand.library = found
     return found, root if workspace is not None else Path.cwd()
+
+
+def library(root: Path, *, trust: bool, json: bool) -> Library:
+    """The playbooks of a workspace, for somebody at the command line.
+
+    Args:
+        trust: they have said so already, with --trust.
+        json: a program reads the answer: nobody is asked.
+    """
+    from interlock.finding import Library
+
+    def consent(request: Request) -> bool:
+        if trust:
+            complain(f"Trusted from now on: {request.what}, digest {request.bundle.digest}")
+            return True
+        return not json and at_terminal() and asked(request)
+
+    return Library(root, os.environ, consent=consent)
+
+
+def asked(request: Request) -> bool:
+    """What the person at the terminal says; anything but yes is no."""
+    complain(f"{request.why}. It would be loaded and executed:", *request.lines)
+    put_beside("Do you trust it? It can do what you can do. [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+class Peek(NamedTuple):
+    """What is said further along a command line that is not parsed yet."""
+
+    workspace: Path | None
+    trust: bool
+    json: bool
+
+
+def peek(arguments: Sequence[str]) -> Peek:
+    """The options that decide which playbook is meant, and whether it may be loaded: before its own are known."""
+    words = list(arguments[: arguments.index("--")] if "--" in arguments else arguments)
+    workspace = None
+    for number, word in enumerate(words):
+        if word in ("-C", "--workspace") and number + 1 < len(words):
+            workspace = Path(words[number + 1])
+        elif word.startswith("--workspace="):
+            workspace = Path(word.partition("=")[2])
+        elif word.startswith("-C") and len(word) > 2:
+            workspace = Path(word[2:])
+    return Peek(workspace, _trusting(words), "--json" in words)
+
+
+def _trusting(words: Sequence[str]) -> bool:
+    """Whether --trust is surely an option: behind one that may take a value, it may be somebody's text."""
+    switches = {option_of(name) for name, (_, default) in SHARED.items() if default is False}
+    return any(
+        word == "--trust" and (not above.startswith("-") or "=" in above or above in switches)
+        for above, word in zip(["", *words], words, strict=False)
+    )
 
 
 def _listing(ctx: typer.Context | None) -> Sequence[Offered]:
@@ -161,9 +217,7 @@ def described(name: str, purpose: str) -> Any:
     def listed() -> None:
         """Nobody calls it."""
 
-    app = typer.Typer(add_completion=False)
-    app.command(name, help=purpose)(listed)
-    return typer.main.get_command(app)
+    return made(listed, name, help=purpose)
 
 
 def command_for(
@@ -197,7 +251,7 @@ def command_for(
     return command(word, example=example, honours=honours, panel=panel)(run)
 
 
-class Moving(TyperCommand):
+class Moving(Command):
     """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -210,9 +264,7 @@ class Moving(TyperCommand):
 
         asked = ctx.meta.get(MOVES, {}).values() or moves()
         nothing.__signature__ = inspect.Signature(parameters(asked))  # type: ignore[attr-defined]
-        app = typer.Typer(add_completion=False)
-        app.command()(nothing)
-        return [*super().get_params(ctx)[:-1], *typer.main.get_command(app).params, *super().get_params(ctx)[-1:]]
+        return [*super().get_params(ctx)[:-1], *made(nothing).get_params(ctx)[:-1], *super().get_params(ctx)[-1:]]
 
     def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]
         said = {field: ctx.params.pop(field) for field in ctx.meta[MOVES]}
@@ -226,7 +278,6 @@ MOVES = "interlock.moves"
 
 def _own_moves(ctx: Any, args: Sequence[str]) -> tuple[Question, ...]:
     """What a playbook of one's own offers to move the run that is named on the line; nothing unless it is trusted."""
-    from interlock.cli.door import peek
     from interlock.engine.folder import find_run
 
     for word in (word for word in args if not word.startswith("-")):
@@ -250,10 +301,7 @@ def moves() -> tuple[Question, ...]:
 
 def parameters(asked: Iterable[Question]) -> list[inspect.Parameter]:
     """Questions as typer reads them from a function."""
-    return [
-        inspect.Parameter(one.field, inspect.Parameter.KEYWORD_ONLY, default=_unsaid(one), annotation=_annotation(one))
-        for one in asked
-    ]
+    return [parameter(one.field, _annotation(one), _unsaid(one)) for one in asked]
 
 
 def _unsaid(question: Question) -> Any:

@@ -1,9 +1,9 @@
-"""`run` and `resume`: runs that go on in this process, how they ended, and their dry run."""
+"""`run` and `resume`: runs that go on in this process, and how they ended."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,14 +12,13 @@ import typer
 
 from interlock.cli.commands import CARRIES, RUN, Note, RunName, command
 from interlock.cli.door import Door, finish
-from interlock.cli.elsewhere import check_ours, spoken_to
+from interlock.cli.elsewhere import check_ours, far_run, spoken_to
 from interlock.cli.failures import here, told
-from interlock.cli.gates import as_queued, ask, can_ask, decide, gate_lines
-from interlock.cli.output import as_text, complain, envelope, print_json, print_lines, write_output
+from interlock.cli.gates import as_queued, ask, decide, gate_lines
+from interlock.cli.history import branch_line, change_lines, readable_changes
+from interlock.cli.live import PlainView, view_for
+from interlock.cli.output import as_text, complain, envelope, print_json, write_output
 from interlock.cli.playbooks import Moving, Playbooks, group, moves
-from interlock.cli.progress import PlainView, view_for
-from interlock.cli.runs import branch_line, change_lines, readable_changes
-from interlock.cli.steering import FarRun
 from interlock.cli.unattended import HeardView
 from interlock.engine.glances import ENDED_WELL
 from interlock.errors import ConfigInvalid, InterlockError, Refused
@@ -38,8 +37,12 @@ from interlock.telemetry import (
 if TYPE_CHECKING:
     from interlock.engine import Playbook
     from interlock.engine.changes import Changes
+    from interlock.engine.folder import KnownRun
     from interlock.engine.playing import Finished
     from interlock.engine.runs import Runs
+    from interlock.fleet.steering import FarRun
+
+    Work = Callable[[Runs], Coroutine[Any, Any, Finished]]
 
 
 run = group(Playbooks, "run", "Run a playbook, or go on with the run that is open for the same inputs.", RUN)
@@ -51,12 +54,14 @@ def start(door: Door, playbook: Playbook, said: Mapping[str, Any]) -> int:
     inputs, door = asked.inputs, replace(door, new_run=door.new_run or asked.afresh)
     door.errand.playbook, door.errand.key = playbook.name, playbook.key(inputs)
     if door.dry_run:
-        return _show_plan(door, playbook, inputs)
+        from interlock.cli.plan import show_next
+
+        return show_next(door, playbook, inputs)
     call = door.call(flags=asked.flags, note=asked.note)
     return carry(door, lambda runs: runs.run(playbook, inputs, call))
 
 
-def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
+def carry(door: Door, work: Work) -> int:
     """Do the work with somebody watching, or in the background, and hand over how it ended."""
     if door.detach:
         from interlock.cli.unattended import in_the_background
@@ -65,18 +70,14 @@ def carry(door: Door, work: Callable[[Runs], Awaitable[Finished]]) -> int:
     return _carried(door, work, view_for(door))
 
 
-def _carried(door: Door, work: Callable[[Runs], Awaitable[Finished]], view: PlainView) -> int:
+def _carried(door: Door, work: Work, view: PlainView) -> int:
     """Do the work in this process; whoever sits at a terminal decides there."""
-
-    async def watched() -> Finished:
-        return await work(door.runs(heard))
-
     with HeardView(door, view) as heard:
         with view:
-            finished = finish(watched())
-        code = deliver(door, finished, view.said, asks=can_ask(door))
+            finished = finish(work(door.runs(heard)))
+        code = deliver(door, finished, view.said, asks=door.can_ask)
     run_id, gate = finished.run_id, finished.gate
-    if run_id is None or gate is None or not can_ask(door) or (said := ask(door, run_id, gate)) is None:
+    if run_id is None or gate is None or not door.can_ask or (said := ask(door, run_id, gate)) is None:
         return code
     return decide(door, run_id, said.choice, said.note, go_on=True)
 
@@ -96,14 +97,16 @@ def resume(
 ) -> int:
     """Go on with a run that waits, was interrupted or has crashed; finished work is not repeated."""
     asked = door.errand.moves
-    if (far := FarRun.of(door, spoken_to(door, run), "resume a run")) is not None:
+    if (far := far_run(door, spoken_to(door, run), "resume a run")) is not None:
         return _resume_far(door, far, retry=retry, accept_recorded=accept_recorded, note=note)
     if door.dry_run:
         if retry or accept_recorded or asked or note:
             raise ConfigInvalid(
                 "--dry-run shows what comes next; it takes no option that moves the run", where="command line"
             )
-        return _plan_of_run(door, run)
+        from interlock.cli.plan import next_of_run
+
+        return next_of_run(door, run)
     playbook = door.library.again(door.find(run).identity)  # whoever must be asked is asked before it goes on
     if asked:
         check_moves(door, run, playbook, asked)
@@ -125,16 +128,8 @@ def _resume_far(door: Door, far: FarRun, *, retry: bool, accept_recorded: bool, 
     if asked := door.errand.moves:
         check_moves(door, far.run_id, door.library.again(identity), asked)
     call = door.call(retry=retry, accept_recorded=accept_recorded, flags=asked, note=note)
-    far.resume(
-        {
-            "note": call.note,
-            "who": call.who,
-            "retry": call.retry,
-            "accept_recorded": call.accept_recorded,
-            "flags": dict(call.flags),
-            "budget": call.budget_usd,
-        }
-    )
+    said = {"note": call.note, "who": call.who, "flags": dict(call.flags), "budget": call.budget_usd}
+    finish(far.resume({**said, "retry": call.retry, "accept_recorded": call.accept_recorded}))
     if door.json:
         print_json(as_queued(far.known))
     complain(f"Run {far.run_id}: queued; a worker goes on with it.", f"  see: {door.spoken(f'watch {far.run_id}')}")
@@ -154,65 +149,6 @@ def check_moves(door: Door, name: str, playbook: Playbook, asked: Mapping[str, A
             f"run {known.identity.run_id} is open; {option} is for one that has stopped",
             remedy=f"End it first: {door.spoken(f'cancel {known.identity.run_id}')}",
         )
-
-
-def _plan_of_run(door: Door, name: str) -> int:
-    identity = door.find(name).identity
-    playbook = door.library.again(identity)
-    return _show_plan(door, playbook, playbook.parse_inputs(identity.inputs))
-
-
-def _show_plan(door: Door, playbook: Playbook, inputs: Any) -> int:
-    from interlock.engine.runs import Quiet
-
-    async def plan() -> Finished:
-        return await door.runs(Quiet()).plan(playbook, inputs)
-
-    found = finish(plan())
-    if door.json:
-        print_json(
-            envelope(
-                replace(found, playbook=playbook.name, key=playbook.key(inputs), started_at=None),
-                status="complete",
-                exit_code=0,
-                reason="dry run: nothing was changed",
-                gate=found.gate,
-                plan=following(found),
-            )
-        )
-    else:
-        print_lines(_plan_lines(door, playbook, inputs, found))
-    return 0
-
-
-def following(plan: Finished) -> dict[str, Any]:
-    """What a dry run found to come next."""
-    before = plan.before
-    if before is not None:
-        from interlock.engine.model import plain
-
-        return {"next": before.verb, "key": before.key, **plain(before.detail)}
-    if plan.gate is not None:
-        return {"next": "decision", "key": plan.gate["key"]}
-    return {"next": "end", "status": plan.status.value, "reason": plan.reason, "output": as_text(plan.output)}
-
-
-def _plan_lines(door: Door, playbook: Playbook, inputs: Any, plan: Finished) -> list[str]:
-    what = f"{playbook.name} {playbook.key(inputs)}"
-    where = f"run {plan.run_id} goes on" if plan.run_id else "a new run starts"
-    lines = [f"{what}: {where} (dry run: nothing was changed)"]
-    coming = following(plan)
-    brief = coming.pop("brief", None)
-    lines += [f"  {name}: {_shown(value)}" for name, value in coming.items() if value not in (None, "", [], {})]
-    if plan.gate is not None and plan.run_id is not None:
-        lines += gate_lines(door, plan.run_id, plan.gate)
-    if brief is not None:
-        lines += ["", "The brief that the agent would get:", "", brief.rstrip("\n")]
-    return lines
-
-
-def _shown(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def deliver(door: Door, finished: Finished, said: Sequence[str | bytes], *, asks: bool) -> int:
@@ -280,12 +216,13 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
         lines.append(f"  {label}: {indented(lined(here(finished.reason, door.errand)), '    ')}")
     if finished.run_id is None:
         return lines
-    changes = _changes(door, finished.run_id)
+    known = _known(door, finished.run_id)
+    changes = readable_changes(known, finished.lines) if known is not None else None
     if finished.gate is not None:
         return [*lines, *gate_lines(door, finished.run_id, finished.gate, commands=not asks)]
     if changes is not None:
         lines += change_lines(changes)
-    if away(door, finished.run_id):
+    if known is not None and known.folder.elsewhere() is not None:
         return [*lines, f"  next: {door.spoken(f'fetch {finished.run_id}')}"]
     if finished.started_at and sums.dispatches and (branch := branch_line(door.root, finished.started_at)):
         lines.append(f"  branch: {branch}")
@@ -293,27 +230,18 @@ def summary(door: Door, finished: Finished, *, asks: bool) -> list[str]:
     return [*lines, f"  next: {door.spoken(f'{_next(finished.status.value, changes, is_open)} {finished.run_id}')}"]
 
 
-def away(door: Door, run_id: str) -> bool:
-    """Whether the work of a run is elsewhere."""
-    try:
-        return door.find(run_id).folder.elsewhere() is not None
-    except InterlockError:
-        return False
-
-
 def _next(status: str, changes: Changes | None, is_open: bool) -> str:
     """The one command that helps most now."""
     if is_open:
         return "resume"
     if status in ENDED_WELL:
-        return "diff" if changes is not None and changes.code else "show"
+        return "diff" if changes is not None and (changes.code or changes.documentation) else "show"
     return "why"
 
 
-def _changes(door: Door, run_id: str) -> Changes | None:
-    """What the run changed; None where that cannot be read any more."""
+def _known(door: Door, run_id: str) -> KnownRun | None:
+    """The run; None where it cannot be read any more."""
     try:
-        known = door.find(run_id)
-        return readable_changes(known, known.folder.lines())
+        return door.find(run_id)
     except (InterlockError, OSError):
         return None

@@ -1,10 +1,11 @@
-"""`runs`, `show`, `report`, `diff`: how the runs of a workspace stand, what one of them did and what it changed."""
+"""`runs`, `show`, `report`, `web`, `recover`: how the runs of a workspace stand, what one of them did, its records."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+import sys
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 from itertools import islice
@@ -13,15 +14,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from interlock.cli.commands import LOOK, LatestRun, command
+from interlock.cli.commands import LOOK, WORKSHOP, LatestRun, RunName, command
 from interlock.cli.door import Door, finish
 from interlock.cli.elsewhere import look
-from interlock.cli.output import columns, complain, gate_json, print_lines, write_output
-from interlock.documents import few
+from interlock.cli.failures import BROKEN
+from interlock.cli.output import columns, complain, gate_json, print_lines
 from interlock.documents.files import replace_file
-from interlock.engine.folder import KnownRun, unreadable_runs
+from interlock.engine.folder import HOME, KnownRun, RunFolder, run_folders, unreadable_runs
 from interlock.engine.glances import Glance, glance, glances, running
-from interlock.errors import ConfigInvalid, InterlockError, JournalDamaged, Refused
+from interlock.errors import ConfigInvalid, JournalDamaged, Locked
 from interlock.telemetry import (
     UNKNOWN,
     cost_line,
@@ -36,8 +37,7 @@ from interlock.telemetry import (
 )
 
 if TYPE_CHECKING:
-    from interlock.engine.changes import Changes
-    from interlock.engine.journal import Line
+    from interlock.engine.salvage import Salvaged
     from interlock.fleet.looking import Sighting
     from interlock.telemetry import Dispatched, ReportContent, WaitingGate
 
@@ -109,26 +109,23 @@ class FleetRow:
     commit: str
 
 
-def listed(one: Sighting) -> FleetRow:
-    """A run as its claim says it."""
+def listed(one: Sighting, unqueued: Collection[str] = ()) -> FleetRow:
+    """A run as its claim says it; and whether nobody is asked to work on it."""
     who = one.possession
     if who is None:
         return FleetRow(one.run_id, "", "", "", ListedAs.DAMAGED, one.problem, "", False, "", one.remote, one.commit)
     held, status, now = who.held and not who.ended, who.status, ""
     if not who.ended:
         now = "waits for a person" if status == ListedAs.WAITING else "free to be taken"
+        now = f"not queued: interlock resume {one.run_id}" if one.run_id in unqueued else now
         status = ListedAs.RUNNING if held and status != ListedAs.WAITING else ListedAs.WAITING
     facts = (who.playbook, who.key, who.about, status, f"{who.holder} has it" if held else now)
     return FleetRow(one.run_id, *facts, who.holder, held, who.since, one.remote, one.commit)
 
 
 def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit: int | None) -> int:
-    from interlock.fleet.looking import remote_here, sighted
-
-    async def seen() -> list[Sighting]:
-        return await sighted(await remote_here(door.root, door.setup.settings.fleet.remote, door.environ))
-
-    found = sorted((listed(one) for one in finish(seen())), key=lambda one: (one.since, one.run_id))
+    seen, unqueued = finish(_seen(door))
+    found = sorted((listed(one, unqueued) for one in seen), key=lambda one: (one.since, one.run_id))
     asked = [one for one in found if playbook in (None, one.playbook) and (not status or one.status in status)]
     shown = asked[-limit:] if limit else asked
     if door.json or shown:
@@ -137,6 +134,25 @@ def _of_the_fleet(door: Door, status: Sequence[str], playbook: str | None, limit
     else:
         complain("No run is like that." if found else "The remote has no runs.")
     return 0
+
+
+async def _seen(door: Door) -> tuple[list[Sighting], set[str]]:
+    """What the remote has; and, where the database can say it, which runs nobody is asked to work on."""
+    from interlock.cli.fleet import open_queue
+    from interlock.fleet.database import FleetUnreachable
+    from interlock.fleet.looking import remote_here, sighted, sighted_and_unqueued
+
+    fleet = door.setup.settings.fleet
+    remote = await remote_here(door.root, fleet.remote, door.environ)
+    if fleet.database is None:
+        return await sighted(remote), set()
+    try:
+        async with open_queue(door) as queue:
+            seen, unqueued = await sighted_and_unqueued(remote, queue)
+            return seen, {who.run for who in unqueued}
+    except (FleetUnreachable, ConfigInvalid) as error:
+        complain(f"Nobody can say which runs are queued: {error.what}.")
+        return await sighted(remote), set()
 
 
 def _fleet_row(one: FleetRow) -> tuple[str, ...]:
@@ -159,9 +175,6 @@ def shown_path(path: Path) -> str:
     """A path as the person would type it from where they are."""
     shown = os.path.relpath(path)
     return str(path) if shown.startswith("..") else shown
-
-
-BROKEN = 2
 
 
 @command("show", example="interlock show latest", honours=("fields",), panel=LOOK)
@@ -280,8 +293,7 @@ def page(door: Door, known: KnownRun, report: ReportContent, waiting: WaitingGat
         f"verdicts against the work: {sums.against}",
         f"  tokens: {counted(sums.input_tokens)} in, {counted(sums.output_tokens)} out; cost: {cost_line(sums)}",
         f"  records: {shown_path(known.folder.path)}",
-        f"  more: {door.spoken(f'why {identity.run_id}')}   {door.spoken(f'diff {identity.run_id}')}",
-        f"        {door.spoken(f'logs {identity.run_id}')}   {door.spoken(f'report {identity.run_id}')}",
+        *(f"  {lead} {door.spoken(f'{name} {identity.run_id}')}" for lead, name in MORE),
     ]
     return lines
 
@@ -298,6 +310,8 @@ def _dispatches(report: ReportContent) -> list[str]:
     return lines
 
 
+MORE = (("more:", "why"), *(("     ", name) for name in ("diff", "logs", "report")))
+"""One command a line: whole, to be copied."""
 HEAD = ("ABOUT", "STEP", "AGENT", "ATTEMPT", "OUTCOME", "TIME", "CHANGES", "TOKENS", "COST")
 
 
@@ -364,104 +378,122 @@ def _verify(door: Door, known: KnownRun) -> int:
     return BROKEN if findings else 0
 
 
-LISTED = 12
-"""Files that the end of a run names; `diff` has them all."""
-
-
-@command("diff", example="interlock diff latest", honours=("fields",), panel=LOOK)
-def diff(
-    door: Door,
-    run: LatestRun = "latest",
-    agent: Annotated[
-        str, typer.Argument(metavar="[AGENT]", help="Only the work of this agent.", show_default=False)
-    ] = "",
-    stat: Annotated[bool, typer.Option("--stat", help="Only the files, with lines added and removed.")] = False,
-) -> int:
-    """Print what the work of a run changed, as a patch: each file against how the run found it."""
-    known = look(door, run)
-    lines = known.folder.lines()
-    if agent:
-        _check_agent(known, lines, agent)
-    found = changes_of(known, lines, agent or None)
-    if door.json:
-        files = [{"path": one.path, "added": one.added, "removed": one.removed} for one in found.code]
-        patch = found.patch.decode("utf-8", "replace")
-        facts = {"run_id": known.identity.run_id, "code": files, "documents": list(found.documents)}
-        door.give({**facts, "patch": patch})
-    elif stat:
-        print_lines([*(one.shown for one in found.code), *(f"{path} (document)" for path in found.documents)])
-    elif found.patch:
-        write_output(found.patch)
-    else:
-        complain(f"Run {known.identity.run_id} has changed no file.")
+@command("recover", example="interlock recover latest", panel=WORKSHOP)
+def recover(door: Door, run: RunName) -> int:
+    """Put the damaged records of a run back as far as they are whole; what was found is kept beside them."""
+    exactly = [folder for folder in run_folders(door.root) if folder.run_id == run]
+    folder = exactly[0] if exactly else door.find(run).folder  # also one whose ``run.json`` cannot be read
+    said = mend(door, folder)
+    door.answer({"run_id": folder.run_id, **asdict(said)}, _told(door, folder, said))
     return 0
 
 
-def _check_agent(known: KnownRun, lines: Sequence[Line], agent: str) -> None:
-    from interlock.engine.changes import accepted_work
+def mend(door: Door, folder: RunFolder) -> Salvaged:
+    """Recover the run, with its lock held."""
+    from interlock.engine.journal import stamp_now
+    from interlock.engine.locks import holders, run_lock
+    from interlock.engine.nesting import only_people
+    from interlock.engine.salvage import put_back_identity, salvage
 
-    made = accepted_work(known.folder, lines)
-    if not any(agent in (one.agent, one.member, one.key) for one in made):
-        names = list(dict.fromkeys(one.member for one in made))
-        raise Refused(
-            f"{agent!r} has changed nothing in run {known.identity.run_id}",
-            expected=f"one of {', '.join(names)}" if names else "an agent whose work was accepted; there is none",
+    only_people(door.environ, door.root, "recover a run")
+    _, holder = holders(door.root / HOME).get(folder.run_id, (None, None))
+    if holder is not None and holder.lives:
+        raise Locked(
+            f"{folder.run_id} is being worked on by {holder}",
+            holder=holder.to_json(),
+            remedy=f"Wait until it has stopped, or end it: {door.spoken(f'cancel {folder.run_id}')}",
         )
-
-
-def changes_of(known: KnownRun, lines: Sequence[Line], agent: str | None = None) -> Changes:
-    """The changes of a run, each file against what it was before the first dispatch that changed it."""
-    from interlock.engine.changes import run_changes
-    from interlock.finding import Library
-
-    documents = Library(known.folder.root, os.environ).documents_of(known.identity)
-    return run_changes(known.folder, lines, documents, agent)
-
-
-def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
-    """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
+    wrong = put_back_identity(folder)
+    identity = folder.identity()
+    lock = run_lock(door.root / HOME, identity.playbook, identity.key)
+    lock.acquire(folder.run_id)
     try:
-        return changes_of(known, lines)
-    except (InterlockError, OSError, LookupError, ValueError):
-        return None
+        said = salvage(folder, stamp_now)
+    finally:
+        lock.release()
+    if wrong is None:
+        return said
+    return replace(said, findings=(wrong, *said.findings), mended=("run.json", *said.mended))
 
 
-def branch_line(root: Path, since: str) -> str | None:
-    """The branch that the user's repository is on, and the commits made on it since a moment; None without git."""
-    from interlock.engine.changes import git_says
-
-    branch = git_says(root, "symbolic-ref", "--quiet", "--short", "HEAD").decode("utf-8", "replace").strip()
-    if not branch:
-        return None
-    commits = git_says(root, "log", "-20", f"--since={since}", "--format=%h %s").decode("utf-8", "replace").splitlines()
-    said = few([printable(commit, 80) for commit in commits], between="; ")
-    return f"{printable(branch)}: {said or 'nothing committed'}"
-
-
-def change_lines(changes: Changes) -> list[str]:
-    """The changes for the end of a run: code file by file, documents in one line."""
-    lines = []
-    if changes.code:
-        added = sum(one.added or 0 for one in changes.code)
-        removed = sum(one.removed or 0 for one in changes.code)
-        lines.append(f"  code: {_files(len(changes.code))}, +{added} -{removed}")
-        lines += [f"    {one.shown}" for one in changes.code[:LISTED]]
-        if len(changes.code) > LISTED:
-            lines.append(f"    and {len(changes.code) - LISTED} more")
-    elif changes.documents:
-        lines.append("  code: no file changed")
-    if changes.documents:
-        lines.append(f"  documents: {_files(len(changes.documents))}{_where(changes.documents)}")
-    return lines
+def _told(door: Door, folder: RunFolder, said: Salvaged) -> list[str]:
+    if not said.findings:
+        return [f"{folder.run_id}: nothing is damaged; nothing was changed."]
+    lines = [f"{folder.run_id}: {said.lines} lines of its journal are whole."]
+    lines += [f"  was wrong: {finding}" for finding in said.findings]
+    if said.dropped:
+        lines.append(f"  gone: {said.dropped} lines; what they stood for happens again")
+    lines += [f"  put back: {name}" for name in said.mended]
+    lines += [f"  kept as it was found: {folder.shown(folder.path / name)}" for name in said.aside]
+    return [*lines, f"  go on with: {door.spoken(f'resume {folder.run_id}')}"]
 
 
-def _where(paths: Sequence[str]) -> str:
-    """Where files are: by name where they are few, else the folder that all of them are in."""
-    folder = os.path.commonpath(paths)
-    if len(paths) > 3 and folder:
-        return f" below {printable(folder)}/"
-    return f": {few([printable(path) for path in paths])}"
+@command("web", example="interlock web --open", several=True, panel=LOOK)
+def web(
+    door: Door,
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65535, help="Where; 0: any that is free.")
+    ] = 8765,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="ADDRESS", help="Another address than this machine alone; needs TLS or a proxy."
+        ),
+    ] = "127.0.0.1",
+    open_: Annotated[bool, typer.Option("--open", help="Open it in your browser.")] = False,
+    origin: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--origin",
+            metavar="URL",
+            help="Address under which browsers reach it, if not the one that is printed; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
+    tls_cert: Annotated[
+        Path | None, typer.Option("--tls-cert", metavar="FILE", help="Certificate, as PEM.", show_default=False)
+    ] = None,
+    tls_key: Annotated[
+        Path | None, typer.Option("--tls-key", metavar="FILE", help="Its key, as PEM.", show_default=False)
+    ] = None,
+    proxy_user_header: Annotated[
+        str,
+        typer.Option(
+            "--proxy-user-header",
+            metavar="NAME",
+            help="Header in which the reverse proxy in front names the person who signed in there.",
+            show_default=False,
+        ),
+    ] = "",
+    proxy_secret_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--proxy-secret-file",
+            metavar="FILE",
+            help="What the proxy proves itself with, as the header X-Interlock-Proxy-Secret.",
+            show_default=False,
+        ),
+    ] = None,
+) -> int:
+    """Serve a page that shows the runs and lets you decide, start and end them; it works on none of them itself.
+
+    The address that it prints lets one browser in, once. Ctrl-C ends the page; no run notices.
+    """
+    from interlock.web import Listening, serve
+
+    listening = Listening(host, port, tuple(origin or ()), tls_cert, tls_key, proxy_user_header, proxy_secret_file)
+    serve(door.roots, listening, environ=door.environ, tell=_tell, opened=_open if open_ else None)
+    complain("The page has ended; runs go on.")
+    return 0
 
 
-def _files(number: int) -> str:
-    return f"{number} {'file' if number == 1 else 'files'}"
+def _tell(text: str) -> None:
+    print_lines([text])
+    sys.stdout.flush()
+
+
+def _open(address: str) -> None:
+    import webbrowser
+
+    if not webbrowser.open(address):
+        complain("No browser was found here: open the address above yourself.")

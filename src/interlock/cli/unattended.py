@@ -32,8 +32,8 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, Self
 
 from interlock import __version__
 from interlock.agents.environment import agent_environment, without_our_own
+from interlock.cli.live import WORK, PlainView, title
 from interlock.cli.output import complain, envelope, gate_json, print_json, print_lines, ring
-from interlock.cli.progress import WORK, PlainView, title
 from interlock.engine.folder import RunFolder
 from interlock.engine.nesting import only_people
 from interlock.errors import ConfigInvalid

@@ -6,20 +6,27 @@ from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, 
 from interlock.contracts.definitions import holds_programs, is_definition, is_test
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
+from interlock.contracts.marks import failed_marks, open_boxes
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.contracts.reading import Check, checks_in_data, checks_in_text, nothing_to_run
 from interlock.contracts.structure import (
     AllOf,
     Custom,
     Headings,
-    JsonKeys,
+    Kinds,
     Lines,
     SectionValues,
     Structure,
+    TextList,
     YamlKeys,
+    alternatives,
+    key_problems,
+    kind_of,
     labelled,
+    quoted,
 )
 from interlock.contracts.weakening import weakened
+from interlock.contracts.words import says_none
 
 __all__ = [
     "DOCUMENTATION",
@@ -41,27 +48,35 @@ __all__ = [
     "Custom",
     "Evidence",
     "Headings",
-    "JsonKeys",
     "Judgement",
+    "Kinds",
     "Lines",
     "Outcome",
     "Reason",
     "SectionValues",
     "Structure",
+    "TextList",
     "YamlKeys",
+    "alternatives",
     "check",
     "checks_in_data",
     "checks_in_text",
     "complaint",
+    "failed_marks",
     "holds_programs",
     "is_definition",
     "is_documentation",
     "is_test",
     "judge",
+    "key_problems",
+    "kind_of",
     "labelled",
     "nothing_to_run",
+    "open_boxes",
     "parse_answer",
+    "quoted",
     "sample",
+    "says_none",
     "weakened",
     "why_no_change",
 ]

@@ -31,7 +31,9 @@ _DEFINITIONS = (
 _DEFINITION = re.compile("|".join(map(translate, _DEFINITIONS)))
 _SAMPLES = tuple(name.replace("*", "x") for name in _DEFINITIONS)
 _PLACES = re.compile(r"(^|/)(\.cargo/config(\.toml)?|\.circleci/.*|\.buildkite/.*|test/mocha\.opts)$")
-_SHADOWS = re.compile(r"(_?pytest|unittest|pluggy|coverage|nose2?|mypy|ruff|tox|sitecustomize)(\.py|/__init__\.py)")
+_SHADOWS = re.compile(
+    r"(_?pytest|unittest|pluggy|coverage|nose2?|mypy|ruff|tox|sitecustomize|usercustomize)(\.py|/__init__\.py)"
+)
 """A module at the root that Python finds before the one which runs the tests."""
 _SAYS_NOTHING = re.compile(r"Makefile\.(md|rst|txt)|\.env\.(example|sample|template|dist)")
 """It has such a name, and nobody reads it."""

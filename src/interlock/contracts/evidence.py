@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from interlock.contracts.marks import failed_marks, open_boxes
 from interlock.contracts.reading import Check, failures_in_data
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
@@ -44,7 +45,7 @@ class Evidence:
         """What speaks against a pass, each in a sentence that quotes it."""
         said = _quoted("", [check.shown for check in self.checks if check.red])
         if self.failed:
-            said.append(f"{self.failed} tests failed")
+            said.append(f"{self.failed} {'test' if self.failed == 1 else 'tests'} failed")
         said += _quoted("failure listed: ", self.failures)
         said += [f"{name}: {FAIL}" for name, word in self.marks.items() if word == FAIL]
         said += _quoted("criterion not met: ", self.unmet)
@@ -75,8 +76,8 @@ class Evidence:
             return f"{unclear[0].shown}: say how it ended by its exit status"
         if self.nothing_to_run or any(check.shows for check in self.checks):
             return ""
-        idle = next((check.command for check in self.checks if check.idle and check.exit is not None), "")
-        return f"`{idle}` ends well whatever happens, and shows nothing; {NO_COMMAND}" if idle else NO_COMMAND
+        idle = next((check for check in self.checks if check.idle and check.exit is not None), None)
+        return f"`{idle.command}` {idle.idle}, and shows nothing; {NO_COMMAND}" if idle else NO_COMMAND
 
 
 NO_COMMAND = (
@@ -95,6 +96,8 @@ class Claim:
     """A pass must show a command (EV-02); not so where a judge reads and runs nothing."""
     data: Mapping[str, Any] = field(default_factory=dict)
     """Where it was read from, if that was data: what nobody asked for speaks against a pass too."""
+    text: str = ""
+    """The same, if it was a report."""
     named: tuple[str, ...] = ()
     """Commands that there are to run: then nobody says that there is nothing."""
 
@@ -111,7 +114,8 @@ class Claim:
         """All that it puts behind it; where nothing that was asked for speaks against it, whatever else does."""
         if self.evidence.contradictions:
             return self.evidence
-        return replace(self.evidence, besides=failures_in_data(self.data))
+        besides = (*failures_in_data(self.data), *failed_marks(self.text))
+        return replace(self.evidence, besides=besides, unmet=open_boxes(self.text))
 
 
 def _quoted(lead: str, texts: Sequence[str]) -> list[str]:

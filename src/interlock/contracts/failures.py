@@ -1,4 +1,8 @@
-"""What a command's output says has failed, so that two outputs can be compared (EV-05). Pure."""
+"""What a command's output says: what failed, so that two outputs can be compared (EV-05); that something did, whatever
+its exit status (EV-01); that nothing ran (EV-02).  Pure.
+
+Theory of operation.  Programs print how they ended in forms of their own, which nobody uses in a sentence by chance:
+these count.  Sentences do not: "test that a failed login is rejected" is about a test that passed."""
 
 from __future__ import annotations
 
@@ -33,3 +37,71 @@ def failures_in(output: str) -> frozenset[str]:
 
 def _found(line: str) -> re.Match[str] | None:
     return next((found for pattern in _NAMED if (found := pattern.match(line))), None)
+
+
+_TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
+_GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because)\b)"
+"""What may follow; any other word says what failed, and that need not be a test ("2 failed logins are refused")."""
+_MENDED = "".join(
+    rf"(?<!\b{word} )" for word in ("fixed", "fixes", "mended", "resolved", "repaired", "the", "expected")
+)
+"""It is said of what was so before, or of what a test wants."""
+_COUNTED = re.compile(
+    rf"{_MENDED}(?<![\w.])(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: \w+)?"
+    rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
+    r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass"
+    r"|not passing)\b"
+    rf"{_GOES_ON}"
+    rf"|{_MENDED}(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
+    r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
+    r"|\bFound [1-9]\d* errors?\b",
+    re.IGNORECASE,
+)
+"""That some of it failed, by its number."""
+_PRINTED = re.compile(
+    r"(?:^|(?<=[.;:,] ))(?:(?:Traceback \(most recent call last\)|(?:\[\w+\] )?BUILD FAIL(?:URE|ED)|Segmentation fault)"
+    r"(?=\s*(?:[:;.,(]|$|in \d))|(?:npm|yarn) (?:ERR!|error)|FAILURES!|error(?:\[E\d{4}\]| TS\d{4}| CS\d{4}): \S"
+    r"|FAIL(?:ED)?\s+\S*[./:]\S*|FAILED \(\w+=|fatal error: \S|panic: \S|error: could not compile|not ok \d+\b)"
+    r"|(?:^|\s)--- FAIL: \w|\bthread '[^']*' panicked at|\bmake(?:\[\d+\])?: \*\*\* \S|\btest result: FAILED"
+    r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED|^\s*[\u2715\u2717\u2718\u2716\u274c\u00d7] \S",
+    re.MULTILINE,
+)
+"""That something failed, in the words of a program."""
+_STATUS = re.compile(
+    r"(?:^|[.;,] )(?:the )?(?:process |command )?(?:exit(?:ed|s)?(?:[ _-]?(?:status|code))?|return ?code|rc)"
+    r"(?: with)?(?: (?:exit|code|status)){0,2}[ :=]*(?:[1-9]\d*|non-?zero)(?=\s*(?:[.;,]|$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A status that is not 0, as a sentence of its own."""
+_PART = re.compile(
+    r"(?<![\w./])(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE
+)
+_NONE_RAN = re.compile(
+    r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
+    r"|(?:ran|running|run) 0 tests?"
+    r"|0 (?:tests?|specs?|examples?)(?: (?:were |was )?(?:ran|run|executed|found|collected))?(?=\s*(?:[.;,)]|$))"
+    r"|tests run: 0|0 (?:passed|passing)|no test files"
+    r"|all (?:\d+ )?(?:tests? )?(?:were )?skipped(?=\s*(?:[.;,)]|$))|skipped (\d+) of \1\b"
+    r"|(\d+) of \2 (?:tests? )?(?:were )?skipped)",
+    re.IGNORECASE,
+)
+_SOME_RAN = re.compile(
+    r"(?<![\w.])[1-9]\d* (?:tests? )?(?:pass(?:ed|ing|es)?|ok|green|succeeded)\b|\bran [1-9]", re.IGNORECASE
+)
+
+
+def told_failed(output: str) -> str:
+    """Where an output, or what somebody quotes of it, says that something failed; empty where it does not."""
+    text = _ANSI.sub("", output)
+    found = next((one for form in (_COUNTED, _PRINTED, _STATUS) if (one := form.search(text))), None)
+    if found is not None:
+        return " ".join(found[0].strip(" .;:,").split())
+    part = _PART.search(text)
+    short = part is not None and int(part[1]) < int(part[2]) and "skip" not in text.casefold()
+    return part[0] if part is not None and short else ""
+
+
+def told_idle(output: str) -> str:
+    """Where an output of tests says that none of them ran; empty where some did."""
+    found = _NONE_RAN.search(output)
+    return found[0] if found is not None and _SOME_RAN.search(output) is None else ""

@@ -13,6 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from interlock.contracts.failures import told_failed, told_idle
+from interlock.contracts.structure import with_pipes
+from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open, says_none
 from interlock.documents import Sections
 
 DEEP = 12
@@ -42,7 +45,7 @@ class Check:
     @property
     def red(self) -> bool:
         """It failed, by its status or by what is said beside it."""
-        return bool(self.exit) or _FAILED.search(self.said) is not None or _COUNTED.search(self.summary) is not None
+        return bool(self.exit) or FAILED.search(self.said) is not None or bool(told_failed(self.summary))
 
     @property
     def unclear(self) -> bool:
@@ -55,29 +58,18 @@ class Check:
         return self.exit is not None and not self.idle
 
     @property
-    def idle(self) -> bool:
-        """It ends well whatever happens, and shows nothing."""
-        return _IDLE.fullmatch(self.command.strip()) is not None
+    def idle(self) -> str:
+        """Why it shows nothing, although it ended well; empty where it does."""
+        if _IDLE.fullmatch(self.command.strip()):
+            return "ends well whatever happens"
+        return f"ran nothing ({said})" if (said := told_idle(self.summary)) else ""
 
 
-_FAILED = re.compile(
-    r"(?<!\bno )(?<!\b0 )(?<!\bwithout )"
-    r"\b(fail\w*|non-?\s?zero|errors?|false|timed? ?out|crash\w*|killed|red|broken)\b",
-    re.IGNORECASE,
-)
-_TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
-_COUNTED = re.compile(
-    r"(?<![\w.])(?:[1-9]\d*(?: (?:of|out of) (?:the )?\d+)?(?: \w+)?"
-    rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
-    r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored)\b"
-    r"(?! (?:before|on the base|on main|previously|earlier|as |if |when |unless |with ))"
-    r"|(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
-    r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]",
-    re.IGNORECASE,
-)
-"""That some of it failed, in words, whatever the status."""
+_NOTHING_DONE = r"(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)"
 _IDLE = re.compile(
-    r"(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)|.*(?:\|\||;)\s*(?:true|:|exit 0|(?:echo|printf)\b[^;&|]*)", re.DOTALL
+    rf"{_NOTHING_DONE}|.*(?:\|\||;)\s*{_NOTHING_DONE}[\s\"')]*"
+    r"|\S+(?: \S+)? (?:--version|--help|--collect-only|--listTests)",
+    re.DOTALL,
 )
 
 
@@ -86,14 +78,37 @@ _IDLE = re.compile(
 
 _COMMAND_KEYS = ("command", "cmd", "argv", "run", "script")
 _STATUS_KEYS = frozenset(
-    ("exit", "exitcode", "exitstatus", "returncode", "returnstatus", "rc", "code", "status", "result", "outcome")
+    (
+        *("exit", "exitcode", "exitstatus", "returncode", "returnstatus", "rc", "code", "exits", "exitcodes"),
+        *("status", "statuses", "result", "outcome", "state"),
+    )
 )
 _TRUTH_KEYS = frozenset(("ok", "passed", "pass", "success", "succeeded", "green", "met", "satisfied"))
-_COUNT_KEYS = frozenset(("failed", "failing", "failures", "errors", "numfailedtests", "failedtests", "unmet"))
-_SUMMARY_KEYS = ("summary", "output", "note", "detail", "stdout")
-_NOTHING = re.compile(r"(?:none|nothing|no|n/a|-|0)?[.!]?", re.IGNORECASE)
+_DONE_KEYS = frozenset(("done", "complete", "completed", "proven", "verified", "checked", "ticked"))
+"""Of a point that is judged."""
+_COUNT_KEYS = frozenset(
+    (
+        *("failed", "failing", "failures", "errors", "unmet", "blockers", "blockingissues", "regressions"),
+        *("numfailedtests", "failedtests", "failingtests", "testsfailed", "failedcount", "failurecount", "errorcount"),
+        "opencriteria",
+    )
+)
+_FAULT_KEYS = frozenset(("error", "signal", "timedout", "crashed", "aborted", "killed"))
+"""Beside a command: it did not end as it should."""
+_SUMMARY_KEYS = ("summary", "output", "note", "detail", "stdout", "stderr", "tail", "log", "message")
+_OUTPUT_KEYS = frozenset(
+    (
+        *("test", "tests", "unit", "unittests", "integration", "e2e", "suite", "suites", "ci", "results"),
+        *("build", "lint", "typecheck", "types", "output", "stdout", "stderr", "tail", "log"),
+    )
+)
+"""What stands there a program has printed, or could have."""
+_POINTS = re.compile(r"criteri|acceptance|requirement")
+_CHECKED = re.compile(r"(?:^|/)(?:\w*checks?|\w*tests?(?<!latest)|suites?|verification)(?:/|$)")
+"""Names of what is judged point by point: one that is open there is not met, by whatever name or by its status."""
+_BEFORE = re.compile(r"before|previous|baseline|prior|old|original|expected")
+"""How such a name begins: what stands below it is not about the work as it is now."""
 _LEADING = re.compile(r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?[ :=]*)?(-?\d+)\b", re.IGNORECASE)
-_VERDICT = re.compile(r"fail(?:ed|s|ing|ure)?|unmet|not met", re.IGNORECASE)
 
 
 def checks_in_data(value: Any) -> tuple[Check, ...]:
@@ -103,7 +118,9 @@ def checks_in_data(value: Any) -> tuple[Check, ...]:
 
 
 def _commands(value: Any, deep: int) -> Iterator[Check]:
-    for entry in value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
+    named = value.items() if isinstance(value, Mapping) else ()
+    entries = [inner for name, inner in named if not _BEFORE.match(_plain(name))]
+    for entry in entries if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ():
         if isinstance(entry, str) and entry.strip() and not isinstance(value, Mapping):
             yield from checks_in_text(entry) or (Check(_line(entry)),)
         elif isinstance(entry, Mapping) and (command := _command_of(entry)):
@@ -123,25 +140,41 @@ def _command_of(entry: Mapping[str, Any]) -> str:
 
 
 def _check(command: str, entry: Mapping[str, Any]) -> Check:
-    numbers, words = list[int](), list[str]()
+    numbers, words, beside = list[int](), list[str](), list[str]()
     for name, value in entry.items():
-        if _plain(name) in _STATUS_KEYS:
-            number = _whole(value)
-            numbers += [] if number is None else [number]
-            words += [_line(str(value))] if number is None and value not in (None, "") else []
-        elif (_plain(name) in _TRUTH_KEYS and value is False) or (_plain(name) in _COUNT_KEYS and _amount(value)):
-            words.append(_line(f"{name}: {value}").lower())
-    said = next((word for word in words if _FAILED.search(word)), "")
-    summary = next((entry[name] for name in _SUMMARY_KEYS if isinstance(entry.get(name), str)), "")
+        key = _plain(name)
+        if key in _STATUS_KEYS:
+            for one in value if isinstance(value, list) else [value]:
+                number = _whole(one)
+                numbers += [] if number is None else [number]
+                words += [_line(str(one))] if number is None and one not in (None, "") else []
+                beside += [one] if number == 0 and isinstance(one, str) else []
+        elif (
+            (key in _TRUTH_KEYS and denies(value))
+            or (key in _COUNT_KEYS and _amount(value))
+            or (key in _FAULT_KEYS and _amount(value))
+        ):
+            text = _line(f"{name}: {value}").lower()[:100]
+            words.append(text if FAILED.search(text) else f"failed ({text})")
+    said = next((word for word in words if FAILED.search(word)), "")
+    texts = [*(text for name in _SUMMARY_KEYS for text in _texts(entry.get(name))), *beside]
+    summary = next((text for text in texts if told_failed(text)), texts[0] if texts and texts[0] not in beside else "")
     if said and not any(numbers):
-        return Check(command, None, _line(summary), said)
+        return Check(command, None, summary, said)
     status = next((number for number in numbers if number), numbers[0] if numbers else None)
-    return Check(command, status, _line(summary), words[0] if words and status is None else "")
+    return Check(command, status, summary, words[0] if words and status is None else "")
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """What was printed, as one line each; lines of it are parted by semicolons."""
+    for text in value if isinstance(value, list) else [value]:
+        if isinstance(text, str) and text.strip():
+            yield "; ".join(_line(row) for row in text.splitlines() if row.strip())
 
 
 def failures_in_data(value: Any) -> tuple[str, ...]:
     """Whatever in data says by its name that something failed (``failed: 3``, ``passed: false``, ``unit: fail``, a
-    command that did), at any depth, with its place."""
+    command that did) or is open, at any depth, with its place."""
     return tuple(_adverse(value, (), DEEP))
 
 
@@ -154,13 +187,43 @@ def _adverse(value: Any, place: tuple[str, ...], deep: int) -> Iterator[str]:
     if (command := _command_of(value)) and (check := _check(command, value)).red:
         yield check.shown
         return
+    if _all_skipped(value):
+        yield f"{'.'.join((*place, 'skipped'))}: {value['skipped']}, and none passed"
     for name, inner in value.items():
         here, key = (*place, str(name)), _plain(name)
-        said = isinstance(inner, str) and _VERDICT.fullmatch(inner.strip()) is not None
-        if (key in _COUNT_KEYS and _amount(inner)) or (key in _TRUTH_KEYS and inner is False) or said:
+        if _BEFORE.match(key):
+            continue
+        above = "/".join(map(_plain, place))
+        judged = bool(_POINTS.search(above) or (key in _STATUS_KEYS and _CHECKED.search(above)))
+        if _speaks_against(key, inner, judged):
             yield f"{'.'.join(here)}: {_line(str(inner))[:100]}"
         elif deep > 0:
             yield from _adverse(inner, here, deep - 1)
+
+
+def _speaks_against(key: str, value: Any, judged: bool) -> bool:
+    """Whether what stands under this name says that something failed, or is open where points are judged."""
+    if (key in _COUNT_KEYS and _amount(value)) or (key in _TRUTH_KEYS and denies(value)):
+        return True
+    if judged and key in _DONE_KEYS and denies(value):
+        return True
+    if isinstance(value, list):
+        return key in _OUTPUT_KEYS and any(isinstance(one, str) and told_failed(one) for one in value)
+    if not isinstance(value, str):
+        return False
+    status = key in _STATUS_KEYS or key in _OUTPUT_KEYS
+    return (
+        FAILED_ALONE.fullmatch(value.strip()) is not None
+        or (status and FAILED.fullmatch(value.strip(" .!*_`")) is not None)
+        or (key in _OUTPUT_KEYS and bool(told_failed(value)))
+        or (judged and is_open(value))
+    )
+
+
+def _all_skipped(value: Mapping[str, Any]) -> bool:
+    """Whether these are numbers of tests of which none has shown anything."""
+    numbers = {_plain(name): inner for name, inner in value.items()}
+    return bool(_whole(numbers.get("skipped"))) and _whole(numbers.get("passed")) == 0
 
 
 def _plain(name: object) -> str:
@@ -170,7 +233,7 @@ def _plain(name: object) -> str:
 def _amount(value: Any) -> bool:
     """Whether there is at least one of it: a number, a list, or words that do not say there is none."""
     if isinstance(value, str):
-        return _NOTHING.fullmatch(value.strip()) is None
+        return not says_none(value)
     return bool(value)
 
 
@@ -204,6 +267,9 @@ _EXIT_COLUMN = re.compile(r"(?:exit|rc)\b.*|(?:exit|return)[ _-]?(?:code|status)
 _RESULT_COLUMN = re.compile(r"status|result|outcome", re.IGNORECASE)
 """What stands in such a column need not be about a command: it counts where it says that one failed."""
 _MARKS = " \t*_`|:;,.()[]→=>-–—"
+_GOES_ON = re.compile(r"\s+[^\W\d]")
+_BETWEEN = " \t*_`|:;,→=>–—"
+"""The same, without what a program may begin or end its words with."""
 
 
 def checks_in_text(text: str) -> tuple[Check, ...]:
@@ -215,7 +281,7 @@ def checks_in_text(text: str) -> tuple[Check, ...]:
     found: list[Check] = []
     columns: list[str] = []
     above = ""
-    for line in Sections(text).prose().splitlines():
+    for line in with_pipes(Sections(text).prose()).splitlines():
         row = [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")] if line.lstrip()[:1] == "|" else []
         goes_on = f"{above} {line.strip()}" if above and line[:1].isspace() else ""
         checks = [*_in_line(line)] or [*_in_line(goes_on)] or [*_in_row(line, row, columns)]
@@ -233,13 +299,18 @@ def _in_line(line: str) -> Iterator[Check]:
     if not commands:
         return
     statuses = [one for one in _STATUS.finditer(line) if not _within(one, commands)]
+    told: list[tuple[int, int, str]] = []
     for status in statuses:
         before = [one for one in commands if one[0] < status.start()] or commands[:1]
         command = before[-1][2] if len(statuses) > 1 else commands[0][2]
+        if before[-1] in told and _GOES_ON.match(line, status.end()):  # "exit 0; it exits with 1 on bad input"
+            continue
+        told.append(before[-1])
         end = next((start for start, _, _ in commands if start > status.end() and len(statuses) > 1), len(line))
-        rest = _line(line[status.end() : end]).strip(_MARKS)
-        if counted := _COUNTED.search(line[: status.start()], commands[0][1]):
-            rest = counted[0]
+        rest = _line(line[status.end() : end]).strip(_BETWEEN)
+        rest = rest if told_failed(rest) else rest.strip(_MARKS)
+        if counted := told_failed(line[commands[0][1] : status.start()].strip(_BETWEEN)):
+            rest = counted
         if status[1] is None:
             yield Check(command, None, rest, status[2].lower())
         else:
@@ -254,8 +325,7 @@ def _badly(line: str, rest: str) -> str:
         return f"failed ({sign[0]})"
     if word := _WORD.match(rest):
         return word[1].strip(_MARKS).lower()
-    counted = _COUNTED.search(rest)
-    return counted[0] if counted else ""
+    return told_failed(rest.strip(_BETWEEN))
 
 
 def _within(status: re.Match[str], commands: Sequence[tuple[int, int, str]]) -> bool:
@@ -273,7 +343,7 @@ def _in_row(line: str, row: Sequence[str], columns: Sequence[str]) -> Iterator[C
         if _EXIT_COLUMN.fullmatch(column) and said.strip("-–—"):
             number = _whole(said)
             yield Check(text, number, "", "" if number is not None else said)
-        elif _RESULT_COLUMN.fullmatch(column) and _FAILED.fullmatch(said):
+        elif _RESULT_COLUMN.fullmatch(column) and FAILED.fullmatch(said):
             yield Check(text, None, "", said.lower())
 
 

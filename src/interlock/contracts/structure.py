@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from interlock.documents import Sections, load_json, load_yaml, render_yaml
+from interlock.documents import Sections, read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 
 
@@ -89,34 +89,51 @@ class SectionValues:
         return "\n".join(f"{heading}\n{_example(allowed)}\n" for heading, allowed in self.required.items())
 
 
+class TextList:
+    """The kind of a field that holds a list of texts."""
+
+
 KeyKind = type | tuple[str, ...] | None
-"""What a field holds: a type of plain data, one of these texts, or anything."""
+"""What a field holds: a kind of plain data (text that says something), one of these texts, or anything."""
+Kinds = Mapping[str, KeyKind]
+
+
+def key_problems(data: Mapping[str, Any], required: Kinds, optional: Kinds | None = None) -> Iterator[tuple[str, str]]:
+    """What is wrong with the fields of a mapping, each with its name: those that are missing, then those of another
+    kind. Optional ones may be left out; their lists and mappings may be empty."""
+    for name, kind in required.items():
+        if name not in data:
+            yield name, f"missing; expected {alternatives(kind)}" if isinstance(kind, tuple) else "missing"
+    for name, kind in {**required, **(optional or {})}.items():
+        empty = name not in required and kind in (list, dict, TextList) and data.get(name) is None
+        if name in data and not empty:
+            yield from _other_kind(name, data[name], kind)
 
 
 @dataclass(frozen=True)
 class YamlKeys:
-    """A YAML mapping with these fields."""
+    """A YAML mapping with these fields, and whatever else a playbook demands of it: the first complaint counts, so that
+    each may rely on those before it."""
 
-    required: Mapping[str, KeyKind]
-
-    def problem(self, text: str) -> str | None:
-        return _keys_problem(text, load_yaml, "YAML", self.required)
-
-    def sample(self) -> str:
-        return render_yaml(_sample_data(self.required))
-
-
-@dataclass(frozen=True)
-class JsonKeys:
-    """A JSON object with these fields."""
-
-    required: Mapping[str, KeyKind]
+    required: Kinds
+    example: Mapping[str, Any]
+    further: Callable[[dict[str, Any]], Iterator[str]] = lambda _data: iter(())
 
     def problem(self, text: str) -> str | None:
-        return _keys_problem(text, load_json, "JSON", self.required)
+        try:
+            data = read_yaml(text, "the text")
+        except DocumentInvalid as error:
+            return str(error).removeprefix("the text is ")
+        return next(self.problems(data), None) if isinstance(data, dict) else "not a YAML mapping"
+
+    def problems(self, data: dict[str, Any]) -> Iterator[str]:
+        """All that is wrong with the data."""
+        for name, what in key_problems(data, self.required):
+            yield f"field {name} missing" if what == "missing" else f"{name} {what}"
+        yield from self.further(data)
 
     def sample(self) -> str:
-        return json.dumps(_sample_data(self.required), indent=2) + "\n"
+        return render_yaml(self.example)
 
 
 @dataclass(frozen=True, init=False)
@@ -156,8 +173,8 @@ _NAMES: Mapping[type, str] = {
     int: "integer",
     float: "number",
     dict: "mapping",
+    TextList: "list",
 }
-_SAMPLES: Mapping[KeyKind, Any] = {bool: True, int: 1, float: 1.0, list: ["text"], dict: {"key": "text"}}
 
 
 def labelled(text: str, label: str) -> list[str]:
@@ -167,6 +184,20 @@ def labelled(text: str, label: str) -> list[str]:
         re.IGNORECASE | re.MULTILINE,
     )
     return [value.strip().strip("*_`").strip() for value in line.findall(text)]
+
+
+_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{3,}:?[ \t]*(\|[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*")
+
+
+def with_pipes(text: str) -> str:
+    """The text with a pipe before every row of its tables: there are tables without."""
+    rows = text.split("\n")
+    for rule in (at for at in range(1, len(rows)) if _RULE.fullmatch(rows[at])):
+        for at in range(rule - 1, len(rows)):
+            if "|" not in rows[at]:
+                break
+            rows[at] = rows[at] if rows[at].lstrip().startswith("|") else f"| {rows[at]}"
+    return "\n".join(rows)
 
 
 def quoted(value: object) -> str:
@@ -199,38 +230,27 @@ def _unexpected(label: str, value: object, allowed: Allowed) -> str | None:
     return f"{label} is {quoted(value)}; expected {alternatives(allowed)}"
 
 
-def _keys_problem(text: str, load: Callable[[str, str], Any], form: str, required: Mapping[str, KeyKind]) -> str | None:
-    try:
-        data = load(text, "the text")
-    except DocumentInvalid as error:
-        return str(error).removeprefix("the text is ").removeprefix("the text: ")
-    if not isinstance(data, dict):
-        return f"not a {form} {'mapping' if form == 'YAML' else 'object'}"
-    return next(
-        (found for name, kind in required.items() if (found := _field_problem(data, name, kind)) is not None), None
-    )
-
-
-def _field_problem(data: Mapping[str, Any], name: str, kind: KeyKind) -> str | None:
-    if name not in data:
-        return f"field {name} missing"
-    value = data[name]
-    if kind is None:
-        return None
+def _other_kind(name: str, value: object, kind: KeyKind) -> Iterator[tuple[str, str]]:
     if isinstance(kind, tuple):
-        return _unexpected(name, value, kind)
-    number = int | float if kind is float else kind
-    if isinstance(value, number) and (kind is bool or not isinstance(value, bool)):
-        return None
-    return f"{name} is {_kind_of(value)}; expected {_NAMES.get(kind, kind.__name__)}"
+        if value not in kind:
+            yield name, f"is {quoted(value)}; expected {alternatives(kind)}"
+    elif kind is not None and not _is_a(list if kind is TextList else kind, value):
+        yield name, f"is {kind_of(value)}; expected {_NAMES.get(kind, kind.__name__)}"
+    elif kind is TextList and isinstance(value, list):
+        for number, entry in enumerate(value):
+            yield from _other_kind(f"{name}[{number}]", entry, str)
 
 
-def _kind_of(value: object) -> str:
-    if value is None:
+def _is_a(kind: type, value: object) -> bool:
+    """Truth is no number, and blank text is none."""
+    if isinstance(value, bool):
+        return kind is bool
+    return isinstance(value, kind) and not (isinstance(value, str) and not value.strip())
+
+
+def kind_of(value: object) -> str:
+    """The kind of plain data, in words for whoever has to put something else there."""
+    if value is None or (isinstance(value, str) and not value.strip()):
         return "empty"
     name = _NAMES.get(type(value), type(value).__name__)
     return name if isinstance(value, str | bool) else f"a{'n' if re.match('[aeiou]', name) else ''} {name}"
-
-
-def _sample_data(required: Mapping[str, KeyKind]) -> dict[str, Any]:
-    return {name: kind[0] if isinstance(kind, tuple) else _SAMPLES.get(kind, "text") for name, kind in required.items()}

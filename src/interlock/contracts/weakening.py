@@ -11,11 +11,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from interlock.contracts.definitions import hides, is_definition, is_recorded, is_test
+from interlock.documents.patches import patch_parts
 
 _SKIP = re.compile(
     r"pytest\.mark\.(skip|skipif|xfail)\b|\bpytest\.(skip|xfail|importorskip|exit)\(|\bunittest\.(skip|expectedFailure)"
-    r"|@(skip|skipIf|skipUnless|expectedFailure)\b|\b(it|test|describe|context|suite)\.(skip|todo|fixme|only|failing)\b"
-    r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|@(Disabled|Ignore)\b|\bpending\(|\[Ignore"
+    r"|@(skip|skipIf|skipUnless|expectedFailure)\b"
+    r"|\b(it|test|describe|context|suite)(\.\w+)*\.(skip|skipIf|runIf|todo|fixme|only|failing)\b"
+    r"|\{\s*(skip|todo):\s*(true|['\"])|\.each\(\[\s*\]\)|\bparametrize\([^\[]*\[\s*\]\s*[,)]|^\s*del test_\w+"
+    r"|^\s*(if|while)\s*\(?(False|false|0)\)?\s*[:{]"
+    r"|\b(xit|xtest|xdescribe|fit|fdescribe)\(|\bt\.Skip(f|Now)?\(|#\[ignore\b|#\[cfg_attr\(.*\bignore\b|#!\[allow\(|#\[should_panic\b"
+    r"|@(Disabled|Enabled)(If|On|For)?\w*\b|@Ignore\b"
+    r"|@Test\s*\(.*(enabled\s*=\s*false|expected\s*=\s*\w*(Exception|Throwable|Error)\b)"
+    r"|\btesting\.Short\(\)|func TestMain\(m \*testing\.M\)\s*\{\s*\}|\bpending\(|\[Ignore"
     r"|collect_ignore|pytest_collection_modifyitems|deselect|eslint-disable|@ts-(ignore|nocheck|expect-error)"
     r"|\bSkipTest\b|\.skipTest\(|\b__test__\s*=\s*False|#\s*(noqa|type:\s*ignore|pragma:\s*no cover)\b|//nolint"
     r"|\b(c8|istanbul|v8) ignore\b|\bassume(True|False|That)\(|\bthis\.skip\(\)|#\[cfg\(any\(\)\)\]"
@@ -30,18 +37,31 @@ _TEST = re.compile(
 _BESIDE = re.compile(r"^\s*#\[(\w+::)?test\]")
 """A test that stands beside what it tests."""
 _ASSERTION = re.compile(
-    r"^\s*assert\b|\bassert[A-Z]\w*\(|\bassert(_\w+)?!?\(|\b(assert|require)\.\w+\(|\bexpect\(|\bpytest\.raises\("
+    r"^\s*assert\b|\bassert[A-Z]\w*\(|\bassert(_\w+)?!?\(|\b(assert|require)\.\w+\(|\bexpect\(|\bexpect\.(assertions|hasAssertions)\("
+    r"|\bpytest\.raises\("
     r"|\bt\.(Error|Fatal)f?\(|\.should\b|\b(EXPECT|ASSERT)_\w+\("
 )
+_EXACT = re.compile(
+    r"^\s*assert\b.*(==|!=|\bin\b|\bis\b(?! not None))|\bassert(Array|Dict|List|Not)?(Equals?|Same|In|Raises)\w*\("
+    r"|\.to(Be|Equal|StrictEqual|Match|Contain|Throw|HaveLength)\w*\((?!\s*\))|\bassert_(eq|ne)!\("
+    r"|\b(assert|require)\.(Equal|Exactly|Same|strictEqual|deepEqual|deepStrictEqual)\("
+)
+"""An assertion that names what it compares with."""
 _HOLDS = re.compile(
     r"^\s*assert\s+(True|1|not False|\(.*,.*\))\s*(#.*)?$|\bassert\b.*\bor True\b|\bassertTrue\(\s*(True|true|1)\s*[,)]"
     r"|\bexpect\(\s*(true|1)\s*\)\.(toBe|toEqual|toBeTruthy)\(|\bassert!?(\.ok|\.True)?\(\s*(t,\s*)?true\s*[,)]"
 )
 """An assertion that holds whatever happens."""
+_SWALLOWS = re.compile(
+    r"\bsuppress\((AssertionError|Exception|BaseException)\b|^\s*except\s*(\(?.*\b(AssertionError|BaseException)\b.*)?:"
+    r"|\bcatch\s*(\([^)]*\))?\s*\{\s*\}|\bcatch\s*\((final )?(Throwable|AssertionError)\b"
+)
+"""In a test: an assertion that fails is caught."""
 _LEAVES = re.compile(r"\bos\._exit\(|\b(sys|process)\.exit\(0?\)|\braise SystemExit\b|\bos\.Exit\(0\)")
 """In a test: everything ends there, and well."""
 _LOOKS = re.compile(
-    r"PYTEST_CURRENT_TEST|[\"']pytest[\"'] (not )?in sys\.modules|JEST_WORKER_ID|\btesting\.Testing\(\)"
+    r"PYTEST_CURRENT_TEST|[\"']pytest[\"'] (not )?in sys\.modules|\bcfg!\(test\)|#\[cfg\(not\(test\)\)\]"
+    r"|JEST_WORKER_ID|\btesting\.Testing\(\)"
     r"|(NODE|RAILS|APP)_ENV\W{1,6}[!=]==?\W{1,3}test\b"
 )
 """In the product: it looks whether it is being tested."""
@@ -60,10 +80,10 @@ class _File:
     """One file of a difference."""
 
     path: str
-    gone: bool = False
-    new: bool = False
-    in_text: bool = False
-    """Its head is over, what follows are its lines."""
+    gone: bool
+    new: bool
+    binary: bool
+    """Its lines cannot be compared."""
     modes: tuple[str, ...] = ()
     """Before and after, where they differ."""
     added: list[str] = field(default_factory=list)
@@ -82,25 +102,10 @@ class _File:
         known = {line.strip() for line in self.removed}
         return [line.strip()[:100] for line in self.added if pattern.search(line) and line.strip() not in known]
 
-    def take(self, line: str) -> None:
-        """One more line of the difference."""
-        if line.startswith("@@"):
-            self.in_text = True
-        elif self.in_text and line[:1] == "+":
-            self.added.append(line[1:])
-        elif self.in_text and line[:1] == "-":
-            self.removed.append(line[1:])
-        elif line.startswith("deleted file mode"):
-            self.gone = True
-        elif line.startswith("new file mode"):
-            self.new = True
-        elif line.startswith(("old mode ", "new mode ")):
-            self.modes += (line.rsplit(maxsplit=1)[-1],)
-
 
 def weakened(patch: str) -> tuple[str, ...]:
     """What the difference (as git writes it) does to tests and checks, one sentence each."""
-    files = _files(patch)
+    files = list(_files(patch))
     arrived: dict[str, _File] = {one.name: one for one in files if one.new}
     return tuple(said for one in files for said in _of_file(one, arrived))
 
@@ -142,10 +147,15 @@ def _in_test(one: _File) -> Iterator[str]:
         yield f"removes {_tests(fewer)} from {one.path}"
     elif (fewer := one.fewer(_ASSERTION)) > 0:
         yield f"removes {fewer} assertion{'s' if fewer > 1 else ''} from {one.path}"
+    elif (fewer := one.fewer(_EXACT)) > 0:
+        yield f"makes {fewer} assertion{'s' if fewer > 1 else ''} weaker in {one.path}"
     yield from _quoted(f"adds an assertion that always holds to {one.path}: ", one.new_lines(_HOLDS))
+    yield from _quoted(f"catches assertions that fail, in {one.path}: ", one.new_lines(_SWALLOWS))
     yield from _quoted(f"ends the tests early, and well, in {one.path}: ", one.new_lines(_LEAVES))
-    if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[-1], 8) & 0o111:
+    if one.modes and int(one.modes[0], 8) & 0o111 and not int(one.modes[1], 8) & 0o111:
         yield f"makes {one.path} a file that cannot be run"
+    if one.binary and not one.new and not is_recorded(one.path):
+        yield f"changes {one.path}, a binary file for git, so that its lines cannot be compared"
     if is_recorded(one.path) and not one.new and one.removed:
         yield f"changes what tests compare with: {one.path}"
 
@@ -188,18 +198,20 @@ def _count(pattern: re.Pattern[str], lines: Sequence[str]) -> int:
     return sum(pattern.search(line) is not None for line in lines)
 
 
-def _files(patch: str) -> list[_File]:
-    files: list[_File] = []
-    for line in patch.split("\n"):
-        if line.startswith("diff --git "):
-            files.append(_File(_path(line)))
-        elif files:
-            files[-1].take(line)
-    return files
-
-
-def _path(line: str) -> str:
-    """The path in ``diff --git a/x b/x``; both sides are the same, since renames are not looked for."""
-    rest = line.removeprefix("diff --git ").strip()
-    half = rest[len(rest) // 2 + 1 :]
-    return half.strip('"').removeprefix("b/")
+def _files(patch: str) -> Iterator[_File]:
+    for part in patch_parts(patch.encode("utf-8", "surrogateescape")):
+        file = _File(
+            part.path or "",
+            gone=bool(part.said("deleted file mode")),
+            new=bool(part.said("new file mode")),
+            binary=part.is_binary,
+        )
+        if before := part.said("old mode"):
+            file.modes = (before, part.said("new mode"))
+        for row in part.rows():
+            line = row.decode("utf-8", "surrogateescape")
+            if line[:1] == "+":
+                file.added.append(line[1:])
+            elif line[:1] == "-":
+                file.removed.append(line[1:])
+        yield file

@@ -1,34 +1,33 @@
-"""What a run changed: code with lines added and removed, the playbook's documents apart.
+"""What a run changed: code and documentation with lines added and removed, the playbook's documents apart.
 
 Nothing is written for it, not even into the engine's own folder: looking changes nothing.
 """
 
 from __future__ import annotations
 
-import base64
-import difflib
-import hashlib
 import os
 import stat
 import subprocess
-import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from interlock.contracts import is_documentation
+from interlock.documents.patches import PatchPart, patch_parts
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.objects import unpack
 from interlock.telemetry import printable
 from interlock.workspace import KeptWork, Scope
+from interlock.workspace.comparing import Comparison, comparison
 from interlock.workspace.git import NO_FETCH
+from interlock.workspace.objects import LINK, Stored
 
 GIT_S = 20
-BINARY = b"GIT binary patch"
-PLAIN, EXECUTABLE, LINK = b"100644", b"100755", b"120000"
-AT_ONCE = 500
-"""Paths that one call of git is given."""
+PLAIN, EXECUTABLE = 0o100644, 0o100755
+LARGE, ALL_OF_IT = 4_000_000, 16_000_000
+"""Bytes of one file, and of all of them, that are compared for people."""
 
 
 @dataclass(frozen=True)
@@ -37,14 +36,16 @@ class FileChange:
 
     path: str
     added: int | None
-    """Lines; None for a file that has none."""
+    """Lines; None for a file that has none, or too many."""
     removed: int | None
     mode: str = ""
-    """Its mode before and now, where that differs: whether it can be executed."""
+    """Its mode before and now, where that differs: whether it can be executed, or is a link."""
+    patch: bytes = b""
+    """Its difference as git writes it; empty where it is too large for people."""
 
     @property
     def shown(self) -> str:
-        counts = "binary" if self.added is None else f"+{self.added} -{self.removed}"
+        counts = f"+{self.added} -{self.removed}" if self.added is not None else "binary" if self.patch else "large"
         return f"{printable(self.path)} {counts}" + (f" (mode {self.mode})" if self.mode else "")
 
 
@@ -53,7 +54,14 @@ class Changes:
     """Everything that the accepted work of a run changed."""
 
     code: tuple[FileChange, ...]
+    documentation: tuple[FileChange, ...]
+    """What is written for people."""
+    papers: tuple[FileChange, ...]
+    """The playbook's documents, as far as agents changed them."""
     documents: tuple[str, ...]
+    """All of them, those that the playbook wrote too."""
+    besides: tuple[str, ...]
+    """What else came into the tree, in a line each; there is no difference of it."""
     patch: bytes
 
 
@@ -86,160 +94,132 @@ def accepted_work(folder: RunFolder, lines: Sequence[Line], agent: str | None = 
 
 
 def run_changes(
-    folder: RunFolder, lines: Sequence[Line], documents: Iterable[str], agent: str | None = None
+    folder: RunFolder,
+    lines: Sequence[Line],
+    documents: Iterable[str],
+    agent: str | None = None,
+    *,
+    literal: bool = True,
 ) -> Changes:
     """The changes of a run, each file against what it was before the first dispatch that changed it.
 
     Args:
         documents: patterns of the playbook's own documents, which are no code.
         agent: only the work of this one.
+        literal: the patch is one for ``git apply``, with the bytes of all files; else it is for people, who see what
+            can be read as text as such, and are only told of what is too large.
     """
     papered = Scope(tuple(documents))
-    texts = _versions(folder.root, accepted_work(folder, lines, agent))
-    differing = {
-        path: (old, new)
-        for path, (old, new) in sorted(texts.items())
-        if old.content != new.content or _other_mode(old, new)
-    }
-    parts = {path: _difference(path, old, new) for path, (old, new) in differing.items()}
     written = {str(line.data["out"]["path"]) for line in lines if line.event == "write" and _path_in(line.data)}
+    with comparison(folder.root / HOME) as git:
+        old, new = _versions(git, accepted_work(folder, lines, agent))
+        differing = sorted(path for path in {*old, *new} if old.get(path) != new.get(path))
+        parts = _parts(git, _only(old, differing), _only(new, differing), literal=literal)
+    files = tuple(_counted(path, parts.pop(path, []), old.get(path), new.get(path)) for path in differing)
     papers = {path for path in differing if papered.covers(path)} | (written if agent is None else set())
-    code = tuple(_counted(path, parts[path], *differing[path]) for path in parts if path not in papers)
-    return Changes(code, tuple(sorted(papers)), b"".join(parts.values()))
+    unknown = tuple(part.whole for some in parts.values() for part in some)
+    others = [one for one in files if one.path not in papers]
+    return Changes(
+        tuple(one for one in others if not is_documentation(one.path)),
+        tuple(one for one in others if is_documentation(one.path)),
+        tuple(one for one in files if one.path in papers),
+        tuple(sorted(papers)),
+        tuple(dict.fromkeys(_besides(folder, lines))) if agent is None else (),
+        b"".join([*(one.patch for one in files), *unknown]),
+    )
 
 
-@dataclass(frozen=True)
-class Version:
-    """A file at one moment."""
-
-    content: bytes | None
-    """None: it was not there."""
-    mode: bytes = PLAIN
-    """As git has it."""
-
-
-def _versions(root: Path, works: Sequence[Made]) -> dict[str, tuple[Version, Version]]:
-    """Each file as the first of these found it and as the last of them left it."""
-    first: dict[str, str] = {}
-    last: dict[str, str] = {}
-    modes: dict[str, bytes] = {}
+def _versions(git: Comparison, works: Sequence[Made]) -> tuple[dict[str, Stored], dict[str, Stored]]:
+    """The files as the first of these found them and as the last of them left them; those that were there."""
+    first: dict[str, tuple[str, str]] = {}
+    last: dict[str, Stored | None] = {}
     for made in works:
         trees = dict(made.work.base.trees)
         for entry in made.work.entries:
             home = max((folder for folder in trees if not folder or entry.path.startswith(f"{folder}/")), key=len)
-            first.setdefault(entry.path, f"{trees[home]}:{entry.path[len(home) :].lstrip('/')}")
-            last[entry.path] = entry.blob or ""
-            modes[entry.path] = _mode(entry.mode)
-    repository = root / HOME / "snapshots.git"
-    contents = _contents(repository, [*first.values(), *filter(None, last.values())])
-    before = _modes(repository, first.values())
-    return {
-        path: (
-            Version(contents.get(first[path]), before.get(first[path], PLAIN)),
-            Version(contents.get(last[path]), modes[path]),
-        )
-        for path in first
+            first.setdefault(entry.path, (home, trees[home]))
+            last[entry.path] = Stored(_mode(entry.mode), entry.blob) if entry.blob else None
+    wanted: dict[tuple[str, str], list[str]] = {}
+    for path, (home, tree) in first.items():
+        wanted.setdefault((home, tree), []).append(path[len(home) :].lstrip("/") if home else path)
+    old = {
+        f"{home}/{path}" if home else path: found
+        for (home, tree), paths in wanted.items()
+        for path, found in git.files(tree, paths).items()
     }
+    return _only(old, first), {path: entry for path, entry in last.items() if entry is not None}
 
 
-def _mode(bits: int) -> bytes:
+def _only(files: Mapping[str, Stored], paths: Iterable[str]) -> dict[str, Stored]:
+    return {path: files[path] for path in paths if path in files}
+
+
+def _mode(bits: int) -> int:
     """What git notes of a file's mode."""
     return LINK if stat.S_ISLNK(bits) else EXECUTABLE if bits & stat.S_IXUSR else PLAIN
 
 
-def _modes(repository: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """The modes of the files of these names, each a tree and a path in it; those that are not there are left out."""
-    paths: dict[str, list[str]] = {}
-    for tree, _, path in (name.partition(":") for name in names):
-        paths.setdefault(tree, []).append(path)
-    found: dict[str, bytes] = {}
-    for tree, wanted in paths.items():
-        for at in range(0, len(wanted), AT_ONCE):
-            some = wanted[at : at + AT_ONCE]
-            told = git_says(repository, "--literal-pathspecs", "ls-tree", "-z", "--full-tree", tree, "--", *some)
-            for row in told.split(b"\0")[:-1]:
-                facts, _, name = row.partition(b"\t")
-                found[f"{tree}:{name.decode('utf-8', 'surrogateescape')}"] = facts.split(b" ")[0]
+def _parts(
+    git: Comparison, old: Mapping[str, Stored], new: Mapping[str, Stored], *, literal: bool
+) -> dict[str, list[PatchPart]]:
+    """What git says of each file; a link that became a file is two parts."""
+    if literal:
+        return _by_path(git.patch(old, new, "--binary"))
+    some = list(_readable(git, old, new))
+    found = _by_path(git.patch(_only(old, some), _only(new, some)))
+    # A NUL makes a file binary for git: whoever is to approve it reads what there is to read.
+    binary = [path for path, parts in found.items() if any(part.is_binary for part in parts)]
+    as_text = _by_path(git.patch(_only(old, binary), _only(new, binary), "--text")) if binary else {}
+    return found | {path: parts for path, parts in as_text.items() if all(_is_text(part) for part in parts)}
+
+
+def _readable(git: Comparison, old: Mapping[str, Stored], new: Mapping[str, Stored]) -> Iterator[str]:
+    """The files that somebody could read: none that is very large, and not too many of the others."""
+    sizes = git.sizes([entry.name for files in (old, new) for entry in files.values()])
+    room = ALL_OF_IT
+    for path in sorted({*old, *new}):
+        taken = [sizes.get(files[path].name, 0) for files in (old, new) if path in files]
+        if max(taken) <= LARGE and sum(taken) <= room:
+            room -= sum(taken)
+            yield path
+
+
+def _by_path(patch: bytes) -> dict[str, list[PatchPart]]:
+    found: dict[str, list[PatchPart]] = {}
+    for part in patch_parts(patch):
+        found.setdefault(part.path or "", []).append(part)
     return found
 
 
-def _contents(repository: Path, names: Sequence[str]) -> dict[str, bytes]:
-    """The files of these names in the shadow repository; those that are not there are left out."""
-    asked = b"".join(name.encode("utf-8", "surrogateescape") + b"\0" for name in names)
-    told = git_says(repository, "cat-file", "--batch", "-z", stdin=asked) if names else b""
-    found: dict[str, bytes] = {}
-    for name in names:
-        head, _, told = told.partition(b"\n")
-        match head.rsplit(b" ", 2):
-            case [_, b"blob", size]:
-                found[name], told = told[: int(size)], told[int(size) + 1 :]
-            case [_, _, size] if size.isdigit():  # a folder stood there
-                told = told[int(size) + 1 :]
-    return found
+def _is_text(part: PatchPart) -> bool:
+    try:
+        part.body.decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
-def _difference(path: str, before: Version, after: Version) -> bytes:
-    """The difference of two versions of a file as `git apply` reads it."""
-    name, old, new = path.encode("utf-8", "surrogateescape"), before.content, after.content
-    head = b"diff --git a/%s b/%s\n" % (name, name)
-    if old is None:
-        head += b"new file mode %s\n" % after.mode
-    elif new is None:
-        head += b"deleted file mode %s\n" % before.mode
-    elif _other_mode(before, after):
-        head += b"old mode %s\nnew mode %s\n" % (before.mode, after.mode)
-        if old == new:
-            return head
-    sides = [b"/dev/null" if old is None else b"a/" + name, b"/dev/null" if new is None else b"b/" + name]
-    if any(b"\0" in (text or b"")[:8000] for text in (old, new)):
-        return head + b"index %s..%s\n%s\n" % (_id(old), _id(new), BINARY) + _literal(new) + _literal(old)
-    rows = difflib.diff_bytes(difflib.unified_diff, _rows(old), _rows(new), sides[0], sides[1])
-    return head + b"".join(row if row.endswith(b"\n") else row + b"\n\\ No newline at end of file\n" for row in rows)
-
-
-def _other_mode(before: Version, after: Version) -> bool:
-    """Whether a file that stays one can be executed now and could not before, or the other way round."""
-    return {before.mode, after.mode} == {PLAIN, EXECUTABLE} and None not in (before.content, after.content)
-
-
-def _id(content: bytes | None) -> bytes:
-    """The name that git gives to a file of this content; zeros where there is none."""
-    if content is None:
-        return b"0" * 40
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest().encode()
-
-
-def _literal(content: bytes | None) -> bytes:
-    """One side of a binary file: packed, 52 bytes to a line, each with a letter for its length before it."""
-    packed = zlib.compress(content or b"")
-    rows = [packed[at : at + 52] for at in range(0, len(packed), 52)]
-    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-    lines = (letters[len(row) - 1 : len(row)] + base64.b85encode(row, pad=True) + b"\n" for row in rows)
-    return b"literal %d\n%s\n" % (len(content or b""), b"".join(lines))
-
-
-def _rows(text: bytes | None) -> list[bytes]:
-    return [row + b"\n" for row in text.split(b"\n")[:-1]] + _rest(text) if text else []
-
-
-def _rest(text: bytes) -> list[bytes]:
-    """What stands behind the last line end."""
-    last = text.rpartition(b"\n")[2]
-    return [last] if last else []
+def _besides(folder: RunFolder, lines: Sequence[Line]) -> Iterator[str]:
+    """What came into the tree beside the work of agents, of which there is no difference to see."""
+    dropped = {line.key for line in lines if line.event == "command.dropped"}
+    for line in lines:
+        if line.event == "dispatch.came_along":
+            yield from (f"{path} ({count} files), ignored by git" for path, count in line.data["ignored"].items())
+        elif line.event == "command" and line.key not in dropped:
+            changed = unpack(line.data["out"], folder.objects).get("changed") or ()
+            yield from (f"{path}, by the command {' '.join(line.data['argv'])}" for path in changed)
 
 
 def _path_in(data: Mapping[str, Any]) -> bool:
     return isinstance(data.get("out"), Mapping) and isinstance(data["out"].get("path"), str)
 
 
-def _counted(path: str, patch: bytes, before: Version, after: Version) -> FileChange:
-    """Lines added and removed; the head of a difference ends with the line that begins with ``@@``."""
-    mode = f"{before.mode.decode()} -> {after.mode.decode()}" if _other_mode(before, after) else ""
-    if b"\n@@" not in patch:
-        binary = b"\n%s\n" % BINARY in patch
-        return FileChange(path, None if binary else 0, None if binary else 0, mode)
-    rows = patch.split(b"\n@@", 1)[1].split(b"\n")
-    return FileChange(path, sum(row[:1] == b"+" for row in rows), sum(row[:1] == b"-" for row in rows), mode)
+def _counted(path: str, parts: Sequence[PatchPart], old: Stored | None, new: Stored | None) -> FileChange:
+    mode = f"{old.mode:o} -> {new.mode:o}" if old and new and old.mode != new.mode else ""
+    patch = b"".join(part.whole for part in parts)
+    if not parts or any(part.is_binary for part in parts):
+        return FileChange(path, None, None, mode, patch)
+    return FileChange(path, sum(part.added for part in parts), sum(part.removed for part in parts), mode, patch)
 
 
 def git_says(root: Path, *arguments: str, stdin: bytes = b"") -> bytes:

@@ -11,7 +11,7 @@ from interlock.agents.runner import AgentRequest
 from interlock.contracts import Contract, Outcome, sample
 from interlock.engine.model import CommandResult
 from interlock.engine.simulated_repository import Trouble
-from interlock.engine.simulation import Act
+from interlock.engine.simulation import Act, MemoryLayer
 from interlock.engine.world import CommandCall
 
 
@@ -129,6 +129,25 @@ def interfered(request: AgentRequest, act: Act) -> Act:
     """A person works on meanwhile: on a file of their own, and on one that the agent writes too."""
     both = dict.fromkeys(list(act.files)[:1], PEOPLES_WORDS)
     return replace(act, people={**act.people, PEOPLES_FILE: PEOPLES_WORDS, **both})
+
+
+REMARK = "a remark of a person"
+
+
+def remarks(*paths: str, form: str = "{}\n", behind: str = "") -> Callable[[AgentRequest, Act], Act]:
+    """While the agent works, a person writes a remark into these documents, as far as they are there and not its to
+    write: at their end, or behind these words of them."""
+    remark = form.format(REMARK).encode()
+
+    def change(request: AgentRequest, act: Act) -> Act:
+        assert isinstance(request.within, MemoryLayer)
+        there = {path: request.within.facts(path).content for path in paths if path not in act.files}
+        texts = {path: content for path, content in there.items() if content is not None}
+        parts = {path: text.rpartition(behind.encode()) if behind else (text, b"", b"") for path, text in texts.items()}
+        edits = {path: b"".join((before, found, remark, after)) for path, (before, found, after) in parts.items()}
+        return replace(act, people={**act.people, **edits})
+
+    return change
 
 
 STANDARD: tuple[Deviation, ...] = (

@@ -11,13 +11,14 @@ from copy import copy
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from traceback import clear_frames
+from typing import Any
 
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
 from interlock.engine.deviations import (
     CRASH,
     PEOPLES_FILE,
-    PEOPLES_WORDS,
+    REMARK,
     STANDARD,
     AnyDeviation,
     CommandDeviation,
@@ -59,6 +60,48 @@ class Played:
     def crashed(self) -> bool:
         return CRASH.name in self.schedule.values()
 
+    # -- what invariants ask for
+
+    @property
+    def lines(self) -> Sequence[Line]:
+        """The journal."""
+        return self.simulation.lines
+
+    @property
+    def calls(self) -> Sequence[AgentRequest]:
+        """The calls of agents, in the order in which they began."""
+        return self.simulation.world.calls
+
+    @property
+    def files(self) -> Mapping[str, bytes]:
+        """The workspace at the end."""
+        return self.simulation.world.tree.files
+
+    @property
+    def people(self) -> Mapping[str, str | bytes | None]:
+        """What people changed while agents worked, by path."""
+        return self.simulation.world.people
+
+    def before(self) -> Mapping[str, bytes]:
+        """The workspace when work began."""
+        return self.simulation.world.tree.at(0)
+
+    def text(self, path: str) -> str | None:
+        """What a file says at the end; None where there is none."""
+        content = self.files.get(path)
+        return None if content is None else content.decode()
+
+    def altered(self, those: Callable[[str], bool]) -> list[str]:
+        """The files of this kind that are neither as they were when work began nor as people left them since."""
+        meant: dict[str, bytes | None] = dict(self.before()) if self.calls else dict(self.files)
+        meant |= {path: text.encode() if isinstance(text, str) else text for path, text in self.people.items()}
+        paths = sorted(path for path in {*meant, *self.files} if those(path))
+        return [path for path in paths if self.files.get(path) != meant.get(path)]
+
+    def told(self, *events: str) -> list[Mapping[str, Any]]:
+        """The facts of each event of these names, in their order."""
+        return [line.data for line in self.lines if line.event in events]
+
 
 @dataclass(frozen=True)
 class Invariant:
@@ -95,18 +138,21 @@ _seal_of = lru_cache(maxsize=4096)(seal_of)
 
 def paid_once(played: Played) -> str | None:
     """Each dispatch was called once per try, and once more for each crash that hit it."""
-    calls = Counter([request.dispatch for request in played.simulation.world.calls])
-    lines = Counter([(line.event, line.key) for line in played.simulation.lines])
+    calls = Counter([request.dispatch for request in played.calls])
+    lines = Counter([(line.event, line.key) for line in played.lines])
     wrong = [key for key, n in calls.items() if lines["dispatch.start", key] != n or lines["dispatch.end", key] > 1]
     return f"called and recorded differ for {', '.join(wrong)}" if wrong else None
 
 
 def people_are_spared(played: Played) -> str | None:
-    """What a person wrote while an agent worked is not overwritten by that agent's work, and their own file stays."""
-    files, lines = played.simulation.world.tree.files, played.simulation.lines
-    if PEOPLES_FILE in played.simulation.world.people and files.get(PEOPLES_FILE) != PEOPLES_WORDS.encode():
+    """What a person wrote while an agent worked is not overwritten by that agent's work, their own file stays, and so
+    do remarks in documents that the playbook goes on writing."""
+    if played.altered(lambda path: path == PEOPLES_FILE):
         return f"{PEOPLES_FILE} is not as a person left it"
-    for line in lines:
+    remarked = [path for path, text in played.people.items() if isinstance(text, bytes) and REMARK.encode() in text]
+    if lost := [path for path in remarked if REMARK not in (played.text(path) or "")]:
+        return f"a person's remark is lost in {', '.join(lost)}"
+    for line in played.lines:
         if line.event == "dispatch.end" and isinstance(out := line.data["out"], Mapping) and out.get("accepted"):
             theirs = played.simulation.world.people_during.get(str(line.key), {})
             lost = [path for path in out["changes"] if path in theirs]
@@ -117,9 +163,9 @@ def people_are_spared(played: Played) -> str | None:
 
 def accepted_by_evidence(played: Played) -> str | None:
     """No pass against its own evidence, no work without a change, and what weakens tests is told to the next judge."""
-    contracts = {request.dispatch: contract_of(request) for request in played.simulation.world.calls}
+    contracts = {request.dispatch: contract_of(request) for request in played.calls}
     noticed: dict[str, int] = {}
-    for line in played.simulation.lines:
+    for line in played.lines:
         if line.event == "work.noticed":
             noticed |= dict.fromkeys(line.data["what"], line.seq)
         if line.event != "dispatch.end" or not isinstance(out := line.data["out"], Mapping):
@@ -134,10 +180,10 @@ def accepted_by_evidence(played: Played) -> str | None:
 
 def _untold(played: Played, noticed: Mapping[str, int]) -> str | None:
     starts: dict[str, int] = {}
-    for line in played.simulation.lines:
+    for line in played.lines:
         if line.event == "dispatch.start":
             starts.setdefault(str(line.key), line.seq)
-    for request in played.simulation.world.calls:
+    for request in played.calls:
         if contract_of(request).claim is None:
             continue
         for text, seq in noticed.items():
@@ -184,7 +230,7 @@ PERSON = "a person"
 
 def decided_by_people(played: Played) -> str | None:
     """A gate is passed by what a person said there, and each answer passes it once."""
-    decided = [line for line in played.simulation.lines if line.event == "gate.decided"]
+    decided = [line for line in played.lines if line.event == "gate.decided"]
     alone = [str(line.key) for line in decided if line.data["who"] != PERSON]
     asked = sum(isinstance(occasion, Gate) for occasion in played.occasions)
     if alone:
@@ -270,7 +316,7 @@ def explore(
             path = _Path(by_name, schedule, base, longest, answers, forks=further)
             if (played := path.known(junction)) is None:
                 played = path.play(make, moment, before)
-                (forks if further else ends).take(path.end, len(played.simulation.lines))
+                (forks if further else ends).take(path.end, len(played.lines))
             yield played
             if not further:
                 continue

@@ -50,15 +50,28 @@ def glances(root: Path, playbook: str | None = None) -> Iterator[Glance]:
 
 def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
     """How one run stands, from the end of its journal and from its lock."""
-    identity, folder = known.identity, known.folder
+    folder = known.folder
     known_lines = HeadFile(folder.path).read()
     count, lines, dispatches = _telling_lines(folder.path / "journal.jsonl")
-    live = running(folder.root) if live is None else live
-    status, how = told(lines, live.get(identity.run_id), folder.elsewhere())
+    holder = (running(folder.root) if live is None else live).get(folder.run_id)
     if known_lines is not None and count < known_lines.settled.seq:
-        status, how = "damaged", f"lines of its journal are missing: interlock show {identity.run_id} --verify"
+        stands = "damaged", f"lines of its journal are missing: interlock show {folder.run_id} --verify"
+    else:
+        stands = told(lines, holder, folder.elsewhere())
+    return _glance(known, lines, stands, dispatches)
+
+
+def glance_of(known: KnownRun, lines: Sequence[Line], holder: str | None, away: Elsewhere | None) -> Glance:
+    """The same, for whoever has read the whole journal."""
+    dispatches = sum(line.event == "dispatch.end" for line in lines)
+    return _glance(known, lines, told(lines, holder, away), dispatches)
+
+
+def _glance(known: KnownRun, lines: Sequence[Line], stands: tuple[str, str], dispatches: int) -> Glance:
+    identity, (status, how) = known.identity, stands
     last = lines[-1].ts if lines else identity.started_at
     now = datetime.now(UTC).isoformat() if status == "running" else last
+    seconds = seconds_between(identity.started_at, now)
     return Glance(
         identity.run_id,
         identity.playbook,
@@ -67,7 +80,7 @@ def glance(known: KnownRun, live: Mapping[str, str] | None = None) -> Glance:
         how,
         identity.started_at,
         last,
-        seconds_between(identity.started_at, now),
+        seconds,
         dispatches,
     )
 

@@ -27,6 +27,7 @@ from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
 from interlock.contracts import Reason, sample
 from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
+from interlock.documents.patches import spelled
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
@@ -545,11 +546,10 @@ def _chance(seed: int, count: int) -> Sequence[int]:
 
 def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
     """How git would show it, all old lines before all new ones."""
-    name = path.encode("utf-8", "surrogateescape")
     kind = b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
     gone = b"".join(b"-%s\n" % line for line in (old or b"").splitlines())
     come = b"".join(b"+%s\n" % line for line in (new or b"").splitlines())
-    return b"diff --git a/%s b/%s\n%s@@\n%s%s" % (name, name, kind, gone, come)
+    return b"diff --git %s %s\n%s@@\n%s%s" % (spelled(path, "a/"), spelled(path, "b/"), kind, gone, come)
 
 
 # -- time

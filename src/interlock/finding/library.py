@@ -32,11 +32,21 @@ class Offered:
     purpose: str = ""
     inputs: tuple[Asks, ...] | None = None
     """None: they are not known before it is loaded."""
-    trusted: bool = True
+    distrust: str = ""
+    """Why a person has to trust it before it is used: it is new, or it changed."""
     problem: InterlockError | None = None
     """Why it cannot be used."""
     hides: tuple[FoundPlaybook, ...] = ()
     """Others of its name, which do not count."""
+
+    @property
+    def trusted(self) -> bool:
+        return not self.distrust
+
+    @property
+    def why_not(self) -> str:
+        """Why it cannot be started as it is now; empty: it can."""
+        return self.distrust or ("" if self.problem is None else self.problem.what)
 
 
 class Library:
@@ -84,11 +94,11 @@ class Library:
                 asked = (*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags))
                 return Offered(found, playbook.summary, tuple(map(Asks.of, asked)))
             bundle = read(found.path)
-            trusted = self.trust.changes(bundle) == ()
+            distrust = self.trust.doubt(found.name, bundle)
             about = next((one for one in told(bundle, found.place) if one.name == found.name), None)
-            return Offered(found, about.purpose if about else "", about.inputs if about else None, trusted)
+            return Offered(found, about.purpose if about else "", about.inputs if about else None, distrust)
         except InterlockError as problem:
-            return Offered(found, trusted=not found.origin.needs_trust, problem=problem)
+            return Offered(found, distrust=problem.what if found.origin.needs_trust else "", problem=problem)
 
     def find(self, word: str, here: Path | None = None) -> FoundPlaybook:
         """The playbook that somebody means, seen from a folder."""

@@ -92,6 +92,11 @@ class TrustRecords:
         found = (self._read(file) for file in self.folder.glob("*.json"))
         return any(digest_of(dict(files)) == digest for _, files in filter(None, found))
 
+    def doubt(self, what: str, bundle: Bundle) -> str:
+        """Why somebody has to trust this code before it is used; empty for what is trusted now."""
+        changed = self.changes(bundle)
+        return "" if changed == () else Request(what, bundle, changed).why
+
     def require(self, what: str, bundle: Bundle, consent: Consent) -> None:
         """Return when this code may be used, after asking if need be; else `ConfigInvalid`."""
         changed = self.changes(bundle)

@@ -16,12 +16,13 @@ from typing import Any, NamedTuple
 
 from interlock import __version__
 from interlock.agents.environment import Redaction
-from interlock.engine import journal_file
-from interlock.engine.folder import KnownRun
-from interlock.engine.journal import Line, read_lines
+from interlock.engine.folder import KnownRun, RunFolder
+from interlock.engine.journal import Line
+from interlock.engine.lifecycle import ended_as
 from interlock.errors import InterlockError, Refused
 from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import OPEN, WAITING, Checkpoint, Freight, Possession, whole_lines
+from interlock.fleet.freight import OPEN, WAITING, Checkpoint, Freight, Possession
+from interlock.fleet.growing import GrowingJournal
 from interlock.fleet.remote import Move, Remote, key_ref, state_ref
 from interlock.fleet.tree import Standpoint, check_records, check_secrets, standpoint, tree_at
 from interlock.telemetry import State, standing
@@ -51,7 +52,8 @@ class KeyTaken(Refused):
 class RunMoment(NamedTuple):
     """A run at one moment."""
 
-    journal: bytes
+    lines: int
+    """The lines that its journal had."""
     where: Standpoint
     tree: str
 
@@ -71,6 +73,7 @@ class Carriage:
 
     def __post_init__(self) -> None:
         self._freight = Freight(self.workspace)
+        self._journal = GrowingJournal(self.known.folder)
         self._previous: Checkpoint | None = None
         self._base: tuple[str | None, str] | None = None
         """The last commit that HEAD led to, and its tree."""
@@ -101,7 +104,14 @@ class Carriage:
             await check_secrets(self.workspace, base, objects, self.redaction, self._clean)
 
         commit = await self._freight.pack(
-            self.known.folder, moment.journal, moment.tree, possession, previous, secret=self._secret, check=check
+            self.known.folder,
+            self._journal,
+            moment.lines,
+            moment.tree,
+            possession,
+            previous,
+            secret=self._secret,
+            check=check,
         )
         return commit, moment.tree
 
@@ -178,24 +188,23 @@ class Carriage:
                 found=error.what,
                 remedy=f"Look at it, and remove it if nobody needs it: git push {self.remote.shown} --delete {ref}",
             ) from error
+        if found.held and found.clone == clone_name(self.workspace.root) and self._is_over_here(run_id):
+            return None
         return None if found.ended else found
 
+    def _is_over_here(self, run_id: str) -> bool:
+        """Whether a run that this place took ended here, which the remote hears when it is sent."""
+        folder = RunFolder(self.workspace.root, run_id)
+        return folder.exists and folder.elsewhere() is None and ended_as(folder.lines()) is not None
+
     async def _moment(self) -> RunMoment:
-        folder = self.known.folder
+        self._journal.look()
         while True:
-            journal = whole_lines(folder)
+            count = self._journal.count
             where = await standpoint(self.remote)
             tree = await self.workspace.whole(await self.workspace.snapshot())
-            came = whole_lines(folder)[len(journal) :]
-            if not any(line.event.endswith(INTENTS) for line in self._lines(came, after=journal)):
-                return RunMoment(journal, where, tree)
-
-    def _lines(self, journal: bytes, after: bytes = b"") -> list[Line]:
-        if not journal:
-            return []
-        genesis = self.known.folder.genesis()
-        whole = read_lines(after + journal, genesis=genesis, name=journal_file.NAME)
-        return list(whole)[after.count(b"\n") :]
+            if not any(line.event.endswith(INTENTS) for line in self._journal.look()):
+                return RunMoment(count, where, tree)
 
     async def _before(self) -> Checkpoint | None:
         """The checkpoint that the next one follows."""
@@ -228,7 +237,7 @@ class Carriage:
             playbook=identity.playbook,
             key=identity.key,
             about=self.about or (before.about if before else ""),
-            status=status_of(self._lines(moment.journal)),
+            status=status_of(self._journal.telling(moment.lines)),
             orders=(before.orders if before else {}) if self.orders is None else self.orders,
         )
 

@@ -22,7 +22,7 @@ from interlock.engine.runs import Runs
 from interlock.errors import ConfigInvalid, InterlockError, Refused, WorkspaceFailed
 from interlock.fleet.arriving import arrived, goes_on_from, place
 from interlock.fleet.branches import branch_for, make_branch, move_head
-from interlock.fleet.carriage import Carriage, Fenced, Gone, now
+from interlock.fleet.carriage import Carriage, Fenced, Gone, KeyTaken, now
 from interlock.fleet.carried import FENCED, SENDING, SENT, Carried, clone_name
 from interlock.fleet.freight import Checkpoint, Freight, Possession
 from interlock.fleet.looking import leave_copy, meant
@@ -98,6 +98,10 @@ class Depot:
             replace(carried, remote=remote.shown, coming=commit, trees=(tree,)).keep(self.root, run_id)
             return await self._push_away(known, carriage, commit)
 
+    async def left(self, moved: Moved) -> Possession:
+        """What the remote says of a run that was sent from here."""
+        return (await Freight(self._workspace(None)).read(moved.commit, moved.run_id)).possession
+
     async def open_carriage(self, known: KnownRun, remote_name: str) -> Carriage:
         """A run that is worked on here, and kept on its ref meanwhile."""
         remote = await Remote.of(self._workspace(known.identity), remote_name, self.runs.environ)
@@ -119,13 +123,14 @@ class Depot:
         unsure = f"When {remote.shown} answers again: interlock send {run_id}. {back}"
         known.folder.leave_to(Elsewhere(f"it was being sent to {remote.shown}", now(), SENDING, unsure))
         try:
-            moved = await remote.swap(*moves)
-        except PushRefused:  # it never left
+            while not await remote.swap(*moves):
+                if await remote.tip(state_ref(run_id)) != carried.commit:
+                    raise await self._fenced(known.folder, remote)
+                moves = await carriage.moves(commit)  # somebody else moved the ref of its key a moment before
+        except (PushRefused, KeyTaken):  # it never left
             replace(carried, coming=None).keep(self.root, run_id)
             known.folder.leave_to(None)
             raise
-        if not moved:
-            raise await self._fenced(known.folder, remote)
         known.folder.leave_to(Elsewhere(f"it waits on {remote.shown} for whoever takes it", now(), SENT, back))
         replace(carried, commit=commit, coming=None).keep(self.root, run_id)
         return Moved(run_id, remote.shown, commit)

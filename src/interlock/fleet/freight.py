@@ -23,15 +23,15 @@ from interlock.engine import head, journal_file
 from interlock.engine.folder import ELSEWHERE, RunFolder
 from interlock.engine.head import Head, HeadFile, Mark
 from interlock.engine.identity import Identity
-from interlock.engine.journal import Line, read_lines, split_torn
+from interlock.engine.journal import Line, read_lines
 from interlock.errors import DocumentInvalid, JournalDamaged, WorkspaceFailed
+from interlock.fleet.growing import GrowingJournal
 from interlock.workspace import Workspace
 from interlock.workspace.clone import remove_folder
 from interlock.workspace.objects import (
     FOLDER,
     GitObjects,
     Stored,
-    object_name,
     reading,
     store_bytes,
     store_tree,
@@ -104,6 +104,11 @@ class Possession:
     def ended(self) -> bool:
         return self.status not in ("", OPEN, WAITING)
 
+    @property
+    def wants_worker(self) -> bool:
+        """Whether it was given to the fleet and can go on, and nobody has it: then somebody is to be asked."""
+        return bool(self.orders) and not self.held and self.status == OPEN
+
     def __str__(self) -> str:
         return f"{self.holder} has it" if self.held else f"it waits to be taken, as {self.holder} left it"
 
@@ -149,6 +154,11 @@ class Checkpoint:
     """Of its tree."""
 
     @property
+    def end(self) -> Mark:
+        """The last line of the journal."""
+        return Mark(self.possession.lines, self.possession.last)
+
+    @property
     def tree(self) -> str:
         """The workspace."""
         return self.entries[TREE].name
@@ -168,7 +178,8 @@ class Freight:
     async def pack(
         self,
         folder: RunFolder,
-        journal: bytes,
+        journal: GrowingJournal,
+        count: int,
         tree: str,
         possession: Possession,
         previous: Checkpoint | None = None,
@@ -179,7 +190,8 @@ class Freight:
         """A commit with the run as it is now. The caller holds its lock, or works on it.
 
         Args:
-            journal: its whole lines, as far as they are to travel.
+            journal: its whole lines.
+            count: how many of them are to travel.
             tree: the workspace, as a tree of the shadow repository.
             previous: the checkpoint before, whose parts are used again.
             secret: whether content of the run's records holds what must not travel.
@@ -188,14 +200,20 @@ class Freight:
         self._shadow.git(self._shadow.path)  # its folders are there
         async with reading(self._shadow, self.workspace.trees) as objects:
             before = await _below(objects, previous.entries) if previous else {}
-        end = _end_of(folder, journal)
+        end = journal.mark(count)
         possession = replace(possession, lines=end.seq, last=end.hash)
-        files, fresh, held = await asyncio.to_thread(self._files, folder, journal, before, secret)
+        sent = previous.end if previous is not None and journal.begins_with(previous.end) else journal.mark(0)
+        rest = journal.between(sent.seq, end.seq)
+        segments = {path: entry for path, entry in before.items() if sent.seq and path.startswith(f"{JOURNAL}/")}
+        files, fresh, held = await asyncio.to_thread(self._files, folder, rest, before, secret)
         kept = {path: entry for path, entry in before.items() if path.startswith(f"{KEPT}/")}
         named = await self._named_objects(fresh)
         await check([Stored(FOLDER, tree), *(entry for path, entry in named.items() if path not in kept)], held)
         kept |= named
-        everything = {**files, **kept, TREE: Stored(FOLDER, tree)}
+        if rest:
+            name = f"{JOURNAL}/{sent.seq + 1:06d}-{end.seq:06d}.jsonl"
+            segments[name] = Stored(PLAIN, store_bytes(self._shadow, rest))
+        everything = {**files, **segments, **kept, TREE: Stored(FOLDER, tree)}
         return await asyncio.to_thread(self._commit, everything, possession, previous.commit if previous else None)
 
     def claimed(self, checkpoint: Checkpoint, possession: Possession) -> str:
@@ -212,14 +230,17 @@ class Freight:
         return store_bytes(self._shadow, text.encode(), "commit")
 
     def _files(
-        self, folder: RunFolder, journal: bytes, before: Mapping[str, Stored], secret: Callable[[bytes], bool]
+        self, folder: RunFolder, rest: bytes, before: Mapping[str, Stored], secret: Callable[[bytes], bool]
     ) -> tuple[dict[str, Stored], list[bytes], list[str]]:
-        """The run's files and its journal as entries of a tree; what may name objects that nobody looked at yet; and
-        which of the files that did not travel yet hold a secret.
+        """The run's files, but for its journal, as entries of a tree; what may name objects that nobody looked at yet;
+        and which of the files that did not travel yet hold a secret.
 
         Each file is read once, at one moment: agents at work still write to some of them.
+
+        Args:
+            rest: what came to the journal.
         """
-        entries, rest = self._segments(journal, before)
+        entries: dict[str, Stored] = {}
         fresh, held = [rest], [journal_file.NAME] if secret(rest) else []
         now = time.time_ns()
         for place in plain_files(folder.path):
@@ -247,24 +268,6 @@ class Freight:
             if is_object:
                 fresh.append(content)
         return entries, fresh, held
-
-    def _segments(self, journal: bytes, before: Mapping[str, Stored]) -> tuple[dict[str, Stored], bytes]:
-        """The journal in segments: those there are, while it still begins with them, and one for what came since; and
-        what came since."""
-        lines = journal.splitlines(keepends=True)
-        entries: dict[str, Stored] = {}
-        done = 0
-        for name in sorted(name for name in before if name.startswith(f"{JOURNAL}/")):
-            last = int(name.removesuffix(".jsonl").rpartition("-")[2])
-            if object_name("blob", b"".join(lines[done:last])) != before[name].name:  # it was mended meanwhile
-                entries, done = {}, 0
-                break
-            entries[name], done = before[name], last
-        rest = b"".join(lines[done:])
-        if rest:
-            name = f"{JOURNAL}/{done + 1:06d}-{len(lines):06d}.jsonl"
-            entries[name] = Stored(PLAIN, store_bytes(self._shadow, rest))
-        return entries, rest
 
     async def _named_objects(self, texts: Sequence[bytes]) -> dict[str, Stored]:
         """Objects of snapshots that the run's records name."""
@@ -316,7 +319,7 @@ class Freight:
                     place.write_bytes(await objects.blob(entry.name))
                 (target.path / journal_file.NAME).write_bytes(journal)
                 end = _end_of(target, journal)
-                if end != (checkpoint.possession.lines, checkpoint.possession.last):
+                if end != checkpoint.end:
                     raise ValueError(f"its journal ends with line {end.seq}, not as {CLAIM} says")
                 _check_facts(target.identity(), read_lines(journal, genesis=target.genesis(), name=journal_file.NAME))
                 HeadFile(target.path).create(Head(end, closed=True))
@@ -357,12 +360,6 @@ class Freight:
         for name, entry in (await objects.tree(checkpoint.entries[KEPT].name)).items():
             if entry.name != name:
                 raise ValueError(f"{KEPT}/{name} is another object")
-
-
-def whole_lines(folder: RunFolder) -> bytes:
-    """The journal as it is now, but for a line that is being written."""
-    whole, _ = split_torn(read_plain(folder.path / journal_file.NAME))
-    return whole if whole.endswith(b"\n") or not whole else whole + b"\n"
 
 
 def _check_orders(said: Mapping[str, Any]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from interlock.agents.environment import without_our_own
 from interlock.documents.store import LIMIT
@@ -28,6 +29,9 @@ from interlock.fleet.remote import NAMESPACE, Remote, runs_of, state_ref
 from interlock.telemetry import waiting_gate
 from interlock.workspace import Workspace
 from interlock.workspace.objects import GitObjects, reading
+
+if TYPE_CHECKING:
+    from interlock.fleet.queue import Queue
 
 TRIES = 3
 """A ref that moves while it is looked at is looked at again so often."""
@@ -72,6 +76,23 @@ async def sighted(remote: Remote, run_ids: Collection[str] | None = None) -> lis
     for run_id, tip in tips.items():
         seen[run_id] = _seen(Sighting(run_id, remote.shown, tip), kinds.get(tip, ""), claims.get(f"{tip}:{CLAIM}"))
     return list(seen.values())
+
+
+async def sighted_and_unqueued(remote: Remote, queue: Queue) -> tuple[list[Sighting], list[Possession]]:
+    """All runs of the remote; and those of them that were given to the fleet, and that nobody is asked to work on.
+
+    Whoever submitted such a one was cut off before it was queued, or the database was lost. What is queued is asked
+    before and after: jobs come and end while the remote is looked at.
+    """
+    before = await _with_job(queue)
+    seen = await sighted(remote)
+    wanting = [one.possession for one in seen if one.possession is not None and one.possession.wants_worker]
+    asked = before | (await _with_job(queue) if wanting else set())
+    return seen, [who for who in wanting if who.run not in asked]
+
+
+async def _with_job(queue: Queue) -> set[str]:
+    return {job.order.run for job in (*await queue.jobs(), *await queue.given_up())}
 
 
 async def meant(root: Path, remote: Remote, name: str) -> str:

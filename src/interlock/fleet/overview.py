@@ -6,10 +6,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from interlock.fleet.needs import Means, lacking
 from interlock.fleet.orders import JobState, QueuedJob, Timing, WorkerSeen
+
+if TYPE_CHECKING:
+    from interlock.fleet.freight import Possession
 
 SILENT_S = Timing().stalled_s
 
@@ -23,6 +26,8 @@ class Overview:
     """What is worked on and what waits."""
     given_up: Sequence[QueuedJob]
     now: datetime
+    unqueued: Sequence[Possession] | None = None
+    """Runs of the remote that nobody is asked to work on; None: the remote was not asked."""
 
     @property
     def alive(self) -> list[WorkerSeen]:
@@ -107,6 +112,7 @@ class Overview:
             "workers": [{**asdict(worker), "alive": worker in self.alive} for worker in self.workers],
             "jobs": [self._job(job) for job in self.jobs],
             "given_up": [self._job(job) for job in self.given_up],
+            "unqueued": None if self.unqueued is None else [_run(who) for who in self.unqueued],
         }
 
     def _job(self, job: QueuedJob) -> dict[str, Any]:
@@ -137,9 +143,16 @@ class Overview:
             {(("queue", q),): max((self._waited(job) for job in jobs), default=0.0) for q, jobs in waiting.items()},
         )
         yield from _gauge("jobs_nobody_can_take", "Jobs that no worker there can take.", {(): len(self.nobody_can)})
+        if self.unqueued is not None:
+            yield from _gauge("runs_unqueued", "Open runs that nobody is asked to work on.", {(): len(self.unqueued)})
 
     def _waited(self, job: QueuedJob) -> float:
         return max(0.0, (self.now - max(job.since, job.at or job.since)).total_seconds())
+
+
+def _run(who: Possession) -> dict[str, Any]:
+    facts = {"run": who.run, "playbook": who.playbook, "key": who.key, "about": who.about}
+    return {**facts, "by": who.holder, "since": who.since}
 
 
 def _gauge(name: str, meaning: str, values: dict[tuple[tuple[str, str], ...], float]) -> Iterator[str]:

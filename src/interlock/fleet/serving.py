@@ -34,6 +34,8 @@ TRIES: Final = 8
 """So often a job is begun at most when workers fail at it."""
 LONGEST_RETRY_S: Final = 300.0
 LONGEST_AWAY_S: Final = 10.0
+GOODBYE_S: Final = 3.0
+"""Who leaves waits so long to be struck off the list."""
 FORGOTTEN_S: Final = 3600.0
 """A worker that was not seen for so long is no longer shown."""
 KEPT_HOURS: Final = 7 * 24
@@ -94,7 +96,10 @@ class Serving:
     async def _wait(self) -> Job | None:
         while not self.stop.is_set():
             try:
-                job = await self._look()
+                looking = asyncio.ensure_future(self._look())
+                if not await self._unless_stopped(looking):
+                    return None
+                job = looking.result()
                 self._answered()
                 if job is not None:
                     return job
@@ -105,6 +110,22 @@ class Serving:
             with suppress(TimeoutError):
                 await asyncio.wait_for(self.stop.wait(), delay)
         return None
+
+    async def _unless_stopped(self, looking: asyncio.Future[Any]) -> bool:
+        """Whether an answer came before this worker was to stop: one that is away is not waited for then.
+
+        A job that was given out with a lost answer is with nobody when this worker has left, and goes to others.
+        """
+        stopped = asyncio.ensure_future(self.stop.wait())
+        try:
+            await asyncio.wait((looking, stopped), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            stopped.cancel()
+        if looking.done():
+            return True
+        looking.cancel()
+        await asyncio.wait([looking])
+        return False
 
     async def _look(self) -> Job | None:
         """Whether there is a job; signs of life, and what dead workers left, on the way."""
@@ -231,9 +252,10 @@ class Serving:
             await asyncio.sleep(min(delay, self.timing.heartbeat_s))
 
     async def _leave(self) -> None:
-        if self.worker is not None:
-            with suppress(InterlockError):  # else it is forgotten in time
-                await self.database.asked(self.database.manager.unregister_worker, self.worker)
+        if self.worker is not None and self._since is not None:
+            with suppress(InterlockError, TimeoutError):  # else it is forgotten in time
+                async with asyncio.timeout(GOODBYE_S):
+                    await self.database.asked(self.database.manager.unregister_worker, self.worker)
 
     def _answered(self) -> None:
         if self._failures:

@@ -31,6 +31,7 @@ FENCED: Final = 75
 """The exit code of a worker whose run somebody else has: try again later, as sysexits.h calls it."""
 STALLED: Final = 69
 """The exit code of a worker that reached nobody: a service is not available."""
+SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 MOST_WORKERS: Final = 256
 """Of one folder."""
 
@@ -130,7 +131,10 @@ class Worker:
 
     @contextmanager
     def _listening(self) -> Iterator[None]:
-        """The first signal asks the worker to leave, the second to do so at once; the third ends it as it is."""
+        """The first signal asks the worker to leave, the second to do so at once; the third ends it as it is.
+
+        Afterwards signals are held until this process has ended, or has become a fresh one that listens.
+        """
         loop = asyncio.get_running_loop()
 
         def leave() -> None:
@@ -143,14 +147,14 @@ class Worker:
                 self.view.remark("leaving when the agents at work have ended; told again, at once")
                 self.told.leave.set()
 
-        signals = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-        for number in signals:
+        for number in SIGNALS:
             loop.add_signal_handler(number, leave)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # what came while this process was made is heard now
         try:
             yield
         finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
+            # The loop takes its handlers away when it is closed, and then no other thread is there to be hit.
+            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ and a refusal means that somebody else has the run: then this process ends at on
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +18,7 @@ from interlock.engine.folder import KnownRun, RunFolder
 from interlock.engine.identity import Identity
 from interlock.engine.journal import Line
 from interlock.engine.lifecycle import ended_as, resumes
+from interlock.engine.objects import Objects, unpack
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Call, Follower, Runs, View
 from interlock.errors import InterlockError, WorkspaceFailed
@@ -32,6 +33,8 @@ from interlock.workspace.git import seen_through
 T = TypeVar("T")
 FIRST_AWAY_S = 0.5
 LONGEST_AWAY_S = 10.0
+SAID = ("choice", "who", "at", "note")
+"""What tells one decision at a gate from another."""
 
 
 class WorkPlace(Protocol):
@@ -164,9 +167,10 @@ class Working:
         lines = known.folder.lines()
         call = _call(message, orders, first=not resumes(lines))
         if ended_as(lines) is None:
-            if message.get("kind") in ("decision", "cancel"):
+            said = is_said(message, lines, known.folder.objects)
+            if message.get("kind") in ("decision", "cancel") and not said:
                 known.folder.send(message)  # where the engine finds what people say, and judges it
-            return call
+            return replace(call, note="") if said else call
         if message.get("kind") != "resume" or is_cancelled(lines) or message.get("lines") not in (None, len(lines)):
             return None
         reopens = call.retry and runs.playbook_of(known).reopens
@@ -307,6 +311,19 @@ def _call(message: Mapping[str, Any], orders: Mapping[str, Any], *, first: bool)
     flags = {**(orders.get("flags") or {} if first else {}), **(message.get("flags") or {})}
     budget = message.get("budget")
     return Call(**said, budget_usd=orders.get("budget") if budget is None else budget, flags=flags)
+
+
+def is_said(message: Mapping[str, Any], lines: Sequence[Line], objects: Objects) -> bool:
+    """Whether an open run has heard a message before: whoever handed it over may have died before its job ended."""
+    match message:
+        case {"kind": "decision", "gate": key}:
+            made = (line for line in lines if line.event == "gate.decided" and line.key == key)
+            decisions = (unpack(line.data, objects)["out"] for line in made)
+            return any(all(made[name] == message.get(name) for name in SAID) for made in decisions)
+        case {"kind": "resume", "note": str(note), "lines": int(seen)} if note:
+            later = (line.data for line in lines[seen:] if line.event == "run.resumed")
+            return any((data.get("note"), data.get("who")) == (note, message.get("who")) for data in later)
+    return False
 
 
 async def _passed_on(cancelled: asyncio.Event, folder: RunFolder) -> None:

@@ -122,7 +122,7 @@ def reported(
     message = str(data.get(SAID, ""))
     said = "\n".join((message, *documents.values()))
     passes = bool(_NOTHING_FOUND.search(message)) if severity else True
-    return Claim(passes, (_evidence if len(said) <= SHORT else _evidence.__wrapped__)(said), shows)
+    return Claim(passes, (_evidence if len(said) <= SHORT else _evidence.__wrapped__)(said), shows, text=said)
 
 
 # A rehearsal hears the same few answers on thousands of paths.

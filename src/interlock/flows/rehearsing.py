@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from interlock.engine import AgentRequest, Options, Status
+from interlock.engine import AgentRequest, Status
 from interlock.flows import texts
 from interlock.flows.calls import SEVERITY
 from interlock.flows.compiling import Find, compiled, samples
@@ -24,10 +24,9 @@ from interlock.testing import (
     Invariant,
     Played,
     Rehearsal,
-    SimulatedWorld,
-    Simulation,
     best,
     other_words,
+    simulated,
 )
 
 UNKNOWN = 5000
@@ -44,13 +43,9 @@ def rehearsal(flow: Flow, call: Find | None = None) -> Rehearsal:
     reached: set[str] = set()
     playbook = compiled(flow, find=call, comes_to=reached.add)
     inputs = playbook.inputs(**samples(flow))
-
-    def make(agent: Agent, options: Options) -> Simulation:
-        return Simulation(playbook, inputs, SimulatedWorld({}, agent), options=options)
-
     severities = other_words(SEVERITY.tokens) if any(agent.says == "severity" for agent in flow.agents) else ()
     return Rehearsal(
-        make,
+        simulated(playbook, inputs, {}),
         deviations=(*STANDARD, *LIARS, *VERDICTS, *severities, *COMMANDS, *ANSWERS),
         invariants=(*ALWAYS, ENDS, GATES, *invariants(flow, texts_of_commands(flow, vars(inputs)))),
         base=_working(flow),
@@ -114,17 +109,14 @@ def invariants(flow: Flow, must: Mapping[str, str]) -> tuple[Invariant, ...]:
     caps = {step.name: step.at_most for step in walk(flow.steps) if isinstance(step, Repeat)}
 
     def within_caps(played: Played) -> str | None:
-        turns = ((line.data["loop"], line.data["turn"]) for line in played.simulation.lines if line.event == "loop")
+        turns = ((data["loop"], data["turn"]) for data in played.told("loop"))
         over = [f"turn {turn} of {name}" for name, turn in turns if turn > caps.get(name, turn)]
         return over[0] if over else None
 
     def complete_is_proven(played: Played) -> str | None:
         if played.finished.status is not Status.COMPLETE:
             return None
-        last: dict[str, object] = {}
-        for line in played.simulation.lines:
-            if line.event == "command":
-                last[str(line.data["argv"][-1])] = line.data["out"]["exit"]
+        last = {str(data["argv"][-1]): data["out"]["exit"] for data in played.told("command")}
         red = [name for name, command in must.items() if last.get(command, 0) != 0]
         return f"complete, although {red[0]} failed when it was run last" if red else None
 

@@ -15,9 +15,11 @@ from typing import Annotated, Any, Final
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, Resolve
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
+from interlock.documents import few
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import glance
 from interlock.engine.openings import document
+from interlock.errors import InterlockError
 from interlock.mcp.desk import Desk, seen_run
 from interlock.mcp.results import DATA, Attended, cut, short
 from interlock.mcp.telling import told
@@ -29,6 +31,8 @@ POLL_S: Final = 0.3
 EXCERPT: Final = 1_500
 """Characters of each document that stand in the question."""
 QUESTION: Final = 8_000
+FILES: Final = 12
+"""Files of each kind that the question names; the others are counted."""
 
 Here = Context[Desk, Any]
 WhichRun = Annotated[str, Field(description="The run: its id, the beginning of it, or 'latest'.")]
@@ -53,6 +57,8 @@ class Rest:
     caution: str = ""
     why_not: str = ""
     """Why the person at the client is not asked; empty: they are."""
+    changed: str = ""
+    """What the run changed, in a line."""
 
 
 @told
@@ -79,7 +85,26 @@ def _looked(desk: Desk, known: KnownRun, cannot: str) -> Rest:
     gate = reopen_gate(runs, known)
     if not desk.elicits:
         cannot = 'The settings leave decisions to the command line ([mcp] gates is not "elicit").'
-    return Rest(known, gate, runs.setup.caution(), cannot)
+    return Rest(known, gate, runs.setup.caution(), cannot, "" if cannot else _changed(desk, known))
+
+
+def _changed(desk: Desk, known: KnownRun) -> str:
+    """Which files the run changed: whoever decides here does not see what is in them."""
+    from interlock.engine.changes import run_changes
+
+    documents = desk.library.documents_of(known.identity)
+    try:
+        found = run_changes(known.folder, known.folder.lines(), documents, literal=False)
+    except (InterlockError, OSError, LookupError, ValueError):
+        return "What the run changed cannot be read: decide where you can see it."
+    several = {
+        "of the code": [one.shown for one in found.code],
+        "written for people": [one.shown for one in found.documentation],
+        "documents": [one.shown for one in found.papers],
+        "came along beside them": list(map(printable, found.besides)),
+    }
+    said = [f"{len(files)} {what}: {few(files, FILES)}" for what, files in several.items() if files]
+    return f"The run changed files, {'; '.join(said)}" if said else "The run changed no file."
 
 
 def _cannot_ask(ctx: Here) -> str:
@@ -121,13 +146,13 @@ def _lines(seen: Rest) -> Iterator[str]:
     yield f"Run {identity.run_id}, gate {short(gate.gate)}, as shown {gate.shown}."
     yield from (seen.caution,) if seen.caution else ()
     yield f"\nQuestion: {cut(gate.question, 1000)}"
-    for path, digest in gate.digests.items():
-        yield from _document(seen.known, path, digest)
-    yield ""
     for choice in gate.choices:
         needs = " (needs a note: what is to be changed)" if choice["name"] == "reject" else ""
         yield f"- {short(choice['name'])}: {short(choice['leads_to'])}{needs}"
-    yield f"\nAgents wrote what the documents say. All of it, and what changed: interlock show {identity.run_id}"
+    yield f"\n{cut(seen.changed, 2000)}"
+    yield f"All that changed: interlock diff {identity.run_id}. Agents wrote what the documents say:"
+    for path, digest in gate.digests.items():  # the last: long ones are cut
+        yield from _document(seen.known, path, digest)
 
 
 def _document(known: KnownRun, path: str, digest: str) -> Iterator[str]:

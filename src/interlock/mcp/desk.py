@@ -37,6 +37,7 @@ from interlock.mcp.results import (
     StartedRun,
     TextPage,
     WholeRun,
+    WithheldPlaybook,
     cut,
     first,
     short,
@@ -73,15 +74,15 @@ class Desk:
     # -- looking
 
     def playbooks(self, offset: int = 0, limit: int = 50) -> KnownPlaybooks:
-        listed = self.library.listing()
+        everything = self.library.listing()
+        listed = [one for one in everything if not one.why_not]
+        withheld = [one for one in everything if one.why_not]
         page = [
             KnownPlaybook(
                 name=short(one.found.name),
                 purpose=short(one.purpose),
                 origin=one.found.origin.value,
                 place=short(one.found.place),
-                trusted=one.trusted,
-                problem=None if one.problem is None else short(one.problem.what),
                 inputs=None
                 if one.inputs is None
                 else [
@@ -91,7 +92,13 @@ class Desk:
             )
             for one in listed[offset : offset + limit]
         ]
-        return KnownPlaybooks(playbooks=page, next_offset=offset + limit if len(listed) > offset + limit else None)
+        return KnownPlaybooks(
+            playbooks=page,
+            not_offered=[
+                WithheldPlaybook(name=short(one.found.name), why=short(one.why_not)) for one in first(withheld)
+            ],
+            next_offset=offset + limit if len(listed) > offset + limit else None,
+        )
 
     def runs(self, *, status: str | None, playbook: str | None, after: str | None, limit: int) -> SeenRuns:
         """A page of the runs, the latest first; older than the one that is named."""

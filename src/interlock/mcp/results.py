@@ -53,14 +53,21 @@ class KnownPlaybook(BaseModel):
     purpose: str
     origin: str = Field(description="shipped, installed, workspace or path")
     place: str
-    trusted: bool = Field(description="False: its code is never loaded until a person trusts it at the command line.")
-    problem: str | None = Field(description="Why it cannot be used.")
-    inputs: list[KnownInput] | None = Field(description="What can be said in `inputs`; null: not known before trust.")
+    inputs: list[KnownInput] | None = Field(description="What can be said in `inputs`; null: plan_run says it.")
+
+
+class WithheldPlaybook(BaseModel):
+    name: str
+    why: str
 
 
 class KnownPlaybooks(BaseModel):
     about: str = DATA
     playbooks: list[KnownPlaybook]
+    not_offered: list[WithheldPlaybook] = Field(
+        description="Not loaded: code of the workspace that no person has trusted as it is, or that is wrong. Only a "
+        "person can trust it, at a terminal."
+    )
     next_offset: int | None = Field(description="Where the next page begins; null: this is the last one.")
 
 

@@ -7,16 +7,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, Final
 
-from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver import Context, MCPServer
 from mcp.server.request_state import RequestStateSecurity
-from mcp_types import ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
 
 from interlock import __version__
-from interlock.commanding import CommandLine
+from interlock.commanding import CommandLine, unknown
 from interlock.engine.nesting import only_people
 from interlock.mcp import tools
 from interlock.mcp.attending import attend_run
 from interlock.mcp.desk import Desk
+from interlock.mcp.telling import in_words
 
 THINKING_S: Final = 24 * 3600.0
 """How long a person may take for an answer."""
@@ -47,6 +48,27 @@ TOOLS: Final[Mapping[Callable[..., Any], ToolAnnotations]] = {
 }
 
 
+class StrictServer(MCPServer[Desk]):
+    """A server whose tools refuse what they do not know: left out, a budget that was misspelled would be none."""
+
+    async def list_tools(self) -> list[Tool]:
+        tools = await super().list_tools()
+        return [
+            one.model_copy(update={"input_schema": {**one.input_schema, "additionalProperties": False}})
+            for one in tools
+        ]
+
+    async def call_tool(
+        self, name: str, arguments: dict[str, Any], context: Context[Desk, Any] | None = None
+    ) -> CallToolResult | InputRequiredResult:
+        for tool in await self.list_tools():
+            known = list(tool.input_schema.get("properties", {}))
+            strange = [one for one in arguments if one not in known] if tool.name == name else []
+            if strange:
+                raise in_words(unknown("argument", strange[0], known))
+        return await super().call_tool(name, arguments, context)
+
+
 def server_for(root: Path, environ: Mapping[str, str]) -> MCPServer[Desk]:
     """The server of a workspace; `Refused` inside a dispatch."""
     only_people(environ, root, "open this door")
@@ -56,7 +78,7 @@ def server_for(root: Path, environ: Mapping[str, str]) -> MCPServer[Desk]:
     async def lifespan(_server: MCPServer[Desk]) -> AsyncIterator[Desk]:
         yield desk
 
-    server = MCPServer(
+    server = StrictServer(
         "interlock",
         title="interlock",
         instructions=INSTRUCTIONS,

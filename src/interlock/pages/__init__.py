@@ -15,6 +15,7 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.pages.board import EVERYTHING, BoardQuery, BoardView, ListedRun, board_view, listed, unreadable
+    from interlock.pages.changing import whole_patch
     from interlock.pages.dispatch import DispatchView, dispatch_view
     from interlock.pages.gate import GateView, gate_view
     from interlock.pages.rendering import PageView, StaticFile, one_file, one_file_of, parts, render, static_file
@@ -26,6 +27,7 @@ __getattr__ = lazily(
     __name__,
     {
         "board": "EVERYTHING BoardQuery BoardView ListedRun board_view listed unreadable",
+        "changing": "whole_patch",
         "dispatch": "DispatchView dispatch_view",
         "gate": "GateView gate_view",
         "rendering": "PageView StaticFile one_file one_file_of parts render static_file",
@@ -67,4 +69,5 @@ __all__ = [
     "run_view",
     "static_file",
     "unreadable",
+    "whole_patch",
 ]

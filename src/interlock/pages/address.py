@@ -34,6 +34,11 @@ def report(workspace: str, run_id: str) -> str:
     return f"{run(workspace, run_id)}/report.html"
 
 
+def patch(workspace: str, run_id: str) -> str:
+    """All that a run changed, for `git apply`."""
+    return f"{run(workspace, run_id)}/changes.patch"
+
+
 def dispatch(workspace: str, run_id: str, key: str, page: int | None = None) -> str:
     """A dispatch by its key; `page` is that of its transcript, from 0."""
     place = f"{run(workspace, run_id)}/dispatches/{_name(key, safe='/')}"

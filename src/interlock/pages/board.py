@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Self
 
-from interlock.engine.folder import KnownRun
-from interlock.engine.glances import Glance, glance
+from interlock.engine.folder import Elsewhere, KnownRun
+from interlock.engine.glances import Glance, glance, glance_of
 from interlock.errors import InterlockError
-from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, out_of_reach
+from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline
 from interlock.telemetry import (
     Pipeline,
     State,
@@ -79,13 +79,15 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     Args:
         holder: the process that works on it, if one does.
     """
-    away = out_of_reach(known.folder)
-    live = {} if holder is None else {known.identity.run_id: holder}
-    seen = glance(known, live)
+    folder = known.folder
+    note = folder.elsewhere()
+    away = None if note is None or note.listens else note
     try:
-        lines: Sequence[LineLike] = known.folder.lines()
+        lines = folder.lines()
     except (InterlockError, OSError) as error:
-        return _row(shelf, known, seen, (), Totals(), status="damaged", how=str(error))
+        seen = glance(known, {} if holder is None else {known.identity.run_id: holder})
+        return _row(shelf, known, seen, (), Totals(), note, status="damaged", how=str(error))
+    seen = glance_of(known, lines, holder, note)
     asked = waiting_gate(lines)
     if away is not None:
         how, asked = away_words(away), None
@@ -96,7 +98,7 @@ def listed(shelf: Shelf, known: KnownRun, holder: str | None) -> ListedRun:
     else:
         how = seen.how
     status = seen.status if away is None else ELSEWHERE
-    return _row(shelf, known, seen, lines, totals(lines), status=status, how=how, asks=asked is not None)
+    return _row(shelf, known, seen, lines, totals(lines), note, status=status, how=how, asks=asked is not None)
 
 
 def unreadable(shelf: Shelf, run_id: str, why: str) -> ListedRun:
@@ -113,12 +115,13 @@ def _row(
     seen: Glance,
     lines: Sequence[LineLike],
     sums: Totals,
+    away: Elsewhere | None,
     *,
     status: str,
     how: str,
     asks: bool = False,
 ) -> ListedRun:
-    identity, away = known.identity, known.folder.elsewhere()
+    identity = known.identity
     tone = Tone.WAITS if asks else tone_of(status)
     return ListedRun(
         shelf.name,

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
 
 from markupsafe import Markup, escape
 
-from interlock.pages.prose import decoded, highlighted_lines, plain
+from interlock.documents.patches import PatchPart, patch_parts
+from interlock.engine.changes import FileChange
+from interlock.pages.prose import decoded, highlighted_lines
+from interlock.telemetry import harmless
 
 MOST_ROWS = 1500
-"""Lines of one file that are shown; the records have the rest."""
+"""Lines of one file that are shown; the patch has the rest."""
 LONGEST_ROW = 2000
+LAST_OF_ROW = 400
+"""Characters of a longer line that are shown: so many at its end."""
+ROOM = 4_000_000
+"""Characters that the lines of all files on a page may take; the files that follow are listed without theirs."""
+ROW_TAKES = 150
+COMPARED = 1000
+"""Lines of two texts that are matched with each other: the time that this can take grows with their square."""
 KEPT = 32_000
 """Bytes of the patch of a file whose lines are kept, coloured."""
 OPEN_ROWS = 120
@@ -47,12 +57,22 @@ class DiffFile:
 
     path: str
     what: str
-    """new, deleted, renamed, binary, or nothing special."""
+    """new, deleted, a link, binary, can be executed now: empty where nothing is special."""
     added: int
     removed: int
     rows: tuple[DiffRow, ...]
     left_out: int = 0
-    """Lines that are not shown."""
+    """Lines that are not shown, or not to their ends."""
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether there is something in it that no line shows."""
+        return "binary" in self.what or self.what == TOO_LARGE
+
+    @property
+    def takes(self) -> int:
+        """Characters that it takes on a page."""
+        return sum(len(row.code) + ROW_TAKES for row in self.rows)
 
     @property
     def is_long(self) -> bool:
@@ -63,7 +83,9 @@ class DiffFile:
 class DiffSummary:
     """Files of a patch together."""
 
-    files: tuple[DiffFile, ...]
+    files: tuple[DiffFile, ...] = ()
+    problem: str = ""
+    """Why not all of what changed may be here."""
 
     @property
     def added(self) -> int:
@@ -73,92 +95,108 @@ class DiffSummary:
     def removed(self) -> int:
         return sum(one.removed for one in self.files)
 
+    @property
+    def left_out(self) -> int:
+        return sum(one.left_out for one in self.files)
 
-def read_patch(patch: bytes, besides: Collection[str] = ()) -> tuple[DiffFile, ...]:
-    """The files of a patch as git writes it, without those that are named."""
-    parts = re.split(rb"(?m)^(?=diff --git )", patch)
-    found = [part for part in parts if part.startswith(b"diff --git ")]
-    return tuple(_kept(part) if len(part) <= KEPT else _file(part) for part in found if _name(part) not in besides)
+    @property
+    def unseen(self) -> int:
+        """Files in which there is something that no line shows."""
+        return sum(one.is_unseen for one in self.files)
+
+
+def read_patch(patch: bytes) -> tuple[DiffFile, ...]:
+    """The files of a patch as git writes it; what is no file of it is shown as it stands."""
+    return tuple(_in_room(patch_parts(patch)))
+
+
+def changed_files(changes: Iterable[FileChange]) -> tuple[DiffFile, ...]:
+    """Files that changed: every one of them, also one of which there is nothing to show."""
+    parts = (part for one in changes for part in (list(patch_parts(one.patch)) or (_unsaid(one.path),)))
+    return tuple(_in_room(parts))
+
+
+def _unsaid(path: str) -> PatchPart:
+    return PatchPart(path, b"", b"")
+
+
+TOO_LARGE = "too large to be shown"
+
+
+def _in_room(parts: Iterable[PatchPart]) -> Iterator[DiffFile]:
+    room = ROOM
+    for part in parts:
+        if room > 0:
+            file = _kept(part) if len(part.body) <= KEPT else _file(part)
+        else:
+            what = _what(part) if part.head else TOO_LARGE
+            file = DiffFile(part.path or "", what, part.added, part.removed, (), part.length)
+        room -= file.takes
+        yield file
 
 
 def between(path: str, old: str, new: str) -> DiffFile:
     """The difference of two texts."""
-    rows = list(difflib.unified_diff(old.splitlines(), new.splitlines(), lineterm=""))[2:]
-    return _with_rows(path, "", rows)
+    before, now = old.splitlines(), new.splitlines()
+    if max(len(before), len(now)) <= COMPARED:
+        rows = list(difflib.unified_diff(before, now, lineterm=""))[2:]
+    else:
+        same = next(
+            (at for at, pair in enumerate(zip(before, now, strict=False)) if pair[0] != pair[1]),
+            min(len(before), len(now)),
+        )
+        signed = (*(f"-{row}" for row in before[same:]), *(f"+{row}" for row in now[same:]))
+        rows = [f"@@ -{same + 1} +{same + 1} @@", *signed]
+    added, removed = (sum(row.startswith(sign) for row in rows) for sign in "+-")
+    return _with_rows(path, "", rows, added, removed, len(rows))
 
 
 @lru_cache(maxsize=48)
-def _kept(part: bytes) -> DiffFile:
+def _kept(part: PatchPart) -> DiffFile:
     """The same file stands on a page again and again while somebody watches a run."""
     return _file(part)
 
 
-def _file(part: bytes) -> DiffFile:
-    head, mark, body = part.partition(b"\n@@")
-    said = decoded(head)
-    what = next((word for word, sign in _SIGNS if re.search(sign, said, re.MULTILINE)), "")
-    rows = decoded(mark[1:] + body).split("\n") if mark else []
-    return _with_rows(_name(head), what, rows[:-1] if rows and not rows[-1] else rows)
+def _file(part: PatchPart) -> DiffFile:
+    if not part.head:
+        return DiffFile(part.path or "", TOO_LARGE, 0, 0, ())
+    if part.path is None:
+        texts = [f" {row}" for row in decoded(part.whole).split("\n")]
+        return _with_rows("", "cannot be read", texts, 0, 0, len(texts))
+    rows = [decoded(row) for row in part.rows(MOST_ROWS)]
+    return _with_rows(part.path, _what(part), rows, part.added, part.removed, part.length)
 
 
-_SIGNS = (
-    ("binary", r"^(GIT binary patch|Binary files )"),
-    ("new", r"^new file mode"),
-    ("deleted", r"^deleted file mode"),
-    ("renamed", r"^rename from"),
-)
+def _what(part: PatchPart) -> str:
+    """What is special about a file, in words."""
+    come, gone = part.said("new file mode"), part.said("deleted file mode")
+    before, now = part.said("old mode") or gone, part.said("new mode") or come
+    words = ["new"] * bool(come) + ["deleted"] * bool(gone) + ["renamed"] * bool(part.said("rename from"))
+    kind = _KINDS.get((now or before)[:3], "")
+    if come or gone:
+        words += [kind or "executable" * (come == EXECUTABLE)]
+    elif now:
+        words += ["can be executed now" if now == EXECUTABLE else "can no longer be executed", kind]
+    return ", ".join(filter(None, [*words, "binary" * part.is_binary]))
 
 
-def _name(part: bytes) -> str:
-    """The path that a patch is about: as the new side calls it, else the old one."""
-    rows = part.partition(b"\n@@")[0].split(b"\n")
-    for mark in (b"+++ b/", b'+++ "b/', b"--- a/", b'--- "a/'):
-        for row in rows:
-            if row.startswith(mark):
-                return _spelled(row[len(mark) :].rstrip(b"\t\r"), quoted=b'"' in mark)
-    both = rows[0][len(b"diff --git ") :]
-    quoted = both.startswith(b'"')
-    half = both[: len(both) // 2]
-    return _spelled(half[3 if quoted else 2 :], quoted=quoted)
+EXECUTABLE = "100755"
+_KINDS = {"120": "a link", "160": "a repository"}
 
 
-def _spelled(name: bytes, *, quoted: bool) -> str:
-    """A name as git writes it: in quotes with escapes, where it is an odd one."""
-    if quoted:
-        name = name[:-1] if name.endswith(b'"') else name
-        name = re.sub(rb'\\([0-7]{3}|[abtnvfr"\\])', _unescaped, name)
-    return name.decode("utf-8", "surrogateescape")
-
-
-def _unescaped(match: re.Match[bytes]) -> bytes:
-    told = match[1]
-    return bytes([int(told, 8) & 255]) if len(told) == 3 else _ESCAPES[told]
-
-
-_ESCAPES = {
-    b"a": b"\a",
-    b"b": b"\b",
-    b"t": b"\t",
-    b"n": b"\n",
-    b"v": b"\v",
-    b"f": b"\f",
-    b"r": b"\r",
-    b'"': b'"',
-    b"\\": b"\\",
-}
-
-
-def _with_rows(path: str, what: str, texts: Sequence[str]) -> DiffFile:
-    added = sum(text.startswith("+") for text in texts)
-    removed = sum(text.startswith("-") for text in texts)
-    shown = [plain(_cut(text)) for text in texts[:MOST_ROWS]]
-    return DiffFile(path, what, added, removed, tuple(_rows(path, shown)), max(0, len(texts) - MOST_ROWS))
+def _with_rows(path: str, what: str, texts: Sequence[str], added: int, removed: int, length: int) -> DiffFile:
+    # What a terminal would obey is spelled out here, not left out: it may be part of a program.
+    shown = [harmless(_cut(text)) for text in texts[:MOST_ROWS]]
+    left_out = length - len(shown) + sum(len(text) > LONGEST_ROW for text in texts[:MOST_ROWS])
+    return DiffFile(path, what, added, removed, tuple(_rows(path, shown)), left_out)
 
 
 def _cut(text: str) -> str:
-    """A line that can be shown; of a longer one the beginning, and it says so."""
+    """A line that can be shown; of a longer one how it begins and ends, and it says so."""
     more = len(text) - LONGEST_ROW
-    return text if more <= 0 else f"{text[:LONGEST_ROW]} … ({more} characters more: the file has them)"
+    if more <= 0:
+        return text
+    return f"{text[: LONGEST_ROW - LAST_OF_ROW]} … ({more} characters more) … {text[-LAST_OF_ROW:]}"
 
 
 def _rows(path: str, texts: Sequence[str]) -> Iterator[DiffRow]:

@@ -16,7 +16,8 @@ from interlock.documents.files import read_plain
 from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
 from interlock.errors import Refused
-from interlock.pages.diffs import DiffSummary, read_patch
+from interlock.pages.changing import recorded_patch
+from interlock.pages.diffs import DiffSummary
 from interlock.pages.prose import decoded, prose
 from interlock.pages.shelf import Shelf, headline, step_title
 from interlock.pages.transcript import TranscriptPage, transcript_page
@@ -35,8 +36,6 @@ from interlock.telemetry import (
     verdict_word,
 )
 
-MOST_PATCH = 2_000_000
-"""Bytes of a patch that are read."""
 MOST_TEXT = 400_000
 LAST = 10**9
 """A page of a transcript that no transcript has: its last one is shown."""
@@ -170,7 +169,7 @@ def view_of(
         tuple(lined(str(one)) for one in _list(result, "complaints")),
         tuple(sorted(result["artifacts"])) if isinstance(result.get("artifacts"), dict) else (),
         tuple(_refused(result)),
-        DiffSummary(read_patch(_bytes(folder / "changes.patch", MOST_PATCH))),
+        recorded_patch(known, key, _list(result, "changes")),
         bool(result.get("accepted", True)),
         transcript_page(folder / "transcript.jsonl", page if page is not None else LAST if live else 0),
         keys[number - 1] if number else None,

@@ -30,6 +30,11 @@ class ShownDocument:
     """Why nothing is shown."""
 
     @property
+    def is_cut(self) -> bool:
+        """Whether only its beginning is shown."""
+        return self.size > MOST
+
+    @property
     def lines(self) -> str:
         return f"{self.size:,} bytes".replace(",", " ")
 
@@ -42,6 +47,14 @@ def shown_document(facts: FileFacts) -> ShownDocument:
     size = len(facts.content)
     body = _kept(path, facts.content) if size <= KEPT else rendered(path, facts.content)
     return ShownDocument(path, facts.digest or "", body, size)
+
+
+def named_document(facts: FileFacts) -> ShownDocument:
+    """The document without its text, on a page that has no room for more."""
+    size = len(facts.content or b"")
+    return ShownDocument(
+        facts.path, facts.digest or "", Markup(""), size, f"{size} bytes, not shown here: see the file"
+    )
 
 
 @lru_cache(maxsize=128)

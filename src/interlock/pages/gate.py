@@ -6,12 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.engine.changes import run_changes
 from interlock.engine.folder import KnownRun
 from interlock.engine.journal import Line
 from interlock.engine.openings import document, shown_before, since_asked
-from interlock.errors import InterlockError
-from interlock.pages.diffs import DiffFile, DiffSummary, between, read_patch
+from interlock.pages.changing import shown_changes
+from interlock.pages.diffs import DiffFile, DiffSummary, between, changed_files
 from interlock.pages.documents import ShownDocument, shown_document
 from interlock.pages.prose import decoded
 from interlock.pages.run import RunDispatch, listed_dispatches
@@ -42,12 +41,31 @@ class GateView:
     judged: tuple[RunDispatch, ...]
     """Verdicts and failures among it, the latest last."""
     code: DiffSummary
+    papers: DiffSummary
+    """Documents that agents changed and that the gate does not show."""
+    besides: tuple[str, ...]
+    """What else came into the tree, of which nothing can be shown."""
     cost: str
 
     @property
     def seen(self) -> str:
         """The digests of the bytes that this page shows, as its form carries them; empty where there is no file."""
         return json.dumps({one.now.path: one.now.digest for one in self.documents}, sort_keys=True)
+
+    @property
+    def changes_anything(self) -> bool:
+        """Whether there is something to show beside the documents."""
+        return bool(self.code.files or self.code.problem or self.papers.files or self.besides)
+
+    @property
+    def unseen(self) -> str:
+        """What this page does not show of what there is, in a sentence; whoever decides is told."""
+        lines, files = self.code.left_out + self.papers.left_out, self.code.unseen + self.papers.unseen
+        said = [f"{lines} of the changed lines"] if lines else []
+        said += [f"what is in {files} of the files"] if files else []
+        said += [f"the rest of {one.now.path}" for one in self.documents if one.now.is_cut]
+        said += ["perhaps more than that"] if self.code.problem else []
+        return f"Not all is on this page: {', '.join(said)}." if said else ""
 
     @property
     def choices(self) -> tuple[Mapping[str, str], ...]:
@@ -64,6 +82,8 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
     since = since_asked(lines)
     keys = {line.key for line in since.judged}
     judged = [one for one in report.dispatches if one.facts["key"] in keys]
+    changes = shown_changes(shelf, known, lines)
+    papers = (one for one in changes.papers if one.path not in waiting.digests)
     return GateView(
         shelf.name,
         known.identity.run_id,
@@ -73,7 +93,9 @@ def gate_view(shelf: Shelf, known: KnownRun, waiting: WaitingGate) -> GateView:
         tuple(_documents(known, lines, waiting)),
         since.said,
         tuple(listed_dispatches(judged[-JUDGED:], shelf.steps(known.identity), lines)),
-        _code(shelf, known, lines),
+        changes.code,
+        DiffSummary(changed_files(papers)),
+        changes.besides,
         "" if not report.totals.cost_usd else f"{report.totals.cost_usd:.2f} USD",
     )
 
@@ -87,11 +109,3 @@ def _documents(known: KnownRun, lines: Sequence[Line], waiting: WaitingGate) -> 
         if before is not None and facts.content is not None and before != decoded(facts.content):
             changed = between(path, before, decoded(facts.content))
         yield GateDocument(shown_document(facts), changed, before is not None)
-
-
-def _code(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> DiffSummary:
-    try:
-        found = run_changes(known.folder, lines, shelf.documents(known.identity))
-    except (InterlockError, OSError, LookupError, ValueError):
-        return DiffSummary(())
-    return DiffSummary(read_patch(found.patch, found.documents))

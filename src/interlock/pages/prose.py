@@ -2,7 +2,7 @@
 
 Markdown is read without HTML.  A link is one only if it leads to a web address or a mail address; an image is never
 fetched, its place says what it would show.  Whatever agents read in the source people see: where a link leads, titles,
-cells that a table has no room for.  Sequences for terminals go; any other control character is spelled out.
+cells that a table has no room for.  Colours for terminals go; any other control character is spelled out.
 """
 
 from __future__ import annotations
@@ -37,10 +37,8 @@ SHIFT = 2
 UNCOLOURED = (".md", ".txt", ".rst", ".csv")
 """Files of words: colours would say nothing of them."""
 SCHEMES = frozenset(("http", "https", "mailto"))
-_TERMINAL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)|\x1b[PX^_][^\x1b]*\x1b\\|\x1b[ -/]*[0-~]"
-)
-"""Sequences that a terminal obeys: colours, cursor, titles."""
+_TERMINAL = re.compile(r"\x1b\[[0-9;]*[mABCDGHJK]")
+"""Colours and moves of the cursor.  Any other sequence is spelled out: a text can be hidden in it."""
 
 
 def plain(text: str) -> str:

@@ -56,6 +56,7 @@ PARTS: Mapping[type, tuple[str, ...]] = {
 }
 """The parts of a page that its stream keeps up to date: ids of elements, each a template of its own."""
 MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+LONGEST_PATH = 5000
 IN_ONE_FILE = 400
 """Dispatches that the one file has in full; of more, those that did not go well and the first ones."""
 
@@ -147,6 +148,7 @@ def _environment() -> Environment:
         finalize=_shown,
     )
     environment.filters |= {"clock": clock, "in_words": in_words, "printable": printable, "listed_words": listed_words}
+    environment.filters |= {"named": named}
     environment.globals |= {
         "address": address,
         "MARKS": MARKS,
@@ -169,6 +171,12 @@ def _one_file_policy() -> str:
 def _versioned(name: str) -> str:
     """The address of a static file; another one when the file is another."""
     return f"{address.static(name)}?{hashlib.sha256(_static()[name]).hexdigest()[:12]}"
+
+
+def named(path: str) -> str:
+    """A path on one line, so that it is seen whatever it is: in quotes where blanks are at its ends."""
+    shown = printable(path, LONGEST_PATH)
+    return shown if shown and shown == shown.strip() else f'"{shown}"'
 
 
 def _shown(value: object) -> object:

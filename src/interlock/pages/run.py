@@ -10,14 +10,13 @@ from typing import Any
 from markupsafe import Markup
 
 from interlock.agents.records import TranscriptReader
-from interlock.engine.changes import run_changes
 from interlock.engine.folder import KnownRun
 from interlock.engine.glances import told
 from interlock.engine.journal import Line
 from interlock.engine.openings import document
-from interlock.errors import InterlockError
-from interlock.pages.diffs import DiffSummary, read_patch
-from interlock.pages.documents import ShownDocument, shown_document
+from interlock.pages.changing import shown_changes
+from interlock.pages.diffs import DiffSummary
+from interlock.pages.documents import ShownDocument, named_document, shown_document
 from interlock.pages.prose import prose
 from interlock.pages.shelf import ELSEWHERE, Shelf, away_words, headline, key_besides, out_of_reach, step_title
 from interlock.pages.spending import Plot, plots
@@ -56,6 +55,8 @@ TAIL = 24_000
 MOST_TEXT = 1_500
 MOST_LINES = 3_000
 """Of the log; the records have the rest."""
+MOST_OF_DOCUMENTS = 4_000_000
+"""Bytes of documents that one page shows."""
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,8 @@ class RunView:
     checks: tuple[RanCheck, ...]
     schedule: tuple[str, tuple[str, ...], tuple[tuple[str, ...], ...]]
     code: DiffSummary
+    besides: tuple[str, ...]
+    """What else came into the tree, of which nothing can be shown."""
     documents: tuple[ShownDocument, ...]
     incidents: tuple[Logged, ...]
     log: tuple[Logged, ...]
@@ -217,7 +220,7 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
     pipeline = Pipeline(steps)
     for line in lines:
         pipeline.pass_by(line.key)
-    code, documents = _changes(shelf, known, lines)
+    changes = shown_changes(shelf, known, lines)
     ended = bool(lines) and lines[-1].event == "run.end"
     away = out_of_reach(folder)
     if away is not None:
@@ -257,8 +260,9 @@ def run_view(shelf: Shelf, known: KnownRun, holder: str | None) -> RunView:
         decisions=tuple(_decisions(lines)),
         checks=tuple(_checks(lines)),
         schedule=(SCHEDULE_NOTE, SCHEDULE_COLUMNS, tuple(schedule_rows(found.schedules))),
-        code=code,
-        documents=documents,
+        code=changes.code,
+        besides=changes.besides,
+        documents=tuple(_documents(known, changes.documents)),
         incidents=tuple(Logged(one.ts, Weight.ATTENTION, Narrator().tell(one).text) for one in found.incidents),
         log=tuple(logged[-MOST_LINES:]),
         log_left_out=max(0, len(logged) - MOST_LINES),
@@ -410,12 +414,11 @@ def _logged(lines: Sequence[Line]) -> Iterator[Logged]:
 # -- what it changed
 
 
-def _changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> tuple[DiffSummary, tuple[ShownDocument, ...]]:
-    """Code as a difference, the playbook's documents as they are now."""
-    try:
-        found = run_changes(known.folder, lines, shelf.documents(known.identity))
-    except (InterlockError, OSError, LookupError, ValueError):
-        return DiffSummary(()), ()
-    return DiffSummary(read_patch(found.patch, found.documents)), tuple(
-        shown_document(document(known.folder, path)) for path in found.documents
-    )
+def _documents(known: KnownRun, paths: Iterable[str]) -> Iterator[ShownDocument]:
+    """The playbook's documents as they are now; of very many the last ones are only named."""
+    room = MOST_OF_DOCUMENTS
+    for path in paths:
+        facts = document(known.folder, path)
+        size = len(facts.content or b"")
+        room -= size
+        yield shown_document(facts) if room > 0 or not size else named_document(facts)

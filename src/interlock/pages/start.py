@@ -8,10 +8,12 @@ from enum import StrEnum
 
 @dataclass(frozen=True)
 class Offer:
-    """A playbook that can be started."""
+    """A playbook of a workspace."""
 
     name: str
     about: str
+    why_not: str = ""
+    """Why it cannot be started: a person has to trust it first, or it is wrong."""
 
 
 class FieldKind(StrEnum):

@@ -173,7 +173,7 @@ def _cap(cap: object) -> str:
 def _briefly(why: str) -> str:
     """What was told in full a few lines before."""
     first = why.split("\n", 1)[0]
-    return first if len(first) <= BRIEF else f"{first[: BRIEF - 1].rstrip()}…"
+    return first if len(first) <= BRIEF else f"{first[:BRIEF].rpartition(' ')[0].rstrip(' :;,')} …"
 
 
 def _because(data: Mapping[str, Any]) -> str:

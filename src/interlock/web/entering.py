@@ -13,7 +13,7 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -27,6 +27,8 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 SECRET_HEADER: Final = "x-interlock-proxy-secret"
 SECRET_BYTES: Final = 4096
 SHORTEST: Final = 16
+NAME_BYTES: Final = 16
+"""Of chance in the name: whoever guesses it could set cookies for it."""
 LEADS: Final = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
@@ -54,23 +56,29 @@ def own_name(folder: Path) -> str:
     """The name under which this user's pages are reached on this machine: the same after a restart, known to nobody."""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return f"interlock-{_kept(folder / 'name', secrets.token_hex(4))}.localhost"
+        return f"interlock-{_kept(folder / 'name', secrets.token_hex(NAME_BYTES))}.localhost"
     except OSError as error:
         raise WorkspaceFailed.of(error, "the page cannot keep its name", where=str(folder)) from error
 
 
 def _kept(file: Path, fresh: str) -> str:
-    """What is in the file; whoever comes first says it."""
+    """What is in the file; whoever comes first says it. Anything that is no name of today gives way to one."""
     draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
     draft.touch(mode=0o600, exist_ok=False)
     try:
         draft.write_text(fresh, "ascii")
-        with suppress(FileExistsError):
+        try:
             file.hardlink_to(draft)
+        except FileExistsError:
+            if not _is_name(file):
+                draft.replace(file)
     finally:
-        draft.unlink()
-    found = read_plain(file).decode("ascii", "replace")
-    return found if re.fullmatch("[0-9a-f]{8}", found) else fresh
+        draft.unlink(missing_ok=True)
+    return read_plain(file).decode("ascii") if _is_name(file) else fresh
+
+
+def _is_name(file: Path) -> bool:
+    return re.fullmatch(f"[0-9a-f]{{{2 * NAME_BYTES}}}".encode(), read_plain(file)) is not None
 
 
 @contextmanager

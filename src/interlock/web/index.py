@@ -67,8 +67,8 @@ class RunSource(Protocol):
         """What all runs look like, without reading any of them; cheap, it is asked twice a second."""
         ...
 
-    def rows(self) -> list[ListedRun]:
-        """All runs, for the board."""
+    def look(self) -> tuple[Stamp, list[ListedRun]]:
+        """All runs, for the board, and what they looked like before they were read."""
         ...
 
     def find(self, run_id: str) -> KnownRun:
@@ -96,8 +96,8 @@ class Index:
         """What all runs look like, without reading any of them."""
         return tuple(self._stamps().items())
 
-    def rows(self) -> list[ListedRun]:
-        """All runs; of those that cannot be read, that they are damaged."""
+    def look(self) -> tuple[Stamp, list[ListedRun]]:
+        """All runs, and what they looked like; of those that cannot be read, that they are damaged."""
         stamps = self._stamps()
         with self._guard:  # one reads, the others find it read
             for name in self._rows.keys() - stamps.keys():
@@ -105,7 +105,7 @@ class Index:
             for name, stamp in stamps.items():
                 if (kept := self._rows.get(name)) is None or kept[0] != stamp:
                     self._rows[name] = stamp, self._listed(name, str(stamp[-1]) if stamp[-1] else None)
-            return [row for _, row in self._rows.values() if row is not None]
+            return tuple(stamps.items()), [row for _, row in self._rows.values() if row is not None]
 
     def _stamps(self) -> dict[str, Stamp]:
         runs = self.shelf.root / HOME / "runs"

@@ -36,6 +36,7 @@ from interlock.pages import (
     render,
     run_view,
     static_file,
+    whole_patch,
 )
 from interlock.telemetry import WaitingGate, waiting_gate
 from interlock.web.acting import Decision
@@ -73,6 +74,7 @@ class Page:
             Route(one_run, self._run),
             Route(f"{one_run}/stream", self._run_stream),
             Route(f"{one_run}/report.html", self._report),
+            Route(f"{one_run}/changes.patch", self._patch),
             Route(f"{one_run}/gate", self._gate, methods=["GET"]),
             Route(f"{one_run}/gate", self._decide, methods=["POST"]),
             *acts,
@@ -85,7 +87,7 @@ class Page:
 
     async def warm(self) -> None:
         """Read what the board shows before somebody asks for it."""
-        await asyncio.gather(*(self._off(source.rows) for source in self._sources.values()))
+        await asyncio.gather(*(self._off(source.look) for source in self._sources.values()))
 
     async def _off(self, work: Callable[..., T], *given: Any) -> T:
         """Do what reads files or makes pages off the loop."""
@@ -96,22 +98,25 @@ class Page:
     def _board_stamp(self) -> Stamp:
         return *(source.stamp() for source in self._sources.values()), self.renewing.away
 
-    def _board_view(self, asked: BoardQuery) -> Any:
-        rows = [row for source in self._sources.values() for row in source.rows()]
-        return board_view(rows, asked, away=self.renewing.away)
+    def _board_view(self, asked: BoardQuery) -> tuple[Stamp, Any]:
+        """The board, and what it was made from: what changes meanwhile is sent again."""
+        away = self.renewing.away
+        looks = [source.look() for source in self._sources.values()]
+        view = board_view([row for _, rows in looks for row in rows], asked, away=away)
+        return (*(stamp for stamp, _ in looks), away), view
 
     async def _board(self, request: Request) -> Response:
         asked = BoardQuery.of(request.query_params)
 
         def made(visit: Visit) -> str:
-            now = version(self._board_stamp())  # before it is read: what changes meanwhile is sent again
-            return render(self._board_view(asked), replace(visit, since=now))
+            stamp, view = self._board_view(asked)
+            return render(view, replace(visit, since=version(stamp)))
 
         return HTMLResponse(await self._off(made, visit_of(request)))
 
     async def _board_stream(self, request: Request) -> Response:
         asked, visit = BoardQuery.of(request.query_params), visit_of(request)
-        page = LivePage(self._board_stamp, lambda: parts(self._board_view(asked), visit))
+        page = LivePage(self._board_stamp, lambda: parts(self._board_view(asked)[1], visit))
         return self._stream(request, ("board", asked, visit.person), page)
 
     # -- a run
@@ -162,6 +167,15 @@ class Page:
         name, text = await self._off(made)
         headers = {"content-disposition": f'attachment; filename="{name}.html"'}
         return HTMLResponse(text, headers=headers)
+
+    async def _patch(self, request: Request) -> Response:
+        def made() -> tuple[str, bytes]:
+            source, known = self._find(request)
+            return known.identity.run_id, whole_patch(source.shelf, known)
+
+        name, patch = await self._off(made)
+        headers = {"content-disposition": f'attachment; filename="{name}.patch"'}
+        return Response(patch, media_type="text/plain", headers=headers)
 
     async def _dispatch(self, request: Request) -> Response:
         number = request.query_params.get("page", "")

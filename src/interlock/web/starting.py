@@ -48,15 +48,7 @@ class Typed:
 
 def offers(root: Path, environ: Mapping[str, str]) -> tuple[Offer, ...]:
     """The playbooks of a workspace; its code is read, never executed."""
-    listed = []
-    for one in Library(root, environ).listing():
-        about = one.purpose
-        if one.problem is not None:
-            about = f"Cannot be used: {one.problem.what}"
-        elif not one.trusted:
-            about = f"{about} (not trusted yet)".strip()
-        listed.append(Offer(one.found.name, about))
-    return tuple(listed)
+    return tuple(Offer(one.found.name, one.purpose, one.why_not) for one in Library(root, environ).listing())
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import IO, Any, TypeVar
 
+from interlock.documents.patches import quoted
 from interlock.errors import WorkspaceFailed
 
 T = TypeVar("T")
@@ -60,6 +61,11 @@ _PATIENCE_S = 900
 
 NO_FETCH = {"GIT_NO_LAZY_FETCH": "1", "GIT_ALLOW_PROTOCOL": "none"}
 """A missing object of a partial clone would be fetched, by a transport that a config file names."""
+
+
+def _quoted(folder: Path) -> str:
+    """A folder in a list of them; in quotes, for a colon would end it."""
+    return quoted(os.fsencode(folder)).decode("ascii")
 
 
 def _environment(**extra: str) -> dict[str, str]:
@@ -119,6 +125,17 @@ class Git:
             raise _failed(args, code, err)
         return out
 
+    def at_once(self, *args: str, stdin: bytes = b"") -> bytes:
+        """What a command that only looks printed, for whoever has no event loop."""
+        child = self._child(args, reads=True, globs=False)
+        try:
+            code, out, err = child.done(stdin)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise child.failed(error) from error
+        if code:
+            raise _failed(args, code, err)
+        return out
+
     @asynccontextmanager
     async def talk(self, *args: str, globs: bool = False) -> AsyncIterator[Talk]:
         """A command that answers question by question; it is ended afterwards."""
@@ -148,7 +165,7 @@ class Git:
         if self.own_common_dir:
             extra["GIT_COMMON_DIR"] = str(self.git_dir)
         if self.borrowed is not None:
-            extra["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = str(self.borrowed)
+            extra["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = _quoted(self.borrowed)
         if reads:
             extra["GIT_OPTIONAL_LOCKS"] = "0"
         environment = _environment(**extra)
@@ -232,7 +249,7 @@ class UsersGit:
             **({"GIT_OPTIONAL_LOCKS": "0"} if reads else {}),
             **({"GIT_INDEX_FILE": str(index)} if index else {}),
             **({"INTERLOCK_MARKER": f"{marker}:"} if marker else {}),
-            **({"GIT_ALTERNATE_OBJECT_DIRECTORIES": str(borrowed)} if borrowed else {}),
+            **({"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(borrowed)} if borrowed else {}),
         }
         quiet = [setting for setting in _QUIET if not (network and setting == _NO_TRANSPORT)]
         settings = [] if hooks else [word for setting in quiet for word in ("-c", setting)]
@@ -302,17 +319,17 @@ class _Child:
 
     async def answers(self, stdin: bytes) -> tuple[int, bytes, bytes]:
         """Its exit code and what it said on both streams."""
+        return await self.aside(partial(self.done, stdin))
 
-        def work() -> tuple[int, bytes, bytes]:
-            process = self.start()
-            try:
-                out, err = process.communicate(stdin, timeout=_PATIENCE_S)
-                return process.returncode, out, err
-            finally:
-                self.kill()
-                self.collect()
-
-        return await self.aside(work)
+    def done(self, stdin: bytes) -> tuple[int, bytes, bytes]:
+        """The same, in this thread."""
+        process = self.start()
+        try:
+            out, err = process.communicate(stdin, timeout=_PATIENCE_S)
+            return process.returncode, out, err
+        finally:
+            self.kill()
+            self.collect()
 
     async def aside(self, work: Callable[[], T]) -> T:
         """What it comes to in a thread; who is cancelled meanwhile ends git and waits for that, however often."""
@@ -324,17 +341,18 @@ class _Child:
             raise
         try:
             return coming.result()
-        except OSError as error:
-            raise self._not_started(error) from error
-        except subprocess.TimeoutExpired as error:
-            raise WorkspaceFailed(
-                f"git {_shown(self._args)} did not end within {_PATIENCE_S} s",
-                where=str(self._folder),
-                remedy="Look for a pipe or a dead network folder in the workspace.",
-            ) from error
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise self.failed(error) from error
 
-    def _not_started(self, error: OSError) -> WorkspaceFailed:
+    def failed(self, error: OSError | subprocess.TimeoutExpired) -> WorkspaceFailed:
+        """Why there is no answer."""
         place = str(self._folder)
+        if isinstance(error, subprocess.TimeoutExpired):
+            return WorkspaceFailed(
+                f"git {_shown(self._args)} did not end within {_PATIENCE_S} s",
+                where=place,
+                remedy="Look for a pipe or a dead network folder in the workspace.",
+            )
         if not isinstance(error, FileNotFoundError):
             return WorkspaceFailed.of(error, "git cannot be started", where=place)
         if self._folder.is_dir():

@@ -203,7 +203,7 @@ class SpeakingAgent:
 
     async def do_confess(self) -> None:
         """What it was given, as a file."""
-        Path("seen.json").write_text(json.dumps(self.seen))
+        Path("seen.json").write_text(json.dumps({**self.seen, "env": dict(os.environ)}))
 
 
 asyncio.run(acp.run_agent(cast(acp.Agent, SpeakingAgent())))

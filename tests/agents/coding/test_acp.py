@@ -124,6 +124,7 @@ async def test_the_agent_gets_brief_workspace_and_environment(request_for: Reque
     ended = await call(replace(request, brief=text))
     seen = json.loads((request.workspace / "seen.json").read_text())
     assert (ended.fault, seen["prompt"], seen["cwd"]) == (None, text, str(request.workspace))
+    assert seen["env"]["EXTRA"] == "1"
     assert seen["capabilities"]["fs"] == {"readTextFile": False, "writeTextFile": False}
     assert seen["capabilities"]["terminal"] is False
 

@@ -228,6 +228,7 @@ def test_of_words_that_stand_twice_those_at_the_lines_are_meant() -> None:
     """Also where the first of them end too early, or overlap."""
     assert SourceText("x.md", "x y x\ny").find("x y", 1, 2) == Passage(1, 2, 4, 7)
     assert SourceText("x.md", "aa\na\na").find("a a", 2, 3) == Passage(2, 3, 3, 6)
+    assert SourceText("x.md", "a a\na").find("a a", 1, 2) == Passage(1, 2, 2, 5)
     assert SourceText("x.md", "a b\na b").find("a b", 2, 2) == Passage(2, 2, 4, 7)
     assert SourceText("x.md", "a b\na b").find_anywhere("a b") == Passage(1, 1, 0, 3)
     assert SourceText("x.md", "a b").find(" ", 1, 1) is None

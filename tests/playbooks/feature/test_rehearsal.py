@@ -21,10 +21,9 @@ from interlock.playbooks.feature.calls import Calls, Heard, said_of
 from interlock.playbooks.feature.decisions import Concluded, Decided, Onward, Vote
 from interlock.playbooks.feature.layout import Layout
 from interlock.playbooks.feature.members import POST_MORTEM, Blocks
-from interlock.playbooks.feature.rehearsing import REMARK
 from interlock.playbooks.feature.shared_memory import LESSONS, SharedEdit, edited
 from interlock.playbooks.feature.work import Work
-from interlock.testing import CRASH, Act, Played, Rehearsal
+from interlock.testing import CRASH, REMARK, Act, Played, Rehearsal
 from tests.playbooks.broken import ALWAYS_FAULTS, Fault, expect_notice, never_ends
 
 OPTIONS = Options()
@@ -215,7 +214,7 @@ FAULTS: Mapping[str, Fault] = {
         {"briefs.Briefs.designer": may_write_anywhere}, most=1, by=("writes outside",)
     ),
     "decisions only grow": Fault({"clusters.take_additions": takes_the_whole}, most=1, by=("rewrites the decisions",)),
-    "what a person writes into memory or decisions stays there": Fault(
+    "what people write meanwhile is theirs": Fault(
         {"shared_memory.edited": loses_remarks}, most=1, by=("a person edits the shared memory",)
     ),
     "one retry each": Fault(copy=retrying_twice, most=2, by=("says ERROR",)),

@@ -140,7 +140,8 @@ EARNED = "complete means that the last QA was positive"
 TWICE = "QA sends a task back at most twice"
 GOVERNED = "what governs the workflow stays as it was"
 WHY = "whoever stops says why"
-THEIRS = "what a person writes into run-state or report stays there"
+THEIRS = "what people write meanwhile is theirs"
+MOVED = "where a person moves the task, there it stands"
 
 BROKEN: Mapping[str, tuple[str, Fault]] = {
     **{name: (name, fault) for name, fault in ALWAYS_FAULTS.items()},
@@ -173,7 +174,7 @@ BROKEN: Mapping[str, tuple[str, Fault]] = {
         Fault({"run_state.rewritten": writes_run_state_anew}, most=1, by=("a person makes remarks",)),
     ),
     "an edit of run-state is not looked at": (
-        THEIRS,
+        MOVED,
         Fault({"ledger.Ledger._must_be_ours": lambda *_given: None}, most=1, by=("a person moves the task",)),
     ),
     "a stop has no reason": (WHY, Fault({"run_state.RunState.blocked": blocks_without_a_word}, most=1, by=("dies",))),

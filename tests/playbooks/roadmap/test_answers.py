@@ -167,7 +167,7 @@ def weighed(step: str, **said: Any) -> tuple[Outcome, Reason | None, tuple[str, 
     ("step", "evidence", "issues", "against"),
     [
         ("testing", {"verification": [{"command": "npm test", "exit": 1}]}, [], "`npm test` ended with exit status 1"),
-        ("testing", {"verification": RAN, "tests": {"passed": 3, "failed": 1}}, [], "1 tests failed"),
+        ("testing", {"verification": RAN, "tests": {"passed": 3, "failed": 1}}, [], "1 test failed"),
         (
             "testing",
             {"verification": RAN, "tests": {"failures": [{"name": "login", "message": "boom"}]}},

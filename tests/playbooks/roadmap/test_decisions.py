@@ -225,8 +225,8 @@ def reviewed(verdict: Verdict, issues: tuple[str, ...] = (), **marks: str) -> St
         (
             StepAnswer(Verdict.PASS),
             Outcome.REVISE,
-            ("says pass, but: 1 tests failed",),
-            "says pass, but: 1 tests failed",
+            ("says pass, but: 1 test failed",),
+            "says pass, but: 1 test failed",
         ),
         (StepAnswer(Verdict.PASS), Outcome.REVISE, (), "tests: needs revision"),
         (StepAnswer(), Outcome.REVISE, (), "tests: needs revision"),
@@ -260,6 +260,10 @@ def test_the_verdicts_of_review() -> None:
     assert [failure.reason for failure in unfinished.failures] == ["quality: needs revision"]
     torn = judge(Step.REVIEW, reviewed(Verdict.PASS, build="fail"), Outcome.REVISE, ("says pass, but: build: fail",))
     assert [failure.reason for failure in torn.failures] == ["says pass, but: build: fail"]
+    listed = StepAnswer(Verdict.PASS, evidence=Evidence(failures=("test_a", "test_b")), issues=("it is slow",))
+    twice = judge(Step.TESTING, listed, Outcome.REVISE, ("says pass, but: failure listed: test_a",))
+    reasons = [failure.reason for failure in twice.failures]
+    assert reasons == ["says pass, but: failure listed: test_a", "test_b", "it is slow"]  # each once
     assert torn.gates[QualityGate.BUILD] is False
 
 

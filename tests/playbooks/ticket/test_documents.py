@@ -149,8 +149,9 @@ def test_the_first_progress_document() -> None:
         ("current_step: I2", "current_step: O9", 'current_step "O9" unknown in phase INITIALIZED'),
         ("jira: ABC-12", "jira: ABC-1", "jira is ABC-1, expected ABC-12"),
         ("slug: add_login_page\n", "", "slug missing"),
-        ("iteration_number: 0", "iteration_number: many", "iteration_number is no count"),
-        ("git_gate_completed: false", "git_gate_completed: 1", "git_gate_completed is neither true nor false"),
+        ("iteration_number: 0", "iteration_number: many", "iteration_number is text; expected integer"),
+        ("iteration_number: 0", "iteration_number: -1", "iteration_number is no count"),
+        ("git_gate_completed: false", "git_gate_completed:", "git_gate_completed is empty; expected true or false"),
     ],
 )
 def test_a_state_document_with_a_wrong_field_is_refused(old: str, new: str, what: str) -> None:
@@ -202,12 +203,10 @@ def test_a_prompt_has_its_eight_fields() -> None:
 @pytest.mark.parametrize(
     ("changes", "problem"),
     [
-        *(
-            ({field: "(gone)"}, f"field {field} missing")
-            for field in ("type", "slug", "success_criteria", "created_at")
-        ),
+        *(({field: "(gone)"}, f"field {field} missing") for field in ("slug", "success_criteria", "created_at")),
+        ({"type": "(gone)"}, "type missing; expected fix, feature or chore"),
         ({"jira": "XYZ-1"}, "jira is XYZ-1, expected ABC-12"),
-        ({"type": "hack"}, 'type "hack"; expected fix, feature, chore'),
+        ({"type": "hack"}, 'type is "hack"; expected fix, feature or chore'),
         ({"slug": "two_words"}, 'slug "two_words"; expected three words in snake_case'),
         ({"success_criteria": []}, "success_criteria is no list with at least one item"),
         ({"original_request": "other"}, "original_request is not the request as it was given"),
@@ -281,8 +280,8 @@ def test_a_plan_has_one_title() -> None:
     ("text", "problem"),
     [
         ("build: PASSED\n", "status missing; expected ACCEPTED or REJECTED"),
-        ("status: DONE\n", 'status "DONE"; expected ACCEPTED or REJECTED'),
-        ("status: ACCEPTED\n", "build is None; expected PASSED or FAILED"),
+        ("status: DONE\nbuild: PASSED\ntests: FAILED\n", 'status is "DONE"; expected ACCEPTED or REJECTED'),
+        ("status: ACCEPTED\n", "build missing; expected PASSED or FAILED"),
         (
             "status: REJECTED\nbuild: PASSED\ntests: PASSED\n",
             "a rejection needs issues: a list with at least one mapping",

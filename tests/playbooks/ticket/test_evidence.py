@@ -15,9 +15,10 @@ from interlock.engine import CommandResult, Options, Status
 from interlock.engine.simulation import Crash, MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
+from interlock.playbooks.ticket.finishing import AGAINST_ITSELF
 from interlock.playbooks.ticket.rehearsing import ACCEPTS, BRANCH, HOME, Files, graph, task
 from interlock.playbooks.ticket.settings import TicketSettings
-from interlock.telemetry import Narrator, Weight
+from interlock.telemetry import Narrator, Weight, tell
 from interlock.testing import Act
 from tests.playbooks.ticket.conftest import (
     Bench,
@@ -79,6 +80,19 @@ def test_an_acceptance_against_its_own_evidence_is_a_rejection(
     assert report["status"] == "REJECTED"
     assert quoted in report["issues"][-1]["evidence"]
     assert quoted in bench.brief("Planner", 1)
+
+
+@pytest.mark.req("EV-01", "EV-27")
+def test_a_contradicted_acceptance_is_told_as_one_thing(bench: Bench) -> None:
+    """One issue with all that speaks against it, and a decision that says what the Reviewer said: not a rejection."""
+    red = {"command": "npm test", "exit": 1, "summary": "2 failed"}
+    bench.changes["Reviewer"] = reports({"tests": "FAILED", "files_verified": False, "checks": [red]})
+    assert bench.play().status is Status.COMPLETE
+    (issue,) = load_yaml(bench.text(REPORT), "report")["issues"]
+    assert issue["problem"] == AGAINST_ITSELF
+    assert [part in issue["evidence"] for part in ("`npm test`", "tests: fail", "files_verified: fail")] == [True] * 3
+    told = [tell(line).text for line in bench.lines if line.event == "decide" and "verdict" in str(line.data["out"])]
+    assert "decision verdict: reviewer said ACCEPTED against its evidence, build and tests green -> REJECTED" in told
 
 
 @pytest.mark.req("EV-01")

@@ -46,6 +46,9 @@ def data_of(text: str) -> dict[str, Any]:
 THREE = graph(task("T1"), task("T2"), task("T3", "B", needs=("T1",)), strategies={"B": "sequential"})
 
 
+STATUSES = "PENDING, IN_PROGRESS, SYNTAX_VALID, SYNTAX_ERROR, ERROR, REJECTED or ACCEPTED"
+
+
 def read(text: str) -> Graph:
     return read_graph(data_of(text))
 
@@ -63,25 +66,28 @@ def read(text: str) -> Graph:
         (lambda d: d.update(parallel_groups="A"), "parallel_groups is text; expected mapping"),
         (lambda d: d.update(execution_order={}), "execution_order is a mapping; expected list"),
         (lambda d: d["execution_order"][0].pop("group"), "execution_order[0].group missing"),
-        (lambda d: d["execution_order"][0].pop("strategy"), "execution_order[0].strategy missing"),
+        (
+            lambda d: d["execution_order"][0].pop("strategy"),
+            "execution_order[0].strategy missing; expected parallel or sequential",
+        ),
         (lambda d: d["execution_order"][1].pop("tasks"), "execution_order[1].tasks missing"),
         (lambda d: d["execution_order"].__setitem__(1, "B"), "execution_order[1] is text; expected mapping"),
         (lambda d: d["execution_order"][1].update(group="C"), 'execution_order[1].group "C" not in parallel_groups'),
         (
             lambda d: d["execution_order"][0].update(strategy="fast"),
-            'execution_order[0].strategy "fast"; expected parallel or sequential',
+            'execution_order[0].strategy is "fast"; expected parallel or sequential',
         ),
         (lambda d: d["tasks"][1].pop("success_criteria"), "task T2: success_criteria missing"),
         (lambda d: d["tasks"][0].pop("description"), "task T1: description missing"),
         (lambda d: d["tasks"][0].pop("files_to_modify"), "task T1: files_to_modify missing"),
         (lambda d: d["tasks"][0].pop("parallel_group"), "task T1: parallel_group missing"),
         (lambda d: d["tasks"][0].pop("depends_on"), "task T1: depends_on missing"),
-        (lambda d: d["tasks"][0].pop("status"), "task T1: status missing"),
+        (lambda d: d["tasks"][0].pop("status"), f"task T1: status missing; expected {STATUSES}"),
         (lambda d: d["tasks"][0].pop("id"), "tasks[0]: id missing"),
         (lambda d: d["tasks"][1].update(id="T1"), "task id T1 appears twice"),
         (lambda d: d["tasks"][0].update(files_to_modify=[]), "task T1: files_to_modify is empty"),
         (lambda d: d["tasks"][0].update(files_to_modify="a"), "task T1: files_to_modify is text; expected list"),
-        (lambda d: d["tasks"][0].update(status="DONE"), 'task T1: status "DONE" unknown'),
+        (lambda d: d["tasks"][0].update(status="DONE"), f'task T1: status is "DONE"; expected {STATUSES}'),
         (
             lambda d: d["tasks"][0].update(status="ACCEPTED"),
             'task T1: status "ACCEPTED" of a task that nobody worked on; expected PENDING',
@@ -104,7 +110,7 @@ def read(text: str) -> Graph:
         (lambda d: d["tasks"][1].update(depends_on=["T1"]), "task T2: depends_on T1, which is not done before it"),
         (
             lambda d: d["validation_policy"].update(baseline_scope="docs"),
-            'validation_policy.baseline_scope "docs"; expected code_and_tests_only or all',
+            'validation_policy.baseline_scope is "docs"; expected code_and_tests_only or all',
         ),
         (
             lambda d: d["validation_policy"].update(working_directory="../x"),
@@ -113,9 +119,9 @@ def read(text: str) -> Graph:
         (lambda d: d.update(tasks=[]), "tasks is empty; expected at least 1 task"),
         (lambda d: d.update(strategy=None), "strategy is empty; expected text"),
         (lambda d: d.update(strategy=True), "strategy is true or false; expected text"),
-        (lambda d: d.update(strategy=5), "strategy is a number; expected text"),
-        (lambda d: d.update(strategy=1.5), "strategy is float; expected text"),
-        (lambda d: d.update(strategy=" "), "strategy is text; expected text"),
+        (lambda d: d.update(strategy=5), "strategy is an integer; expected text"),
+        (lambda d: d.update(strategy=1.5), "strategy is a number; expected text"),
+        (lambda d: d.update(strategy=" "), "strategy is empty; expected text"),
         (lambda d: d["tasks"].__setitem__(0, "T1"), "tasks[0] is text; expected mapping"),
         (lambda d: d["tasks"][0].update(id=5), "tasks[0]: id 5 is no plain name"),
         (lambda d: d["tasks"][0].update(id="T 1"), "tasks[0]: id 'T 1' is no plain name"),
@@ -130,16 +136,16 @@ def read(text: str) -> Graph:
             f"parallel_groups: {'G' * 40!r} cannot name a group; expected at most 100 plain characters",
         ),
         (lambda d: d["parallel_groups"].update(A="T1"), "parallel_groups.A is text; expected list"),
-        (lambda d: d["tasks"][0].update(description=" "), "task T1: description is text; expected text"),
-        (lambda d: d["tasks"][0].update(parallel_group=1), "task T1: parallel_group is a number; expected text"),
+        (lambda d: d["tasks"][0].update(description=" "), "task T1: description is empty; expected text"),
+        (lambda d: d["tasks"][0].update(parallel_group=1), "task T1: parallel_group is an integer; expected text"),
         (lambda d: d["tasks"][0].update(success_criteria=[]), "task T1: success_criteria is empty"),
         (
             lambda d: d["tasks"][0].update(success_criteria=["a", " "]),
-            "task T1: success_criteria is a list with other things than text; expected list",
+            "task T1: success_criteria[1] is empty; expected text",
         ),
         (
             lambda d: d["tasks"][0].update(depends_on=[1]),
-            "task T1: depends_on is a list with other things than text; expected list",
+            "task T1: depends_on[0] is an integer; expected text",
         ),
         (lambda d: d["tasks"][0].update(depends_on="T2"), "task T1: depends_on is text; expected list"),
         (lambda d: d["tasks"][0].update(allowlist="a"), "task T1: allowlist is text; expected list"),
@@ -151,8 +157,8 @@ def read(text: str) -> Graph:
         (lambda d: d["tasks"][0].update(tool_mandates="x"), "task T1: tool_mandates is text; expected list"),
         (lambda d: d["tasks"][0].update(attempt=0), None),
         (lambda d: d["tasks"][0].update(attempt=1), "task T1: attempt is 1; expected 0"),
-        (lambda d: d["tasks"][0].update(attempt=False), "task T1: attempt is False; expected 0"),
-        (lambda d: d["tasks"][0].update(attempt="0"), "task T1: attempt is '0'; expected 0"),
+        (lambda d: d["tasks"][0].update(attempt=False), "task T1: attempt is true or false; expected integer"),
+        (lambda d: d["tasks"][0].update(attempt="0"), "task T1: attempt is text; expected integer"),
         (
             lambda d: d["validation_policy"].update(baseline_allowlist="a"),
             "validation_policy.baseline_allowlist is text; expected list",
@@ -169,7 +175,7 @@ def read(text: str) -> Graph:
         *(
             (
                 lambda d, field=field: d["validation_policy"].update(groups={"A": {field: 5}}),
-                f"validation_policy.groups.A.{field} is a number; expected text",
+                f"validation_policy.groups.A.{field} is an integer; expected text",
             )
             for field in ("build_command", "test_command", "working_directory")
         ),

@@ -17,13 +17,13 @@ from interlock.engine.model import Dispatch
 from interlock.engine.prompts import worded
 from interlock.playbooks.ticket import briefs, ticket
 from interlock.playbooks.ticket.artifacts import (
-    BLOCKING,
-    PROMPT_FIELDS,
+    HARMLESS,
     REVIEW_RULE,
     deferrals,
     graph_problem,
     prompt_rule,
     review_claim,
+    sample_prompt,
 )
 from interlock.playbooks.ticket.graph import GraphLimits, Strategy, read_graph
 from interlock.playbooks.ticket.rehearsing import TWO
@@ -169,7 +169,9 @@ def test_the_reviewers_form_is_what_the_engine_reads() -> None:
     keys = set(re.findall(r"^\| `([a-z_]+)`(?:, `([a-z_]+)`)? \|", section(given, "## What you write"), re.MULTILINE))
     named = {key for pair in keys for key in pair if key}
     assert {"status", "build", "tests", "files_verified", "checks", "nothing_to_run", "issues"} <= named
-    assert all(f"`{word}`" in section(given, "## How severe it is") for word in BLOCKING)
+    severities = re.findall(r"^- `(\w+)`:", section(given, "## How severe it is"), re.MULTILINE)
+    assert [word for word in severities if word.casefold() not in HARMLESS] == ["Blocker", "Major"]
+    assert "Minor" in severities
     example = next(fence.content for fence in Sections(given).fences("yaml"))
     assert REVIEW_RULE.problem(example) is None
     assert review_claim({}, {"report": example}).evidence.lack == ""
@@ -197,8 +199,9 @@ def test_the_refused_phrases_are_the_same_for_planner_and_engine() -> None:
 @pytest.mark.req("EV-46")
 def test_the_interpreters_fields_are_the_same_in_role_and_brief() -> None:
     rows = re.findall(r"^\| `([a-z_]+)` \|", section(role("Interpreter"), "## What you write"), re.MULTILINE)
-    assert set(PROMPT_FIELDS) <= set(rows)
-    assert all(field in SPECS["Interpreter"].task for field in PROMPT_FIELDS)
+    fields = sample_prompt("", "")
+    assert set(fields) <= set(rows)
+    assert all(field in SPECS["Interpreter"].task for field in fields)
     assert RULE.problem(RULE.sample()) is None
 
 

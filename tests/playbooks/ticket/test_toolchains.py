@@ -19,6 +19,7 @@ import pytest
 from interlock.contracts.toolchains import Command, detect_commands
 from interlock.playbooks.ticket import TicketInputs, ticket
 from tests.playbooks.ticket.place import REQUEST, Place
+from tests.proofs import long
 
 PYTEST = {
     "shop.py": "def total(a, b):\n    return a + b\n",
@@ -203,10 +204,11 @@ def run(root: Path, command: str) -> int:
     return done.returncode
 
 
+HERE = [kind for kind, project in PROJECTS.items() if project.tool and shutil.which(project.tool)]
+
+
 @pytest.mark.req("TK-36", "TK-112", "TK-113")
-@pytest.mark.parametrize(
-    "kind", [kind for kind, project in PROJECTS.items() if project.tool and shutil.which(project.tool)]
-)
+@pytest.mark.parametrize("kind", [*HERE[-1:], *long(*HERE[:-1])])
 def test_the_commands_of_a_project_tell_red_from_green(tmp_path: Path, kind: str) -> None:
     """A sound project builds and passes; a wrong result is red in the tests; what does not compile is red at once."""
     project = PROJECTS[kind]

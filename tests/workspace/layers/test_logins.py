@@ -8,7 +8,11 @@ import pytest
 
 from interlock.workspace.layers.logins import refreshed
 
-OLD = {"oauth": {"accessToken": "a", "expiresAt": 1, "scopes": ["x"]}, "mcpServers": {"s": {"command": "good"}}, "n": 1}
+OLD = {
+    "oauth": {"accessToken": "a", "expiresAt": 1, "scopes": ["x"], "tokenSources": {"file": "x"}},
+    "mcpServers": {"s": {"command": "good"}},
+    "n": 1,
+}
 
 
 def merged(new: object) -> object:
@@ -22,7 +26,13 @@ def test_only_tokens_come_back() -> None:
     good = {**OLD, "oauth": {**OLD["oauth"], "accessToken": "b", "refresh_token": "r", "expiresAt": 2}}  # type: ignore[dict-item]
     assert merged(good) == good
     evil = {
-        "oauth": {"accessToken": "b", "expiresAt": {"token": "x"}, "scopes": ["x", "y"], "token": ["evil"]},
+        "oauth": {
+            "accessToken": "b",
+            "expiresAt": {"token": "x"},
+            "scopes": ["x", "y"],
+            "token": ["evil"],
+            "tokenSources": "evil",
+        },
         "mcpServers": {"s": {"command": "evil", "env": {}}, "t": {"command": "evil"}},
         "hooks": {"token": "evil"},
         "n": 2,

@@ -60,7 +60,7 @@ def ended(started: Forked) -> tuple[int, bytes, bytes]:
     assert started.stdout is not None and started.stderr is not None
     with started.stdout as out, started.stderr as err:
         said = out.read(), err.read()
-    return started.wait(30), *said
+    return started.wait(120), *said
 
 
 @pytest.mark.req("LY-22", "LY-11", "LY-38")
@@ -167,7 +167,7 @@ async def test_one_that_waits_is_nobodys_orphan_and_goes_with_its_layer(bench: B
     before = psutil.Process().children(recursive=True)
     await (await bench.layer("run-2")).drop()
     left = [child for child in psutil.Process().children(recursive=True) if child not in before]
-    assert psutil.wait_procs(left, timeout=30)[1] == []
+    assert psutil.wait_procs(left, timeout=120)[1] == []
 
 
 @pytest.mark.req("LY-22", "LY-38")

@@ -50,7 +50,7 @@ def test_outer_mounts_come_first() -> None:
         PLAIN,
         top=P("/home/ann/work"),
         engine=P("/home/ann/work/.interlock"),
-        shown_folders=((P("/home/ann/.cargo"), P("/home/ann/.cargo")),),
+        shown_folders=tuple((P(shown), P(shown)) for shown in ("/home/ann/.cargo", "/home/ann/main")),
         git_dirs=(P("/home/ann/main/.git"),),
         masked=(P("/home/ann/.cargo/credentials"), P("/var/lib/x.sock")),
         team=("agents",),

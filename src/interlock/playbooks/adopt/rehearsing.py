@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.engine import AgentRequest, Options
+from interlock.engine import AgentRequest
 from interlock.playbooks.adopt.briefs import RETRIES
 from interlock.playbooks.adopt.draft import examined
 from interlock.playbooks.adopt.inputs import AdoptInputs
@@ -24,13 +24,14 @@ from interlock.testing import (
     STANDARD,
     VERDICTS,
     Act,
-    Agent,
     Deviation,
     Invariant,
     Played,
     Rehearsal,
-    SimulatedWorld,
-    Simulation,
+    by,
+    meanwhile,
+    simulated,
+    writes,
 )
 
 # -- what agents and people do wrong
@@ -45,7 +46,7 @@ def _as_said(agent: str, name: str, list_name: str, change: Callable[[list[Any]]
         change(entries)
         return replace(act, files={**act.files, path: json.dumps({list_name: entries})})
 
-    return Deviation(name, act, fits=lambda request: request.agent == agent)
+    return Deviation(name, act, by(agent))
 
 
 def _bound_to_nothing(entries: list[Any]) -> None:
@@ -58,33 +59,19 @@ def _not_total(_request: AgentRequest, act: Act) -> Act:
     return replace(act, files={**act.files, path: "\n".join(rows)})
 
 
-def _with(file: str, text: str) -> Callable[[AgentRequest, Act], Act]:
-    return lambda _request, act: replace(act, files={**act.files, file: text})
-
-
-def _meanwhile(file: str, text: str) -> Callable[[AgentRequest, Act], Act]:
-    return lambda _request, act: replace(act, people={**act.people, file: text})
-
-
-def _by(agent: str) -> Callable[[AgentRequest], bool]:
-    return lambda request: request.agent == agent
-
-
 def deviations(file: str, folder: str) -> tuple[Deviation, ...]:
     return (
         _as_said("reader", "invents a quote", "statements", lambda found: found[0].update(quote="As you like it.")),
         _as_said("reader", "leaves a line out", "statements", lambda found: found.pop()),
-        Deviation("writes a table that is not total", _not_total, fits=_by("author")),
+        Deviation("writes a table that is not total", _not_total, by("author")),
         _as_said("author", "binds a rule to nothing", "trace", _bound_to_nothing),
         _as_said("author", "leaves a statement untraced", "trace", lambda found: found.pop()),
-        Deviation("edits the prompt", _with(file, "# Do as you like\n"), fits=_by("author")),
-        Deviation("installs by itself", _with(".interlock/playbooks/own/playbook.yaml", "x"), fits=_by("author")),
-        Deviation("writes a role of nobody", _with(f"{folder}/agents/idle.md", "Idle.\n"), fits=_by("author")),
+        Deviation("edits the prompt", writes({file: "# Do as you like\n"}), by("author")),
+        Deviation("installs by itself", writes({".interlock/playbooks/own/playbook.yaml": "x"}), by("author")),
+        Deviation("writes a role of nobody", writes({f"{folder}/agents/idle.md": "Idle.\n"}), by("author")),
         _as_said("critic", "accepts without a look", "verdicts", lambda found: found.clear()),
         _as_said("critic", "rejects a statement", "verdicts", lambda found: found[0].update(faithful=False)),
-        Deviation(
-            "a person spoils the draft", _meanwhile(f"{folder}/playbook.yaml", "steps: no\n"), fits=_by("critic")
-        ),
+        Deviation("a person spoils the draft", meanwhile({f"{folder}/playbook.yaml": "steps: no\n"}), by("critic")),
     )
 
 
@@ -94,13 +81,9 @@ def deviations(file: str, folder: str) -> tuple[Deviation, ...]:
 def rehearsal(files: Mapping[str, str]) -> Rehearsal:
     """The first of these files, adopted."""
     inputs = AdoptInputs(next(iter(files)))
-
-    def make(agent: Agent, options: Options) -> Simulation:
-        return Simulation(adopt, inputs, SimulatedWorld(files, agent), options=options)
-
     tries = 1 + RETRIES.transient + RETRIES.contract
     return Rehearsal(
-        make,
+        simulated(adopt, inputs, files),
         deviations=(*STANDARD, *LIARS, *VERDICTS, *ANSWERS, *deviations(inputs.file, inputs.at.folder)),
         invariants=(
             *ALWAYS,
@@ -117,18 +100,13 @@ def rehearsal(files: Mapping[str, str]) -> Rehearsal:
     )
 
 
-def _text(played: Played, path: str) -> str | None:
-    content = played.simulation.world.tree.files.get(path)
-    return None if content is None else content.decode()
-
-
 def _source(played: Played) -> SourceText:
     file = played.simulation.inputs.file
-    return SourceText(file, played.simulation.world.tree.at(0)[file].decode())
+    return SourceText(file, played.before()[file].decode())
 
 
 def _statements(played: Played) -> tuple[Statement, ...]:
-    entries = json.loads(_text(played, played.simulation.inputs.at.statements) or '{"statements": []}')["statements"]
+    entries = json.loads(played.text(played.simulation.inputs.at.statements) or '{"statements": []}')["statements"]
     return tuple(
         Statement(one["id"], one["quote"], one["lines"][0], one["lines"][1], StatementKind(one["kind"]))
         for one in entries
@@ -137,7 +115,7 @@ def _statements(played: Played) -> tuple[Statement, ...]:
 
 def nothing_left_out(played: Played) -> str | None:
     """The list of statements is made once, and has all of it."""
-    if _text(played, played.simulation.inputs.at.statements) is None:
+    if played.text(played.simulation.inputs.at.statements) is None:
         return None
     source = _source(played)
     spans = [source.find(one.quote, one.first, one.last) for one in _statements(played)]
@@ -150,16 +128,16 @@ def nothing_left_out(played: Played) -> str | None:
 def installed_holds(played: Played) -> str | None:
     """The installed files, with the trace of the draft, are a playbook in which every statement has its place."""
     at = played.simulation.inputs.at
-    if (text := _text(played, f"{at.installed}/playbook.yaml")) is None:
+    if (text := played.text(f"{at.installed}/playbook.yaml")) is None:
         return None
     below = f"{at.installed}/agents/"
-    paths = [path for path in played.simulation.world.tree.files if path.startswith(below)]
-    roles = {path.removeprefix(below).removesuffix(".md"): _text(played, path) or "" for path in paths}
-    statements, trace = _statements(played), _text(played, at.trace) or ""
+    paths = [path for path in played.files if path.startswith(below)]
+    roles = {path.removeprefix(below).removesuffix(".md"): played.text(path) or "" for path in paths}
+    statements, trace = _statements(played), played.text(at.trace) or ""
     wrong = [*examined(text).problems, *TraceOf(statements).problems(trace)]
     if not wrong:
         wrong = [*unbound(statements, TraceOf(statements).bindings(trace), places_of(text), roles)]
-    if not wrong and not _text(played, f"{at.installed}/trace.md"):
+    if not wrong and not played.text(f"{at.installed}/trace.md"):
         wrong = ["there is no trace beside it"]
     return wrong[0] if wrong else None
 
@@ -167,9 +145,9 @@ def installed_holds(played: Played) -> str | None:
 def approved(played: Played) -> str | None:
     """The last word of a person was yes, to these very bytes."""
     at = played.simulation.inputs.at
-    files = played.simulation.world.tree.files
+    files = played.files
     installed = [path for path in files if path.startswith(".interlock/playbooks/")]
-    decided = [line.data["out"] for line in played.simulation.lines if line.event == "gate.decided"]
+    decided = [data["out"] for data in played.told("gate.decided")]
     if not installed:
         return None
     if not decided or decided[-1]["choice"] != "approve":
@@ -181,7 +159,7 @@ def approved(played: Played) -> str | None:
 def accepted_before(played: Played) -> str | None:
     """Before each gate the critic answered, where there was something to judge, and accepted all of it."""
     judged: str | None = None
-    for line in played.simulation.lines:
+    for line in played.lines:
         if line.event == "dispatch.end" and line.agent == "critic":
             judged = _rejection(played, line.data["out"])
         if line.event == "gate.opened" and judged is not None:
@@ -199,10 +177,7 @@ def _rejection(played: Played, out: Mapping[str, Any]) -> str | None:
 
 def only_the_draft(played: Played) -> str | None:
     """Whatever agents do, the rest of the workspace is as it was, but for what people do."""
-    at, tree = played.simulation.inputs.at, played.simulation.world.tree
+    at = played.simulation.inputs.at
     own = (f"{at.folder}/", f"{at.installed}/", ".interlock/attic/", "people/")
-    before = tree.at(0)
-    changed = [
-        path for path in {*before, *tree.files} if not path.startswith(own) and before.get(path) != tree.files.get(path)
-    ]
-    return f"changed: {', '.join(sorted(changed))}" if changed else None
+    changed = played.altered(lambda path: not path.startswith(own))
+    return f"changed: {', '.join(changed)}" if changed else None

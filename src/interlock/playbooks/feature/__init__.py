@@ -10,23 +10,16 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.playbooks.feature.playbook import feature
+    from interlock.playbooks.feature.rehearsing import rehearsal
     from interlock.playbooks.feature.work import FeatureInputs
-    from interlock.testing import Rehearsal
 
-__getattr__ = lazily(__name__, {"playbook": "feature", "work": "FeatureInputs"})
+__getattr__ = lazily(__name__, {"playbook": "feature", "rehearsing": "rehearsal", "work": "FeatureInputs"})
 
 
 def example_files() -> Mapping[str, str]:
     """A scenario for scripted agents; a feature needs no document but its request."""
     name = "feature-scenario.yaml"
     return {name: resources.files(__package__).joinpath("examples", name).read_text(encoding="utf-8")}
-
-
-def rehearsal() -> Rehearsal:
-    """A small feature against everything its agents can do."""
-    from interlock.playbooks.feature import rehearsing
-
-    return rehearsing.rehearsal()
 
 
 __all__ = ["FeatureInputs", "example_files", "feature", "rehearsal"]

@@ -8,12 +8,12 @@ run; of those who read, a clean verdict over a grave finding of their own is wha
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from interlock.contracts import Claim, Evidence, checks_in_text, nothing_to_run
+from interlock.contracts import Claim, Evidence, checks_in_text, nothing_to_run, says_none
 from interlock.documents import Sections
 from interlock.playbooks.feature.members import PROOF, Member
 from interlock.playbooks.feature.memory_file import MemoryFile, parse_memory
@@ -79,17 +79,20 @@ def claim_of(row: Member, report: str, memory: str) -> Callable[[Mapping[str, An
         content = private.status in ("", "DONE") and not private.medium
         content = content and words.known(private.severity) in words.content
         if row.proves:
-            return Claim(content, _shown_in(said, texts.get(memory, "")))
+            now = _without(said, RED_BEFORE)
+            return Claim(content, _shown_in(now, texts.get(memory, "")), text=now)
         return Claim(content, Evidence(blocking=_blocking(words.grave, said, private)), shows=False)
 
     return read
 
 
-def _shown_in(report: str, private: str) -> Evidence:
+def _without(report: str, title: str) -> str:
     document = Sections(report)
-    if document.find(RED_BEFORE) is not None:
-        old = document.section(RED_BEFORE)
-        report = report[: old.start] + report[old.end :]
+    found = document.find(title)
+    return report if found is None else report[: found.start] + report[found.end :]
+
+
+def _shown_in(report: str, private: str) -> Evidence:
     return Evidence(
         checks=tuple(dict.fromkeys((*checks_in_text(report), *checks_in_text(private)))),
         failures=tuple(one.title for one in findings(report) if one.severity.upper() == PROOF.worst),
@@ -107,10 +110,38 @@ def _unmet(report: Sections) -> tuple[str, ...]:
 
 
 def _blocking(grave: Collection[str], report: str, memory: MemoryFile) -> tuple[str, ...]:
-    """Findings that do not go with a clean verdict: in the report by their headings, in the memory by their first
-    word."""
+    """Findings that do not go with a clean verdict: in the report by their headings, by the first word of a line or in
+    a column of severities; in the memory by their first word."""
     words = {one.casefold() for one in grave}
-    written = [f"{one.severity}: {one.title}" for one in findings(report) if one.severity.casefold() in words]
+    written = [f"{severity}: {title}" for severity, title in _graded(report) if severity.casefold() in words]
     led = ((text, _LEADING.match(text)) for text in memory.findings)
     remembered = [text for text, found in led if found and found[1].casefold() in words]
     return tuple(dict.fromkeys(written or remembered))
+
+
+_LED = re.compile(
+    r"[ \t]*(?:#{1,6}[ \t]+|[-*+][ \t]+|\d+[.)][ \t]+)?[*_`\[(]{0,3}([A-Za-z]+)[*_`\])]{0,3}[ \t]*:[*_` \t]*(\S.*)"
+)
+_NUMBER = re.compile(r"\d+")
+
+
+def _graded(report: str) -> Iterator[tuple[str, str]]:
+    """Everything in a report that has a word before it, or in a column of severities beside it; numbers are none."""
+    severities: list[int] = []
+    for row in Sections(report).prose().splitlines():
+        if row.lstrip()[:1] != "|":
+            severities = []
+            if (found := _LED.fullmatch(row)) and not _counts(found[2]):
+                yield found[1], found[2].strip("*_` ")
+            continue
+        cells = [cell.strip("*_` ") for cell in row.strip().strip("|").split("|")]
+        for place in severities:
+            rest = [cell for at, cell in enumerate(cells) if at != place]
+            if place < len(cells) and not all(map(_counts, rest)):
+                yield cells[place], ", ".join(filter(None, rest))
+        severities = severities or [at for at, cell in enumerate(cells) if cell.casefold() == "severity"]
+
+
+def _counts(text: str) -> bool:
+    """Whether it says how many there are, or that there are none."""
+    return says_none(text) or _NUMBER.fullmatch(text.strip()) is not None

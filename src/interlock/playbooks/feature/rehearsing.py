@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from interlock.engine import Line, Options, Status
+from interlock.engine import Line, Status
 from interlock.playbooks.feature import shared_memory
 from interlock.playbooks.feature.briefs import RETRIES
 from interlock.playbooks.feature.decisions import Decided
@@ -26,16 +26,15 @@ from interlock.testing import (
     STANDARD,
     WEAKENED_TEST,
     Act,
-    Agent,
     Deviation,
     Invariant,
     Played,
     Rehearsal,
-    SimulatedWorld,
-    Simulation,
     best,
     by,
+    remarks,
     says,
+    simulated,
 )
 
 AT = Layout("login")
@@ -54,20 +53,6 @@ def writes(files: Callable[[str], Mapping[str, str]]) -> Callable[[Any, Act], Ac
     return lambda request, act: replace(act, files={**act.files, **files(request.member)})
 
 
-REMARK = "A remark of a person."
-
-
-def edits(path: str, old: bytes = b"") -> Callable[[Any, Act], Act]:
-    """While the agent works, a person writes a remark into a document: behind these words of it, or at its end."""
-
-    def act_so(request: Any, act: Act) -> Act:
-        text = request.within.facts(path).content
-        before, found, after = text.rpartition(old) if old else (text, b"", b"")
-        return replace(act, people={**act.people, path: b"%s%s %s\n%s" % (before, found, REMARK.encode(), after)})
-
-    return act_so
-
-
 BY: Mapping[str, tuple[str, ...]] = {
     "says nothing": ("researcher-impact", "planner", "implementer-T01", "r-security"),
     "dies": ("spec", "implementer-T01", "v-build", "post-mortem"),
@@ -81,6 +66,9 @@ BY: Mapping[str, tuple[str, ...]] = {
     **{liar.name: ("v-build", "v-tests", "implementer-T01") for liar in LIARS},
 }
 """Who does what anybody could: the whole rehearsal has to stay affordable."""
+
+
+IN_DECISIONS = remarks(AT.decisions, form=" {}\n", behind="Keep it small.")
 
 
 def deviations(members: Members) -> tuple[Deviation, ...]:
@@ -101,8 +89,8 @@ def deviations(members: Members) -> tuple[Deviation, ...]:
         Deviation("meddles with the plan", writes(lambda _: {AT.plan: "# Mine\n"}), by("implementer-T01")),
         Deviation("breaks the plan", writes(lambda _: {AT.plan: "# Plan\n"}), by("planner")),
         Deviation("rewrites the decisions", writes(lambda _: {AT.decisions: "# Mine\n"}), by("r-knowledge")),
-        Deviation("a person edits the shared memory", edits(AT.memory), by("spec", "implementer-T01", "v-tests")),
-        Deviation("a person edits the decisions", edits(AT.decisions, b"Keep it small."), by("r-knowledge")),
+        Deviation("a person edits the shared memory", remarks(AT.memory), by("spec", "implementer-T01", "v-tests")),
+        Deviation("a person edits the decisions", IN_DECISIONS, by("r-knowledge")),
     )
 
 
@@ -172,14 +160,8 @@ def longest(members: Members) -> int:
 
 def rehearsal(members: Members = MEMBERS) -> Rehearsal:
     """One small feature with three tasks in two waves."""
-    playbook = feature_of(members)
-
-    def make(agent: Agent, options: Options) -> Simulation:
-        inputs = FeatureInputs("Add a login page", slug="login")
-        return Simulation(playbook, inputs, SimulatedWorld(FILES, agent), options=options)
-
     return Rehearsal(
-        make,
+        simulated(feature_of(members), FeatureInputs("Add a login page", slug="login"), FILES),
         deviations=deviations(members),
         invariants=(*ALWAYS, ENDS, heeded(members), *INVARIANTS),
         base=plays,
@@ -191,11 +173,7 @@ def rehearsal(members: Members = MEMBERS) -> Rehearsal:
 
 
 def decisions_of(played: Played, rule: str) -> list[str]:
-    return [
-        str(line.data["out"]["result"])
-        for line in played.simulation.lines
-        if line.event == "decide" and line.data["out"]["rule"] == rule
-    ]
+    return [str(data["out"]["result"]) for data in played.told("decide") if data["out"]["rule"] == rule]
 
 
 FINISHED = (Status.COMPLETE, Status.DEGRADED)
@@ -212,7 +190,7 @@ def done_only_by_review(played: Played) -> str | None:
     moves = decisions_of(played, "after_review")[-1:]
     content = last == ["DONE"] and moves == ["finish"]
     finished = played.finished.status in FINISHED
-    if unended(played) or finished == (content and not open_tasks(played.simulation.lines)):
+    if unended(played) or finished == (content and not open_tasks(played.lines)):
         return None
     return f"{played.finished.status} after reviews {last}, {moves}"
 
@@ -224,11 +202,11 @@ def heeded(members: Members) -> Invariant:
     def broken(played: Played) -> str | None:
         if played.finished.status not in FINISHED:
             return None
-        said = {line.data["agent"]: line.data["status"] for line in played.simulation.lines if line.event == RETURNED}
+        said = {data["agent"]: data["status"] for data in played.told(RETURNED)}
         for row in rows:
             if row.name not in said:
                 return f"{row.name} was not asked"
-            memory = played.simulation.world.tree.files.get(AT.mem(row.name), b"").decode()
+            memory = played.files.get(AT.mem(row.name), b"").decode()
             if said[row.name] != "ERROR" and parse_memory(memory).severity in row.words.grave:
                 return f"{row.name} found something grave, and the end is {played.finished.status}"
         return None
@@ -254,7 +232,7 @@ def open_tasks(lines: Iterable[Line]) -> list[str]:
 
 def nothing_open_passes(played: Played) -> str | None:
     """While a task failed or was not begun, verification does not come to DONE (EV-07)."""
-    lines = played.simulation.lines
+    lines = played.lines
     for number, line in enumerate(lines):
         passed = line.event == "decide" and line.data["out"]["rule"] == "v_cluster"
         if passed and Decided(line.data["out"]["result"]).passed and (waiting := open_tasks(lines[:number])):
@@ -269,8 +247,7 @@ def words_of_the_end(played: Played) -> str | None:
 
 
 def loops_are_bounded(played: Played) -> str | None:
-    turns = Counter(line.data["loop"] for line in played.simulation.lines if line.event == "loop")
-    fixes = sum(line.event == "review.fix" for line in played.simulation.lines)
+    turns, fixes = Counter(data["loop"] for data in played.told("loop")), len(played.told("review.fix"))
     most = {"ct": CAPS["ct"], "replan": CAPS["replan"], "pass": CAPS["pass"], "again": 2}
     wrong = [f"{name} {turns[name]} times" for name, cap in most.items() if turns[name] > cap]
     return ", ".join([*wrong, *(["two fix passes"] if fixes > 1 else [])]) or None
@@ -285,7 +262,7 @@ def steps_of(lines: Iterable[Line]) -> list[str]:
 
 def no_step_is_left_out(played: Played) -> str | None:
     """A run may go back, and goes on only to the step behind the one where it is; one that finishes, up to the last."""
-    order, walked = list(STEPS), steps_of(played.simulation.lines)
+    order, walked = list(STEPS), steps_of(played.lines)
     for before, after in itertools.pairwise(walked):
         if order.index(after) > order.index(before) + 1:
             return f"step {before} was followed by {after}"
@@ -304,7 +281,7 @@ def needs_come_first(played: Played) -> str | None:
     """No task agent starts before those that it needs are through with success."""
     needs: dict[str, list[str]] = {}
     done: set[str] = set()
-    for line in played.simulation.lines:
+    for line in played.lines:
         match line.event:
             case "schedule":
                 needs |= line.data["needs"]
@@ -316,51 +293,38 @@ def needs_come_first(played: Played) -> str | None:
 
 
 def memory_is_whole(played: Played) -> str | None:
-    text = played.simulation.world.tree.files[AT.memory].decode()
+    text = played.files[AT.memory].decode()
     return shared_memory.problem(text) or ("; ".join(shared_memory.marked_entries(text)) or None)
 
 
 def nothing_elsewhere(played: Played) -> str | None:
     """The source is as it was but for what task agents made, and nothing else lies outside of the feature's folder."""
-    world = played.simulation.world
-    known, ours = {*FILES, WEAKENED_TEST, *world.people}, (f"{AT.folder}/", ".interlock/", CODE)
-    strange = [path for path in world.tree.files if not path.startswith(ours) and path not in known]
-    changed = [path for path in ("src/a.py",) if world.tree.files.get(path) != FILES[path].encode()]
-    return f"changed: {', '.join(strange + changed)}" if strange or changed else None
+    ours = (f"{AT.folder}/", ".interlock/", CODE, WEAKENED_TEST)
+    changed = played.altered(lambda path: not path.startswith(ours))
+    return f"changed: {', '.join(changed)}" if changed else None
 
 
 def decisions_grow(played: Played) -> str | None:
-    world = played.simulation.world
-    before = world.people.get(AT.decisions) or FILES[AT.decisions].encode()
+    before = played.people.get(AT.decisions) or FILES[AT.decisions].encode()
     assert isinstance(before, bytes)
-    return None if world.tree.files[AT.decisions].startswith(before.rstrip(b"\n")) else "earlier decisions are gone"
-
-
-def remarks_stay(played: Played) -> str | None:
-    """What a person wrote into the shared memory or the decisions while an agent worked is there in the end."""
-    world = played.simulation.world
-    edited = [path for path in (AT.memory, AT.decisions) if path in world.people]
-    lost = [path for path in edited if REMARK.encode() not in world.tree.files[path]]
-    return f"lost in {', '.join(lost)}" if lost else None
+    return None if played.files[AT.decisions].startswith(before.rstrip(b"\n")) else "earlier decisions are gone"
 
 
 def one_retry_each(played: Played) -> str | None:
     """At most two tries with a verdict per dispatch; accidents have repeats of their own."""
     retries = Counter(
-        line.key
-        for line in played.simulation.lines
-        if line.event == "dispatch.try" and line.data["move"] in ("repair", "retry")
+        line.key for line in played.lines if line.event == "dispatch.try" and line.data["move"] in ("repair", "retry")
     )
     wrong = [str(key) for key, count in retries.items() if count > 1]
     return f"retried twice: {', '.join(wrong)}" if wrong else None
 
 
 def telemetry_is_complete(played: Played) -> str | None:
-    ends = Counter(line.data["member"] for line in played.simulation.lines if line.event == "dispatch.end")
-    told = Counter(line.data["agent"] for line in played.simulation.lines if line.event == RETURNED)
+    ends = Counter(data["member"] for data in played.told("dispatch.end"))
+    told = Counter(data["agent"] for data in played.told(RETURNED))
     if ends != told:
         return f"returned but not told: {', '.join((ends - told) or (told - ends))}"
-    log = [path for path in played.simulation.world.tree.files if path.startswith(AT.at("agent-metrics/"))]
+    log = [path for path in played.files if path.startswith(AT.at("agent-metrics/"))]
     return None if log else "there is no run log"
 
 
@@ -375,7 +339,6 @@ INVARIANTS = (
     Invariant("the shared memory is whole and has no mark", memory_is_whole),
     Invariant("nothing changes outside of its scope", nothing_elsewhere),
     Invariant("decisions only grow", decisions_grow),
-    Invariant("what a person writes into memory or decisions stays there", remarks_stay),
     Invariant("one retry each", one_retry_each),
     Invariant("telemetry is complete", telemetry_is_complete),
 )

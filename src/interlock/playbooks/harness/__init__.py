@@ -10,15 +10,16 @@ from interlock.lazy import lazily
 if TYPE_CHECKING:
     from interlock.playbooks.harness.inputs import HarnessInputs
     from interlock.playbooks.harness.playbook import harness, harness_of
+    from interlock.playbooks.harness.rehearsing import rehearsal
     from interlock.playbooks.harness.stages import STAGES, Stage
     from interlock.playbooks.harness.templates import example_files
-    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,
     {
         "inputs": "HarnessInputs",
         "playbook": "harness harness_of",
+        "rehearsing": "rehearsal",
         "stages": "STAGES Stage",
         "templates": "example_files",
     },
@@ -30,13 +31,6 @@ def setup_files() -> Mapping[str, str]:
     from interlock.playbooks.harness.templates import example_files
 
     return {path: text for path, text in example_files().items() if not path.startswith("harness/tasks/")}
-
-
-def rehearsal() -> Rehearsal:
-    """The harness with its example task, against everything its agents can do, with a person who approves."""
-    from interlock.playbooks.harness import rehearsing
-
-    return rehearsing.rehearsal()
 
 
 __all__ = ["STAGES", "HarnessInputs", "Stage", "example_files", "harness", "harness_of", "rehearsal", "setup_files"]

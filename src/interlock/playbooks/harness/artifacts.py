@@ -228,7 +228,7 @@ def claim_in(judging: Judging, path: str) -> Callable[[Mapping[str, Any], Mappin
         evidence = Evidence(
             checks_in_text(text), unmet=found.unmet, blocking=found.issues, nothing_to_run=nothing_to_run(text)
         )
-        return Claim(_says_pass(judging, Sections(text).prose()), evidence)
+        return Claim(_says_pass(judging, Sections(text).prose()), evidence, text=text)
 
     return claim
 

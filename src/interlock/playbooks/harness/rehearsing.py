@@ -22,7 +22,6 @@ from interlock.testing import (
     ALWAYS,
     ENDS,
     LIARS,
-    PEOPLES_FILE,
     STANDARD,
     Act,
     Agent,
@@ -35,6 +34,7 @@ from interlock.testing import (
     Simulation,
     best,
     both,
+    remarks,
     says,
     writes,
 )
@@ -109,16 +109,11 @@ def builds_code(request: Any) -> bool:
 
 # -- what people do to the documents of the run while an agent works
 
-REMARK = "A remark of a person."
 COUNTED = "- Remediation Count: 1"
 
 
-def remarked(request: Any, act: Act) -> Act:
-    """A remark at the end of both documents: in run-state that is among the notes."""
-    there = {path: request.within.facts(path).content for path in (run_state.PATH, report_path(TASK))}
-    return replace(
-        act, people={**act.people, **{path: b"%s\n%s\n" % (text, REMARK.encode()) for path, text in there.items()}}
-    )
+remarked = remarks(run_state.PATH, report_path(TASK), form="\n{}\n")
+"""At the end of both documents: in run-state that is among the notes."""
 
 
 def moved(request: Any, act: Act) -> Act:
@@ -160,7 +155,7 @@ def lifecycle_of(played: Played) -> Lifecycle:
 
 
 def documents(played: Played) -> tuple[RunState, RunReport]:
-    files = played.simulation.world.tree.files
+    files = played.files
     state = run_state.parse_text(files[run_state.PATH].decode(), lifecycle_of(played))
     return state, run_report.parse_text(files[report_path(TASK)].decode(), report_path(TASK))
 
@@ -196,7 +191,7 @@ def documents_agree(played: Played) -> str | None:
 def in_sequence(played: Played, state: RunState, _report: RunReport) -> str | None:
     taken = lifecycle_of(played).taken(state.artifacts)
     done = 0
-    for request in played.simulation.world.calls:
+    for request in played.calls:
         if taken[request.step].agent != request.agent:
             return f"{request.agent} was called for {request.step}"
         at = taken.names.index(request.step)
@@ -208,8 +203,8 @@ def in_sequence(played: Played, state: RunState, _report: RunReport) -> str | No
 
 @of_documents
 def asked_first(played: Played, state: RunState, _report: RunReport) -> str | None:
-    decided = [line.data["gate"] for line in played.simulation.lines if line.event == "gate.decided"]
-    begun = {request.step for request in played.simulation.world.calls}
+    decided = [data["gate"] for data in played.told("gate.decided")]
+    begun = {request.step for request in played.calls}
     for _, gate in lifecycle_of(played).gates:
         opened = gate.opens in begun or gate.opens == state.stage == lifecycle_of(played).names[-1]
         if opened and f"approve-{lifecycle_of(played)[gate.opens].slug}" not in decided:
@@ -242,7 +237,7 @@ def proven_by_artifact(played: Played, state: RunState, _report: RunReport) -> s
 
 def last_fault(played: Played, stage: str) -> str | None:
     """What the stage's agent did wrong when it was called last, so that its artifact cannot count."""
-    asked = [number for number, call in enumerate(played.simulation.world.calls) if call.step == stage]
+    asked = [number for number, call in enumerate(played.calls) if call.step == stage]
     fault = played.schedule.get(asked[-1]) if asked else None
     if fault == "writes nothing" and _wrote_before(played, asked):
         return None
@@ -251,20 +246,20 @@ def last_fault(played: Played, stage: str) -> str | None:
 
 def _wrote_before(played: Played, asked: list[int]) -> bool:
     """Whether an earlier try of the last dispatch left a good artifact in its layer, in which the next one goes on."""
-    calls = played.simulation.world.calls
+    calls = played.calls
     tries = [number for number in asked[:-1] if calls[number].dispatch == calls[asked[-1]].dispatch]
     return any(played.schedule.get(number) in (*HARMLESS, *STRAYS) for number in tries)
 
 
 def verdicts(played: Played, judge: str) -> list[str]:
-    return [line.data["verdict"] for line in played.simulation.lines if line.event == f"{judge}.result"]
+    return [data["verdict"] for data in played.told(f"{judge}.result")]
 
 
 def at_most_twice(played: Played) -> str | None:
     """A person who rejects sends it back as well, and then a judge may do so once more."""
-    decided = (line.data["choice"] for line in played.simulation.lines if line.event == "gate.decided")
-    most = 1 + REMEDIATIONS + 2 * sum(choice == "reject" for choice in decided)
-    lifecycle, calls = lifecycle_of(played), played.simulation.world.calls
+    rejected = sum(data["choice"] == "reject" for data in played.told("gate.decided"))
+    most = 1 + REMEDIATIONS + 2 * rejected
+    lifecycle, calls = lifecycle_of(played), played.calls
     again = (stage.name for stage in lifecycle.stages if lifecycle.repeated(stage))
     times = {name: len({request.dispatch for request in calls if request.step == name}) for name in again}
     much = [f"{count} times {name}" for name, count in times.items() if count > most]
@@ -272,17 +267,8 @@ def at_most_twice(played: Played) -> str | None:
 
 
 def governance_kept(played: Played) -> str | None:
-    tree = played.simulation.world.tree
-    if not played.simulation.world.calls:
-        return None
-    first = tree.at(0)
-    changed = [
-        path
-        for path in {**first, **tree.files}
-        if is_governed(path)
-        and not path.startswith(("harness/run-state.md", "harness/runs/", ".interlock/"))
-        and tree.files.get(path) != first.get(path)
-    ]
+    own = ("harness/run-state.md", "harness/runs/", ".interlock/")
+    changed = played.altered(lambda path: is_governed(path) and not path.startswith(own))
     return f"changed: {', '.join(changed)}" if changed else None
 
 
@@ -294,15 +280,11 @@ def stops_say_why(_played: Played, state: RunState, report: RunReport) -> str | 
     return None if not state.stop_reason or last == [state.stop_reason] else "the report has another last stop"
 
 
-def peoples_words_stay(played: Played) -> str | None:
-    """Remarks are where they were written; where the task stands is what a person said, since the run stops there."""
-    files, people = played.simulation.world.tree.files, played.simulation.world.people
-    faults = played.schedule.values()
-    expected = {path: REMARK for path in people if "a person makes remarks" in faults and path != PEOPLES_FILE}
-    if "a person moves the task" in faults:
-        expected = {run_state.PATH: COUNTED}
-    lost = [path for path, words in expected.items() if is_governed(path) and words not in files[path].decode()]
-    return f"lost in {', '.join(lost)}" if lost else None
+def peoples_word_counts(played: Played) -> str | None:
+    """Where the task stands is what a person said, since the run stops there."""
+    if "a person moves the task" in played.schedule.values() and COUNTED not in (played.text(run_state.PATH) or ""):
+        return f"{run_state.PATH} has another count"
+    return None
 
 
 def rehearsal(lifecycle: Lifecycle = LIFECYCLE) -> Rehearsal:
@@ -327,7 +309,7 @@ def rehearsal(lifecycle: Lifecycle = LIFECYCLE) -> Rehearsal:
             Invariant("QA sends a task back at most twice", at_most_twice),
             Invariant("what governs the workflow stays as it was", governance_kept),
             Invariant("whoever stops says why", stops_say_why),
-            Invariant("what a person writes into run-state or report stays there", peoples_words_stay),
+            Invariant("where a person moves the task, there it stands", peoples_word_counts),
         ),
         base=builds,
         # each stage and each way back, with the engine's one repeat, and three crashes

@@ -10,14 +10,15 @@ from interlock.lazy import lazily
 
 if TYPE_CHECKING:
     from interlock.playbooks.roadmap.playbook import DEFAULT_FILE, RoadmapInputs, roadmap
+    from interlock.playbooks.roadmap.rehearsing import rehearsal
     from interlock.playbooks.roadmap.report import TOKEN
     from interlock.playbooks.roadmap.schema import json_schema
-    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,
     {
         "playbook": "DEFAULT_FILE RoadmapInputs roadmap",
+        "rehearsing": "rehearsal",
         "report": "TOKEN",
         "schema": "json_schema",
     },
@@ -30,13 +31,6 @@ def example_files() -> Mapping[str, str]:
 
     file = resources.files(__package__) / "examples" / "roadmap.json"
     return {DEFAULT_FILE: file.read_text(encoding="utf-8")}
-
-
-def rehearsal() -> Rehearsal:
-    """A complex and a simple item, against everything their agents can do."""
-    from interlock.playbooks.roadmap import rehearsing
-
-    return rehearsing.rehearsal()
 
 
 __all__ = [

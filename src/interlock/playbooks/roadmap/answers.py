@@ -13,10 +13,10 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data, quoted
 from interlock.playbooks.roadmap.forwarding import essence, short_line
 from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text, says_nothing
-from interlock.playbooks.roadmap.schema import is_whole, shown
+from interlock.playbooks.roadmap.schema import is_whole
 
 WORDS = AnswerFormat(
     {"success": Outcome.OK, "needs_revision": Outcome.REVISE, "blocked": Outcome.BLOCKED}, "success", completion="text"
@@ -118,7 +118,7 @@ def _complaints(step: str, data: Mapping[str, Any], absent: Sequence[str]) -> It
     if verdict is None:
         yield f"verdict missing; expected {expected}"
     elif verdict not in allowed:
-        yield f"verdict {shown(verdict)}; expected {expected}"
+        yield f"verdict {quoted(verdict)}; expected {expected}"
     if verdict == Verdict.DRIFT and not _texts(data.get("issues")):
         yield "verdict drift_detected without an issue; expected issues: at least one concrete issue"
     if step == "review":
@@ -135,7 +135,7 @@ def _about_checks(checks: Mapping[str, Any], passes: bool, absent: Sequence[str]
             if passes:
                 yield f"evidence.checks.{name} is missing; expected {' | '.join(CHECK_VALUES)}"
         elif value not in CHECK_VALUES:
-            yield f"evidence.checks.{name} is {shown(value)}; expected {' | '.join(CHECK_VALUES)}"
+            yield f"evidence.checks.{name} is {quoted(value)}; expected {' | '.join(CHECK_VALUES)}"
         elif passes and value == Verdict.SKIPPED and name not in absent:
             yield f"evidence.checks.{name} is skipped, but it is not declared absent; expected pass | fail"
 

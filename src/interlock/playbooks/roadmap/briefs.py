@@ -38,37 +38,32 @@ BINDING: Final[Mapping[str, str]] = {
 """Parts that are to be acted on, with what is said of them; all others are quoted as data."""
 BLOCKED_BEFORE: Final = "Failure evidence: before the item was made ready again"
 
-ROWS: Final[Mapping[Step, tuple[str, ...]]] = {
-    Step.RESEARCH: (),
-    Step.DESIGN: (),
-    Step.IMPLEMENT: (),
-    Step.VALIDATION: (DECISION, CHANGED),
-    Step.TESTING: (CHANGED, EVIDENCE),
-    Step.REVIEW: (CHANGED, SUMMARY, COMMANDS),
-}
-"""The parts, beside the item, without which a brief of this step is not sent."""
-
 ALWAYS_BRIEFED: Final = ("id", "title", "complexity", "acceptanceCriteria", "verification")
 TESTS: Final = (
     *("**/test/**", "**/tests/**", "**/__tests__/**", "**/spec/**", "**/specs/**"),
     *("**/test_*.py", "**/*_test.*", "**/*.test.*", "**/*.spec.*", "**/*_spec.rb", "**/*Test.*", "**/*Tests.*"),
 )
 """Where projects keep their tests."""
-WRITES: Final[Mapping[Step, tuple[str, ...]]] = {
-    Step.DESIGN: ("docs/**", "**/adr/**", "**/*.md"),
-    Step.IMPLEMENT: ("**",),
-    Step.TESTING: TESTS,
-}
-"""What each step may change; the others change nothing. The roadmap itself is nobody's."""
-TIMEOUTS_S: Final[Mapping[Step, float]] = {
-    Step.RESEARCH: 3600,
-    Step.DESIGN: 1800,
-    Step.IMPLEMENT: 7200,
-    Step.VALIDATION: 1800,
-    Step.TESTING: 3600,
-    Step.REVIEW: 3600,
-}
 
+
+@dataclass(frozen=True)
+class BriefRow:
+    """What a step has of its own. The roadmap itself is nobody's to change."""
+
+    needs: tuple[str, ...] = ()
+    """The parts, beside the item, without which its brief is not sent."""
+    writes: tuple[str, ...] = ()
+    timeout_s: float = 3600
+
+
+ROWS: Final[Mapping[Step, BriefRow]] = {
+    Step.RESEARCH: BriefRow(),
+    Step.DESIGN: BriefRow(writes=("docs/**", "**/adr/**", "**/*.md"), timeout_s=1800),
+    Step.IMPLEMENT: BriefRow(writes=("**",), timeout_s=7200),
+    Step.VALIDATION: BriefRow((DECISION, CHANGED), timeout_s=1800),
+    Step.TESTING: BriefRow((CHANGED, EVIDENCE), writes=TESTS),
+    Step.REVIEW: BriefRow((CHANGED, SUMMARY, COMMANDS)),
+}
 ONLY_THE_REST: Final = (
     f"Part of it is known already: see `{PLANNING}`. Do not investigate that again. Look into what stands under "
     f"`{NARROWED}` and nothing else. Your findings take the place of what is known: begin them with what still holds."
@@ -204,11 +199,11 @@ def dispatch_of(
         context=tuple(fenced(part, BINDING[part.title]) if part.title in BINDING else part for part in parts),
         rules=(lines.skills, f"Leave `{known.file}` as it is: only the engine writes it."),
         failure=failure_evidence(known) if step is Step.IMPLEMENT else "",
-        writes=WRITES.get(step, ()),
+        writes=ROWS[step].writes,
         step=step,
         kind=Kind.JUDGE if step in JUDGES or step is Step.RESEARCH else Kind.PRODUCER,
         attempt=attempt,
-        timeout_s=TIMEOUTS_S[step],
+        timeout_s=ROWS[step].timeout_s,
     )
     check_brief(step, spec, parts, known, lines)
     return spec
@@ -318,7 +313,7 @@ def _inputs(step: Step, known: Known) -> tuple[str, ...]:
 def check_brief(step: Step, spec: Dispatch, parts: Sequence[Quoted], known: Known, lines: FixedLines) -> None:
     """Raise unless the brief, made of these parts, has everything that it must have (CM-07)."""
     texts = {part.title: part.text for part in parts}
-    lacking = [title for title in (ITEM, *ROWS[step]) if not texts.get(title, "").strip()]
+    lacking = [title for title in (ITEM, *ROWS[step].needs) if not texts.get(title, "").strip()]
     told = json.loads(texts.get(ITEM) or "{}")
     lacking += [name for name, value in item_context(known.item).items() if told.get(name) != value]
     lacking += [] if lines.skills in spec.rules else ["the skills reminder"]

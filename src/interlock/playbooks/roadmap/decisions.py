@@ -236,7 +236,8 @@ def judge(step: Step, answer: StepAnswer, outcome: Outcome, against: Sequence[st
     said = against or [f"{gate}: {words}" for gate, good in gates.items() if not good]
     if step is Step.VALIDATION and answer.errors:
         said = ()  # each issue says that it is drift
-    reasons = dict.fromkeys((*said, *answer.errors))
+    unsaid = [error for error in answer.errors if not any(error in one for one in against)]
+    reasons = dict.fromkeys((*said, *unsaid))
     return Ruling(gates, tuple(Failure(SOURCE_OF[step], text) for text in reasons))
 
 

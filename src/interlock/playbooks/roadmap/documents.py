@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
 
+from interlock.contracts import quoted
 from interlock.documents import Document, DocumentState, DuplicateKey, JsonDocument, Key, load_json
 from interlock.errors import DocumentInvalid, EngineFault
 from interlock.playbooks.roadmap.schema import (
@@ -22,7 +23,6 @@ from interlock.playbooks.roadmap.schema import (
     check_items,
     is_id,
     kind_of,
-    shown,
 )
 
 SHOWN_PROBLEMS: Final = 200
@@ -209,13 +209,13 @@ def _items(data: Any, name: str) -> tuple[tuple[Key, ...], list[Any]]:
         case {"items": list() as items}:
             base = ("items",)
         case {"items": other}:
-            raise _top(name, f"an object whose items is {shown(other)}")
+            raise _top(name, f"an object whose items is {quoted(other)}")
         case dict():
             raise _top(name, 'an object without "items"')
         case _:
             raise _top(name, kind_of(data))
     if isinstance(data, dict) and "version" in data and (data["version"] != 1 or isinstance(data["version"], bool)):
-        raise DocumentInvalid(f"{name}: version is {shown(data['version'])}; expected 1", path=name)
+        raise DocumentInvalid(f"{name}: version is {quoted(data['version'])}; expected 1", path=name)
     if not items:
         raise DocumentInvalid(f"{name} has no items; nothing to run", path=name)
     return base, items
@@ -238,7 +238,7 @@ def _twice(text: str, name: str, twice: DuplicateKey) -> DocumentInvalid:
         identity = item.get("id") if isinstance(item, dict) else None
         where = f"item {identity}" if is_id(identity) else f"items[{pointer[0]}]"
     return DocumentInvalid(
-        f"{where}: key {shown(twice.key)} appears twice",
+        f"{where}: key {quoted(twice.key)} appears twice",
         path=name,
         line=twice.line,
         remedy="Leave one of them.",

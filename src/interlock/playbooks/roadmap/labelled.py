@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interlock.contracts import checks_in_text, nothing_to_run
+from interlock.contracts import checks_in_text, failed_marks, nothing_to_run, open_boxes
 
 CHECKS: Final = ("lint", "typecheck", "build", "quality")
 """What Review gives a verdict on."""
@@ -70,6 +70,11 @@ def data_of_text(message: str) -> dict[str, Any]:
             *(line for line in said.get("evidence", ()) if checks_in_text(line)),
         ],
         "nothingToRun": nothing_to_run(message),
+        "failed": [
+            *(check.shown for check in checks_in_text(message) if check.red),
+            *failed_marks(message),
+            *open_boxes(message),
+        ],
     }
     data["evidence"] = {name: value for name, value in evidence.items() if value}
     if decided := {name: list(said[name]) for name in ("interfaces", "boundaries") if said.get(name)}:
@@ -123,8 +128,8 @@ def _tests(said: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 
 def _verified(line: str) -> Any:
-    """A command with the status it ended with, wherever the line says both; else the line."""
-    found = _VERIFIED.fullmatch(line)
+    """A line with a command that can be told; else one with a status behind something; else the line."""
+    found = None if checks_in_text(line) else _VERIFIED.fullmatch(line)
     return {"command": found[1], "exit": int(found[2]), "summary": found[3].strip(" \t:,;)|")} if found else line
 
 

@@ -31,6 +31,7 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
     best,
+    writes,
 )
 
 
@@ -69,14 +70,6 @@ def answers(name: str, steps: Sequence[Step], **changes: Any) -> Deviation:
     return Deviation(name, act, fits=at(*steps))
 
 
-def writes(name: str, path: str, steps: Sequence[Step]) -> Deviation:
-    return Deviation(
-        name,
-        lambda _request, act: replace(act, files={**act.files, path: "mine"}),
-        fits=at(*steps),
-    )
-
-
 def working(request: AgentRequest) -> Act:
     """Agents that do their part: Implement leaves a file, the others a good word."""
     act = best(request)
@@ -100,8 +93,8 @@ PEOPLE: Final = (
 FAILING: Final = tuple(one for one in STANDARD if one.name in ("says nothing", "dies", "hangs"))
 """One of each kind that the engine tells apart: no usable answer, no answer at all, none in time."""
 WRITING: Final = (
-    writes("writes outside", "src/new.py", (Step.RESEARCH, Step.DESIGN, Step.REVIEW)),
-    writes("writes the roadmap", DEFAULT_FILE, (Step.IMPLEMENT,)),
+    Deviation("writes outside", writes({"src/new.py": "mine"}), at(Step.RESEARCH, Step.DESIGN, Step.REVIEW)),
+    Deviation("writes the roadmap", writes({DEFAULT_FILE: "mine"}), at(Step.IMPLEMENT)),
 )
 """What is not taken over; what a judge saw with it says nothing about the tree without it."""
 LYING: Final = tuple(
@@ -207,16 +200,16 @@ def _first(played: Played) -> Items:
 
 
 def _items(played: Played) -> Items:
-    return _parsed(played.simulation.world.tree.files[DEFAULT_FILE])
+    return _parsed(played.files[DEFAULT_FILE])
 
 
 def _notes(played: Played, *events: str) -> list[tuple[str, Mapping[str, Any]]]:
-    return [(line.event, line.data) for line in played.simulation.lines if line.event in events and line.settles]
+    return [(line.event, line.data) for line in played.lines if line.event in events and line.settles]
 
 
 def _item_of(played: Played) -> Mapping[str, str]:
     """From the turn of the loop, as keys begin, to the item that was worked on in it."""
-    lines = played.simulation.lines
+    lines = played.lines
     return {_turn(line.key): str(line.data["item"]) for line in lines if line.event == "item.selected"}
 
 
@@ -234,7 +227,7 @@ def _wanted(one: Mapping[str, Any]) -> list[Step]:
 
 def only_state(played: Played) -> str | None:
     """The items, their order and everything planned of them are as they were, or as a person left them."""
-    people = played.simulation.world.people.get(DEFAULT_FILE)
+    people = played.people.get(DEFAULT_FILE)
     planned = [
         [{name: value for name, value in one.items() if name not in STATE_FIELDS} for one in items]
         for items in (_parsed(str(people).encode()) if people else _first(played), _items(played))
@@ -285,7 +278,7 @@ def in_order(played: Played) -> str | None:
     """Research, design, implement, validate, test, review; back to implement only behind a verdict."""
     complexity = {one["id"]: one["complexity"] for one in _first(played)}
     for turn, identity in _item_of(played).items():
-        lines = [line for line in played.simulation.lines if line.event == "step" and line.settles]
+        lines = [line for line in played.lines if line.event == "step" and line.settles]
         said = "".join(f"{line.data['step']} " for line in lines if _turn(line.key) == turn)
         if not ORDER[complexity[identity]].fullmatch(said):
             return f"item {identity}: {said}"
@@ -294,7 +287,7 @@ def in_order(played: Played) -> str | None:
 
 def few_attempts(played: Played) -> str | None:
     """As the file counts them, and as they were really begun."""
-    starts = [line for line in played.simulation.lines if line.event == "dispatch.start" and line.agent == "Implement"]
+    starts = [line for line in played.lines if line.event == "dispatch.start" and line.agent == "Implement"]
     begun = {re.sub(r"/implement/.*", "", str(line.key)) for line in starts}
     for one in _items(played):
         turns = [turn for turn, identity in _item_of(played).items() if identity == one["id"]]
@@ -319,7 +312,7 @@ def done_is_proven(played: Played) -> str | None:
 
 def done_on_good_words(played: Played) -> str | None:
     """By what the judges really did: whose last word was no good one must not have let the item pass."""
-    calls, turns = played.simulation.world.calls, _item_of(played)
+    calls, turns = played.calls, _item_of(played)
     harmless = {None, *(one.name for one in PEOPLE)}
     for one in _items(played):
         for step in _wanted(one) if one["status"] == "done" else ():
@@ -340,12 +333,12 @@ def token_is_true(played: Played) -> str | None:
 
 
 def only_known_agents(played: Played) -> str | None:
-    strange = {request.agent for request in played.simulation.world.calls} - set(AGENTS)
+    strange = {request.agent for request in played.calls} - set(AGENTS)
     return f"called: {', '.join(sorted(strange))}" if strange else None
 
 
 def whole_briefs(played: Played) -> str | None:
-    for request in played.simulation.world.calls:
+    for request in played.calls:
         for part in (
             '"id": ',
             '"title": ',
@@ -367,9 +360,9 @@ def reported_once(played: Played) -> str | None:
 
 def weather_blocks_nothing(played: Played) -> str | None:
     """Whose last call failed, decided nothing: the item is in progress, the run open, and the process ended with it."""
-    ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
+    ends = played.told("dispatch.end")
     failed = bool(ends) and ends[-1]["outcome"] == "FAIL"
-    closed = any(line.event == "run.end" for line in played.simulation.lines)
+    closed = any(line.event == "run.end" for line in played.lines)
     begun = [one["id"] for one in _items(played) if one["status"] == "in_progress"]
     if failed != (played.finished.status is Status.FAILED):
         return f"the last call failed: {failed}; the end is {played.finished.status}"

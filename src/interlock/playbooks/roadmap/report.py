@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
+from interlock.contracts import quoted
 from interlock.playbooks.roadmap.briefs import Attempt
 from interlock.playbooks.roadmap.decisions import QualityGate
 from interlock.playbooks.roadmap.documents import Item
 from interlock.playbooks.roadmap.forwarding import short_line
 from interlock.playbooks.roadmap.ledger import Remaining
-from interlock.playbooks.roadmap.schema import STATE_FIELDS, ItemStatus, shown
+from interlock.playbooks.roadmap.schema import STATE_FIELDS, ItemStatus
 
 HEADING: Final = "## Orchestration Iteration"
 TOKEN: Final = "<promise>COMPLETE</promise>"
@@ -46,7 +47,7 @@ def _value(name: str, state: Mapping[str, Any]) -> str:
     value = state[name]
     if name == "blockedReasons":
         return f"{len(value)} {'entry' if len(value) == 1 else 'entries'}"
-    return value if isinstance(value, str) else shown(value)
+    return value if isinstance(value, str) else quoted(value)
 
 
 def blocked_text(item: Item, attempts: Sequence[Attempt], file: str) -> str:

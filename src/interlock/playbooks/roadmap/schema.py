@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
+
+from interlock.contracts import quoted
 
 
 class Complexity(StrEnum):
@@ -33,8 +35,45 @@ ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 STATE_FIELDS: Final = ("status", "passes", "retryCount", "blockedReasons")
 """All that the engine may ever change in an item (RM-87)."""
 
-Demand = Callable[[Any], Iterator[tuple[str, str]]]
-"""From a value to the problems with it: where in the value, and what is said of it."""
+
+@dataclass(frozen=True)
+class JsonKind:
+    """What a value must be: as a person is told, as it is checked, as the JSON Schema says it."""
+
+    expected: str
+    accepts: Callable[[Any], bool]
+    schema: Mapping[str, Any]
+
+    def problems(self, value: Any) -> Iterator[tuple[str, str]]:
+        """Where in the value something is wrong, and what is said of it."""
+        if not self.accepts(value):
+            yield "", f"is {quoted(value)}; expected {self.expected}"
+
+
+@dataclass(frozen=True)
+class JsonArray:
+    """An array, each entry of one kind."""
+
+    each: JsonKind
+    of: str
+    """What it is an array of, for whoever wrote none."""
+    expected: str
+    least: int = 0
+
+    @property
+    def schema(self) -> Mapping[str, Any]:
+        return {"type": "array", "items": self.each.schema, **({"minItems": self.least} if self.least else {})}
+
+    def problems(self, value: Any) -> Iterator[tuple[str, str]]:
+        if not isinstance(value, list):
+            article = "an" if kind_of(value)[0] in "aeio" else "a"
+            found = "null" if value is None else f"{article} {kind_of(value)}"
+            yield "", f"is {found}; expected array of {self.of}"
+        elif len(value) < self.least:
+            yield "", f"is empty; expected array of {self.each.expected}s, at least {self.least}"
+        else:
+            for index, entry in enumerate(value):
+                yield from ((f"[{index}]", said) for _, said in self.each.problems(entry))
 
 
 @dataclass(frozen=True)
@@ -42,18 +81,9 @@ class FieldRule:
     """One field of an item."""
 
     name: str
-    expected: str
-    """Its format, as a person is told."""
-    check: Demand
-    schema: Mapping[str, Any]
+    kind: JsonKind | JsonArray
     meaning: str
     required: bool = True
-
-
-def shown(value: object) -> str:
-    """A value as complaints show it: as JSON, and not too long."""
-    text = json.dumps(value, ensure_ascii=False, default=str).encode(errors="backslashreplace").decode()
-    return text if len(text) <= 80 else text[:79] + "…"
 
 
 def kind_of(value: object) -> str:
@@ -80,35 +110,6 @@ def is_id(value: object) -> bool:
     return (isinstance(value, str) and ID.fullmatch(value) is not None) or (is_whole(value) and str(value).isdigit())
 
 
-def _fits(accepts: Callable[[Any], bool], expected: str) -> Demand:
-    def check(value: Any) -> Iterator[tuple[str, str]]:
-        if not accepts(value):
-            yield "", f"is {shown(value)}; expected {expected}"
-
-    return check
-
-
-def _one_of(words: type[StrEnum]) -> Demand:
-    allowed = [str(word) for word in words]
-    return _fits(lambda value: isinstance(value, str) and value in allowed, " | ".join(allowed))
-
-
-def _array(accepts: Callable[[Any], bool], of: str, each: str, *, least: int) -> Demand:
-    def check(value: Any) -> Iterator[tuple[str, str]]:
-        if not isinstance(value, list):
-            article = "an" if kind_of(value)[0] in "aeio" else "a"
-            found = "null" if value is None else f"{article} {kind_of(value)}"
-            yield "", f"is {found}; expected array of {of}"
-        elif len(value) < least:
-            yield "", f"is empty; expected array of {each}s, at least {least}"
-        else:
-            for index, entry in enumerate(value):
-                if not accepts(entry):
-                    yield f"[{index}]", f"is {shown(entry)}; expected {each}"
-
-    return check
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str) and bool(value.strip())
 
@@ -120,98 +121,70 @@ def _is_reason(value: object) -> bool:
     return False
 
 
-_texts = _array(_is_text, "strings", "non-empty string", least=1)
-_TEXT: Final = {"type": "string", "pattern": r"\S"}
-_ID: Final = {"anyOf": [{"type": "string", "pattern": f"^{ID.pattern}$"}, {"type": "integer", "minimum": 0}]}
+def _one_of(words: type[StrEnum]) -> JsonKind:
+    allowed = [str(word) for word in words]
+    return JsonKind(" | ".join(allowed), lambda value: isinstance(value, str) and value in allowed, {"enum": allowed})
 
+
+_TEXT: Final = JsonKind("non-empty string", _is_text, {"type": "string", "pattern": r"\S"})
+_TEXTS: Final = JsonArray(_TEXT, "strings", "array of non-empty strings", least=1)
+_INTEGER: Final = {"type": "integer"}
+_ID: Final = JsonKind(
+    "string of letters, digits, '.', '_' and '-', or integer from 0",
+    is_id,
+    {"anyOf": [{"type": "string", "pattern": f"^{ID.pattern}$"}, {**_INTEGER, "minimum": 0}]},
+)
+_RETRIES: Final = JsonKind(
+    f"integer 0..{MOST_RETRIES}",
+    lambda value: is_whole(value) and 0 <= value <= MOST_RETRIES,
+    {**_INTEGER, "minimum": 0, "maximum": MOST_RETRIES},
+)
+_RESEARCH: Final = JsonKind(
+    "null, string, array or object",
+    lambda value: value is None or isinstance(value, str | list | dict),
+    {"type": ["null", "string", "array", "object"]},
+)
+_REASON: Final = JsonKind(
+    "object with attempt, source and reason",
+    _is_reason,
+    {
+        "type": "object",
+        "required": ["attempt", "source", "reason"],
+        "properties": {"attempt": _INTEGER, "source": {"type": "string"}, "reason": {"type": "string"}},
+    },
+)
 FIELDS: Final[tuple[FieldRule, ...]] = (
-    FieldRule(
-        "id",
-        "string of letters, digits, '.', '_' and '-', or integer from 0",
-        _fits(is_id, "string of letters, digits, '.', '_' and '-', or integer from 0"),
-        _ID,
-        "Names the item; unique, never changed.",
-    ),
-    FieldRule(
-        "title", "non-empty string", _fits(_is_text, "non-empty string"), _TEXT, "What is to be done, in a line."
-    ),
-    FieldRule(
-        "complexity",
-        "simple | medium | complex",
-        _one_of(Complexity),
-        {"enum": [str(word) for word in Complexity]},
-        "Decides the pipeline.",
-    ),
-    FieldRule("priority", "integer", _fits(is_whole, "integer"), {"type": "integer"}, "1 is more urgent than 2."),
-    FieldRule(
-        "status",
-        "ready | in_progress | done | blocked",
-        _one_of(ItemStatus),
-        {"enum": [str(word) for word in ItemStatus]},
-        "Written by the engine; a person sets a blocked item back to ready.",
-    ),
+    FieldRule("id", _ID, "Names the item; unique, never changed."),
+    FieldRule("title", _TEXT, "What is to be done, in a line."),
+    FieldRule("complexity", _one_of(Complexity), "Decides the pipeline."),
+    FieldRule("priority", JsonKind("integer", is_whole, _INTEGER), "1 is more urgent than 2."),
+    FieldRule("status", _one_of(ItemStatus), "Written by the engine; a person sets a blocked item back to ready."),
     FieldRule(
         "passes",
-        "boolean",
-        _fits(lambda value: isinstance(value, bool), "boolean"),
-        {"type": "boolean"},
+        JsonKind("boolean", lambda value: isinstance(value, bool), {"type": "boolean"}),
         "Written by the engine; true only together with done.",
     ),
+    FieldRule("acceptanceCriteria", _TEXTS, "What must hold when the item is done."),
     FieldRule(
-        "acceptanceCriteria",
-        "array of non-empty strings",
-        _texts,
-        {"type": "array", "items": _TEXT, "minItems": 1},
-        "What must hold when the item is done.",
-    ),
-    FieldRule(
-        "verification",
-        "array of non-empty strings",
-        _texts,
-        {"type": "array", "items": _TEXT, "minItems": 1},
-        'Commands for Testing and Review; with `verify = "engine"` the engine runs them too.',
+        "verification", _TEXTS, 'Commands for Testing and Review; with `verify = "engine"` the engine runs them too.'
     ),
     FieldRule(
         "dependencies",
-        "array of ids",
-        _array(is_id, "ids", "id of an item", least=0),
-        {"type": "array", "items": _ID},
+        JsonArray(replace(_ID, expected="id of an item"), "ids", "array of ids"),
         "Items that must be done before; ids that exist, without a cycle.",
         required=False,
     ),
-    FieldRule(
-        "retryCount",
-        f"integer 0..{MOST_RETRIES}",
-        _fits(lambda value: is_whole(value) and 0 <= value <= MOST_RETRIES, f"integer 0..{MOST_RETRIES}"),
-        {"type": "integer", "minimum": 0, "maximum": MOST_RETRIES},
-        "Written by the engine; absent is 0.",
-        required=False,
-    ),
+    FieldRule("retryCount", _RETRIES, "Written by the engine; absent is 0.", required=False),
     FieldRule(
         "planningResearch",
-        "null, string, array or object",
-        _fits(lambda value: value is None or isinstance(value, str | list | dict), "null, string, array or object"),
-        {"type": ["null", "string", "array", "object"]},
+        _RESEARCH,
         "What the planner found out; as an object with `scope`, a snapshot of title, acceptanceCriteria and "
         "verification at planning time.",
         required=False,
     ),
     FieldRule(
         "blockedReasons",
-        "array of {attempt, source, reason}",
-        _array(_is_reason, "{attempt, source, reason}", "object with attempt, source and reason", least=0),
-        {
-            "type": "array",
-            "items": {
-                "type": "object",
-                "required": ["attempt", "source", "reason"],
-                "properties": {
-                    "attempt": {"type": "integer"},
-                    "source": {"type": "string"},
-                    "reason": {"type": "string"},
-                },
-            },
-        },
+        JsonArray(_REASON, "{attempt, source, reason}", "array of {attempt, source, reason}"),
         "Written by the engine with `blocked`; the first attempt after it was set back to ready is told them.",
         required=False,
     ),
@@ -256,19 +229,19 @@ def label(position: int, item: Any) -> str:
     if not isinstance(item, dict) or not is_id(item.get("id")):
         return f"items[{position}]"
     title = item.get("title")
-    return f"item {item['id']}" + (f" {shown(title)}" if _is_text(title) else "")
+    return f"item {item['id']}" + (f" {quoted(title)}" if _is_text(title) else "")
 
 
 def _check_item(position: int, item: Any) -> Iterator[Violation]:
     if not isinstance(item, dict):
-        yield Violation(position, "", f"items[{position}] is {shown(item)}; expected object")
+        yield Violation(position, "", f"items[{position}] is {quoted(item)}; expected object")
         return
     for rule in FIELDS:
         if rule.name in item:
-            for where, said in rule.check(item[rule.name]):
+            for where, said in rule.kind.problems(item[rule.name]):
                 yield Violation(position, rule.name, f"{label(position, item)}: {rule.name}{where} {said}")
         elif rule.required:
-            said = f"field {rule.name} is missing; expected {rule.expected}"
+            said = f"field {rule.name} is missing; expected {rule.kind.expected}"
             yield Violation(position, rule.name, f"{label(position, item)}: {said}")
 
 
@@ -351,7 +324,7 @@ def json_schema() -> dict[str, Any]:
     item = {
         "type": "object",
         "required": [rule.name for rule in FIELDS if rule.required],
-        "properties": {rule.name: {"description": rule.meaning, **rule.schema} for rule in FIELDS},
+        "properties": {rule.name: {"description": rule.meaning, **rule.kind.schema} for rule in FIELDS},
         "if": {"properties": {"status": {"const": "done"}}},
         "then": {"properties": {"passes": {"const": True}}},
         "else": {"properties": {"passes": {"const": False}}},

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from interlock.contracts import NO_CHANGE, AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data
+from interlock.contracts import NO_CHANGE, AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data, says_none
 from interlock.engine import Dispatch, Kind, NamedCommand, Prompt, Proof, Quoted, Report, failure_context, fenced
 
 AGENTS = ("builder", "reviewer")
@@ -52,9 +52,10 @@ REVIEW = AnswerFormat(
 
 
 def texts(value: Any) -> tuple[str, ...]:
-    """The sentences of a list in an answer; whatever it is, no error."""
-    listed = value if isinstance(value, list) else ()
-    return tuple(text.strip() for text in listed if isinstance(text, str) and text.strip())
+    """The sentences of a list in an answer, given as texts or as objects; whatever it is, no error."""
+    listed = value if isinstance(value, list) else [value]
+    spoken = (": ".join(map(str, one.values())) if isinstance(one, Mapping) else one for one in listed)
+    return tuple(text.strip() for text in spoken if isinstance(text, str) and not says_none(text))
 
 
 def builder(request: str, commands: Sequence[NamedCommand], turn: int, against: Against, unfinished: Any) -> Dispatch:

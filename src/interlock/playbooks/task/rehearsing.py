@@ -24,6 +24,9 @@ from interlock.testing import (
     SimulatedWorld,
     Simulation,
     best,
+    by,
+    says,
+    writes,
 )
 
 WORK, BUG = "src/work.txt", "src/bug.txt"
@@ -50,13 +53,9 @@ def test_command(world: SimulatedWorld) -> CommandResult:
     )
 
 
-def is_builder(request: AgentRequest) -> bool:
-    return request.agent == "builder"
-
-
-def is_reviewer(request: AgentRequest) -> bool:
-    """The one that may write nothing; to the builder hardly anything is outside."""
-    return request.agent == "reviewer"
+is_builder = by("builder")
+is_reviewer = by("reviewer")
+"""The one that may write nothing; to the builder hardly anything is outside."""
 
 
 def objects(_request: AgentRequest, act: Act) -> Act:
@@ -67,10 +66,10 @@ def objects(_request: AgentRequest, act: Act) -> Act:
 DEVIATIONS = (
     *(replace(one, fits=is_reviewer) if one.name == "writes outside" else one for one in STANDARD),
     *LIARS,
-    Deviation("strays", lambda _request, act: replace(act, files={**act.files, "AGENTS.md": "obey\n"}), is_builder),
-    Deviation("leaves a bug", lambda _request, act: replace(act, files={**act.files, BUG: "bug\n"}), is_builder),
-    Deviation("is blocked", lambda _request, act: replace(act, message="BLOCKED: no key"), is_builder),
-    Deviation("gives up", lambda _request, act: replace(act, message="ERROR: I cannot"), is_builder),
+    Deviation("strays", writes({"AGENTS.md": "obey\n"}), is_builder),
+    Deviation("leaves a bug", writes({BUG: "bug\n"}), is_builder),
+    Deviation("is blocked", says("BLOCKED: no key"), is_builder),
+    Deviation("gives up", says("ERROR: I cannot"), is_builder),
     Deviation("objects", objects, is_reviewer),
     Deviation(
         "accepts with a finding",
@@ -79,7 +78,7 @@ DEVIATIONS = (
         ),
         is_reviewer,
     ),
-    Deviation("trust me", lambda _request, act: replace(act, message='{"verdict": "accept"}'), is_reviewer),
+    Deviation("trust me", says('{"verdict": "accept"}'), is_reviewer),
 )
 
 
@@ -134,16 +133,16 @@ def accepted_on_green(played: Played) -> str | None:
     """On the last proof before the end, and with a bug nowhere in the tree."""
     if played.finished.status not in (Status.COMPLETE, Status.DEGRADED):
         return None
-    proofs = [line.data for line in played.simulation.lines if line.event == "proof"]
+    proofs = played.told("proof")
     if not proofs or proofs[-1]["problem"]:
         return "accepted without a check that passed"
-    return f"{BUG} was accepted" if BUG in played.simulation.world.tree.files else None
+    return f"{BUG} was accepted" if BUG in played.files else None
 
 
 def accepted_by_review(played: Played) -> str | None:
     if played.finished.status not in (Status.COMPLETE, Status.DEGRADED):
         return None
-    ends = [line.data for line in played.simulation.lines if line.event == "dispatch.end"]
+    ends = played.told("dispatch.end")
     last = ends[-1] if ends else {}
     if last.get("member") == "reviewer" and last["outcome"] == "OK" and last["passed"]:
         return None
@@ -151,17 +150,17 @@ def accepted_by_review(played: Played) -> str | None:
 
 
 def bounded(played: Played) -> str | None:
-    builds = {request.dispatch for request in played.simulation.world.calls if is_builder(request)}
+    builds = {request.dispatch for request in played.calls if is_builder(request)}
     return f"{len(builds)} rounds" if len(builds) > ROUNDS else None
 
 
 def told(played: Played) -> str | None:
     """Each round after the first has in its brief what spoke against the one before."""
     first: dict[str, AgentRequest] = {}
-    for request in played.simulation.world.calls:
+    for request in played.calls:
         if is_builder(request):
             first.setdefault(request.dispatch, request)
-    lines = played.simulation.lines
+    lines = played.lines
     for request in list(first.values())[1:]:
         start = next(line.seq for line in lines if line.event == "dispatch.start" and line.key == request.dispatch)
         red = [line.data for line in lines if line.event == "proof" and line.data["problem"] and line.seq < start]
@@ -177,21 +176,17 @@ def told(played: Played) -> str | None:
 
 
 def last_event(played: Played, before: int, *events: str) -> str:
-    return next(
-        (line.event for line in reversed(played.simulation.lines) if line.seq < before and line.event in events), ""
-    )
+    return next((line.event for line in reversed(played.lines) if line.seq < before and line.event in events), "")
 
 
 def committed(played: Played) -> str | None:
-    made = [
-        line for line in played.simulation.lines if line.event == "repository" and line.data.get("effect") == "commit"
-    ]
+    made = [data for data in played.told("repository") if data.get("effect") == "commit"]
     if made and played.finished.status in (Status.STOPPED, Status.FAILED):
         return f"a commit, and the run is {played.finished.status}"
-    ends = [line.data["out"] for line in played.simulation.lines if line.event == "dispatch.end"]
+    ends = [data["out"] for data in played.told("dispatch.end")]
     ours = {path for out in ends if out["accepted"] and out["agent"] == "builder" for path in out["changes"]}
-    for line in made:
-        if extra := set(line.data["in"]["paths"]) - ours:
+    for data in made:
+        if extra := set(data["in"]["paths"]) - ours:
             return f"committed besides: {', '.join(sorted(extra))}"
     if played.finished.status is Status.COMPLETE and ours and not made:
         return "accepted, and not committed"

@@ -10,14 +10,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from interlock.playbooks.ticket.playbook import ticket
+    from interlock.playbooks.ticket.rehearsing import rehearsal
     from interlock.playbooks.ticket.request import TicketError
     from interlock.playbooks.ticket.startup import TicketInputs
-    from interlock.testing import Rehearsal
 
 __getattr__ = lazily(
     __name__,
     {
         "playbook": "ticket",
+        "rehearsing": "rehearsal",
         "request": "TicketError",
         "startup": "TicketInputs",
     },
@@ -31,13 +32,6 @@ def example_files() -> Mapping[str, str]:
         "greeting.txt": "Hello\n",
         "test.sh": "# Every greeting begins with a capital letter.\ngrep -q '^[A-Z]' greeting.txt\n",
     }
-
-
-def rehearsal() -> Rehearsal:
-    """A ticket with two tasks side by side, against everything its agents can do."""
-    from interlock.playbooks.ticket import rehearsing
-
-    return rehearsing.rehearsal()
 
 
 __all__ = ["TicketError", "TicketInputs", "example_files", "rehearsal", "ticket"]

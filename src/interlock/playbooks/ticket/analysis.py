@@ -14,9 +14,8 @@ from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
-from interlock.contracts import Custom, is_test
+from interlock.contracts import YamlKeys, is_test
 from interlock.engine import PROJECT_FILES
-from interlock.playbooks.ticket.artifacts import yaml_rule
 from interlock.playbooks.ticket.request import STOP_WORDS, words
 
 FALLBACK_CORES = 2
@@ -107,16 +106,12 @@ def _entry(cache: Mapping[str, Any], path: str) -> Mapping[str, Any]:
     return entry if isinstance(entry, dict) else {}
 
 
-def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
+def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> YamlKeys:
     """The rule for the cache that the Initializer leaves; `digests` serve its sample only."""
 
     def complaints(data: dict[str, Any]) -> Iterator[str]:
-        if data.get("trust_status") not in tuple(DocsTrust):
-            yield f"trust_status is {data.get('trust_status')!r}; expected trusted, stale or unknown"
         if data.get("workspace_fingerprint") != fingerprint:
             yield f"workspace_fingerprint is not {fingerprint}"
-        if not isinstance(data.get("documents"), dict):
-            yield "documents missing; expected a mapping"
         for path in DOCS:
             if not is_digest(_entry(data, path).get("sha256")):
                 yield f"documents.{PurePosixPath(path).name}.sha256 is no SHA-256"
@@ -128,7 +123,7 @@ def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> Custom:
         "refresh_required": False,
         "documents": {PurePosixPath(path).name: entry for path, entry in fresh.items()},
     }
-    return yaml_rule(CACHE, complaints, sample)
+    return YamlKeys({"trust_status": tuple(DocsTrust), "documents": dict}, sample, complaints)
 
 
 # -- impact

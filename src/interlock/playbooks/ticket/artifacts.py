@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, checks_in_data
+from interlock.contracts import FAIL, PASS, Claim, Custom, Evidence, YamlKeys, checks_in_data, says_none
 from interlock.documents import Sections, read_yaml, render_yaml
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket.graph import GraphLimits, path_problem, problem_of
@@ -15,19 +15,6 @@ from interlock.playbooks.ticket.request import TicketAgent, WorkKind
 Complaints = Iterator[str]
 BEFORE = "2026-01-01T00:00:00Z"
 """The moment that stands in samples."""
-
-
-def yaml_rule(name: str, complaints: Callable[[dict[str, Any]], Complaints], sample: Mapping[str, Any]) -> Custom:
-    """The rule for a YAML mapping. Its first complaint counts, so that each may rely on those before it."""
-
-    def problem(text: str) -> str | None:
-        try:
-            data = read_yaml(text, name)
-        except DocumentInvalid as error:
-            return error.what
-        return next(complaints(data), None) if isinstance(data, dict) else "not a YAML mapping"
-
-    return Custom(problem, render_yaml(sample))
 
 
 # -- prompt.yaml
@@ -46,10 +33,15 @@ def sample_prompt(ticket: str, request: str) -> dict[str, Any]:
     }
 
 
-PROMPT_FIELDS = tuple(sample_prompt("", ""))
+_PROMPT = {
+    **dict.fromkeys(("jira", "slug", "original_request"), str),
+    "type": tuple(WorkKind),
+    **dict.fromkeys(("tool_mandates", "success_criteria"), list),
+    **dict.fromkeys(("refined_prompt", "created_at")),
+}
 
 
-def prompt_rule(ticket: str, request: str) -> Custom:
+def prompt_rule(ticket: str, request: str) -> YamlKeys:
     """The Interpreter's reading of a request; questions to the user may stand in place of the other fields."""
 
     def complaints(data: dict[str, Any]) -> Complaints:
@@ -57,17 +49,13 @@ def prompt_rule(ticket: str, request: str) -> Custom:
             yield f"jira is {data['jira']}, expected {ticket}"
         if questions_of(data):
             return
-        yield from (f"field {field} missing" for field in PROMPT_FIELDS if field not in data)
-        if data["type"] not in tuple(WorkKind):
-            yield f'type "{data["type"]}"; expected {", ".join(WorkKind)}'
-        if not isinstance(data["slug"], str) or not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
+        yield from whole.problems(data)
+        if not re.fullmatch("[a-z0-9]+_[a-z0-9]+_[a-z0-9]+", data["slug"]):
             yield f'slug "{data["slug"]}"; expected three words in snake_case'
-        if not isinstance(data["success_criteria"], list) or not data["success_criteria"]:
+        if not data["success_criteria"]:
             yield "success_criteria is no list with at least one item"
-        if data["original_request"] != request and str(data["original_request"]).strip() != request.strip():
+        if data["original_request"].strip() != request.strip():
             yield "original_request is not the request as it was given"
-        if not isinstance(data["tool_mandates"], list):
-            yield "tool_mandates is no list"
         for mandate in data["tool_mandates"]:
             text = mandate.get("text") if isinstance(mandate, dict) else None
             if not isinstance(text, str) or not text:
@@ -77,7 +65,9 @@ def prompt_rule(ticket: str, request: str) -> Custom:
             elif (agent := mandate.get("assigned_agent")) not in tuple(TicketAgent):
                 yield f"tool_mandates: assigned_agent {agent!r}; expected {' or '.join(TicketAgent)}"
 
-    return yaml_rule("prompt.yaml", complaints, sample_prompt(ticket, request))
+    sample = sample_prompt(ticket, request)
+    whole = YamlKeys(_PROMPT, sample)
+    return YamlKeys({}, sample, complaints)
 
 
 def questions_of(data: Any) -> list[str]:
@@ -172,14 +162,10 @@ EXAMPLE_GRAPH = graph(task("T1", files=("src/main.txt",)), strategies={"A": "seq
 # -- amendment.yaml
 
 
-def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> Custom:
+def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> YamlKeys:
     """An amendment gives tasks files that attempts needed, and no others."""
 
     def complaints(data: dict[str, Any]) -> Complaints:
-        if not isinstance(data.get("add"), dict):
-            yield "add missing; expected a mapping from task id to a list of files"
-        if not isinstance(data.get("reason"), str) or not data["reason"].strip():
-            yield "reason missing; expected text"
         for task, paths in data["add"].items():
             if task not in forgotten:
                 yield f"add.{task}: only these tasks changed files that are not theirs: {', '.join(forgotten)}"
@@ -190,7 +176,7 @@ def amendment_rule(forgotten: Mapping[str, Sequence[str]]) -> Custom:
                     yield f'add.{task}: "{path}": {why}'
 
     added = {task: list(paths) for task, paths in forgotten.items()}
-    return yaml_rule("amendment.yaml", complaints, {"add": added, "reason": "The task needs them."})
+    return YamlKeys({"add": dict, "reason": str}, {"add": added, "reason": "The task needs them."}, complaints)
 
 
 def added_files(text: str) -> dict[str, list[str]]:
@@ -202,8 +188,8 @@ def added_files(text: str) -> dict[str, list[str]]:
 # -- review_report.yaml
 
 AUTO_ACCEPT_NOTES = "Trivial-graph auto-accepted: 1 task, build green, tests green."
-BLOCKING = ("Blocker", "Major")
-"""Severities with which nothing is accepted."""
+HARMLESS = ("minor", "nit", "trivial", "cosmetic", "low", "info", "note", "suggestion")
+"""Severities with which work is accepted; with any other, and without one, it is not."""
 
 
 def accepting(mode: str, now: str, **more: Any) -> dict[str, Any]:
@@ -213,14 +199,6 @@ def accepting(mode: str, now: str, **more: Any) -> dict[str, Any]:
 
 
 def _review_complaints(data: dict[str, Any]) -> Complaints:
-    expected = "expected ACCEPTED or REJECTED"
-    if "status" not in data:
-        yield f"status missing; {expected}"
-    if data["status"] not in ("ACCEPTED", "REJECTED"):
-        yield f'status "{data["status"]}"; {expected}'
-    for field in ("build", "tests"):
-        if data.get(field) not in ("PASSED", "FAILED"):
-            yield f"{field} is {data.get(field)!r}; expected PASSED or FAILED"
     issues = data.get("issues")
     listed = isinstance(issues, list) and issues and all(isinstance(issue, dict) for issue in issues)
     if data["status"] == "REJECTED" and not listed:
@@ -228,8 +206,9 @@ def _review_complaints(data: dict[str, Any]) -> Complaints:
 
 
 _SEEN = {"command": "make test", "exit": 0, "summary": "12 passed"}
-REVIEW_RULE = yaml_rule(
-    "review_report.yaml", _review_complaints, accepting("prompt-review", BEFORE, checks=[_SEEN], notes="As asked.")
+_REVIEW = {"status": ("ACCEPTED", "REJECTED"), "build": ("PASSED", "FAILED"), "tests": ("PASSED", "FAILED")}
+REVIEW_RULE = YamlKeys(
+    _REVIEW, accepting("prompt-review", BEFORE, checks=[_SEEN], notes="As asked."), _review_complaints
 )
 
 
@@ -241,8 +220,10 @@ def review_claim(_data: Mapping[str, Any], texts: Mapping[str, str]) -> Claim:
     if report.get("files_verified") is False:
         marks["files_verified"] = FAIL
     issues = report.get("issues")
-    found = [issue for issue in issues if isinstance(issue, dict)] if isinstance(issues, list) else []
-    blocking = [str(issue.get("problem") or issue) for issue in found if issue.get("severity") in BLOCKING]
+    listed = issues if isinstance(issues, list) else [issues]
+    found = [issue if isinstance(issue, dict) else {"problem": str(issue)} for issue in listed if issue]
+    grave = [issue for issue in found if str(issue.get("severity")).strip().casefold() not in HARMLESS]
+    blocking = [said for issue in grave if not says_none(said := str(issue.get("problem") or issue))]
     reason = report.get("nothing_to_run")
     evidence = Evidence(
         checks=checks_in_data(report.get("checks")),

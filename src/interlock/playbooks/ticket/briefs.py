@@ -10,13 +10,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from interlock.contracts import AnswerFormat, Artifact, Contract, Custom, Headings, Outcome
+from interlock.contracts import AnswerFormat, Artifact, Contract, Headings, Outcome, YamlKeys
 from interlock.documents import render_yaml
 from interlock.engine import Dispatch, Kind, Prompt, fence
 from interlock.playbooks.ticket.analysis import CACHE, DOCS, cache_rule
 from interlock.playbooks.ticket.artifacts import (
     PLAN_RULE,
-    PROMPT_FIELDS,
     REVIEW_RULE,
     amendment_rule,
     graph_rule,
@@ -62,7 +61,7 @@ def _written(agent: str, task: Prompt, *owed: Artifact, **more: Any) -> Dispatch
     return Dispatch(agent, task, Contract(owed, AS_WRITTEN), **{"timeout_s": USUAL_S, **more})
 
 
-def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", asked: Sequence[str] = ()) -> Dispatch:
+def interpreter(ticket: str, request: str, rule: YamlKeys, answers: str = "", asked: Sequence[str] = ()) -> Dispatch:
     """An unclear request; with `answers`, after the one round of questions."""
     path = f"{home(ticket)}/prompt.yaml"
     context: tuple[str, ...] = ()
@@ -70,7 +69,7 @@ def interpreter(ticket: str, request: str, rule: Custom, answers: str = "", aske
     if asked:
         context = (f"### Questions\n\n{fence(chr(10).join(asked))}", f"### Answers of the user\n\n{fence(answers)}")
         rules = ("The user has answered; there is no second round.",)
-    said = {"ticket": ticket, "output": path, "fields": ", ".join(PROMPT_FIELDS)}
+    said = {"ticket": ticket, "output": path, "fields": ", ".join(rule.example)}
     task = Prompt.of("interpreter", request=fence(request, "text"), **said)
     return _written(INTERPRETER, task, Artifact(path, structure=rule), context=context, rules=rules, step="I1")
 

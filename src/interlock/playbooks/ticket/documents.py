@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
+from interlock.contracts import key_problems
 from interlock.documents import read_yaml
 from interlock.engine import Line
 from interlock.errors import DocumentInvalid
@@ -119,6 +120,14 @@ def iteration_entry(number: int, now: str) -> dict[str, Any]:
 
 
 _TEXTS = ("jira", "type", "slug", "branch", "build_command", "test_command", "docs_cache_state_path", "created_at")
+_COUNTS = ("iteration_number", "max_parallel_tasks", "current_task_attempt")
+_KINDS = {
+    **dict.fromkeys(_TEXTS, str),
+    **dict.fromkeys(_COUNTS, int),
+    **dict.fromkeys(("git_gate_completed", "docs_trusted_for_planning"), bool),
+    **dict.fromkeys(("startup", "metrics", "last_checkpoint"), dict),
+    "iterations": list,
+}
 _RESTORE = "Restore it from tmp/progress.bak.yaml or start over with --fresh."
 
 
@@ -139,9 +148,7 @@ def read_progress(text: str, path: str, ticket: str) -> dict[str, Any]:
 
 def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[str, str]]:
     """Fields that cannot be used, each with what is wrong: people may edit them."""
-    for field in _TEXTS:
-        if not isinstance(data.get(field), str) or not data[field]:
-            yield field, "missing" if field not in data else "is no text"
+    yield from key_problems(data, _KINDS)
     if data["jira"] != ticket:
         yield "jira", f"is {data['jira']}, expected {ticket}"
     for field, allowed in (("current_phase", tuple(Phase)), ("status", tuple(RunStatus)), ("type", tuple(WorkKind))):
@@ -149,15 +156,7 @@ def _progress_problems(data: Mapping[str, Any], ticket: str) -> Iterator[tuple[s
             yield field, f'"{data.get(field)}" unknown'
     if data.get("current_step") not in STEPS[Phase(data["current_phase"])]:
         yield "current_step", f'"{data.get("current_step")}" unknown in phase {data["current_phase"]}'
-    for field in ("iteration_number", "max_parallel_tasks", "current_task_attempt"):
-        if isinstance(data.get(field), bool) or not isinstance(data.get(field), int) or data[field] < 0:
-            yield field, "is no count"
-    for field in ("git_gate_completed", "docs_trusted_for_planning"):
-        if not isinstance(data.get(field), bool):
-            yield field, "is neither true nor false"
-    for field, kind in (("startup", dict), ("metrics", dict), ("last_checkpoint", dict), ("iterations", list)):
-        if not isinstance(data.get(field), kind):
-            yield field, "missing or of another kind"
+    yield from ((field, "is no count") for field in _COUNTS if data[field] < 0)
 
 
 # -- how far a ticket is, and how long it will take

@@ -28,6 +28,7 @@ from interlock.playbooks.ticket.validation import prove_for_good, validate
 class ReviewerSaid(StrEnum):
     ACCEPTED = "ACCEPTED"
     REJECTED = "REJECTED"
+    CONTRADICTED = "ACCEPTED against its evidence"
 
 
 class BuildAndTests(StrEnum):
@@ -37,6 +38,7 @@ class BuildAndTests(StrEnum):
     RED = "red"
 
 
+AGAINST_ITSELF = "The acceptance contradicts its own evidence."
 VERDICT: Table[ReviewerSaid] = Table(
     "verdict",
     {
@@ -44,6 +46,8 @@ VERDICT: Table[ReviewerSaid] = Table(
         (ReviewerSaid.ACCEPTED, BuildAndTests.RED): ReviewerSaid.REJECTED,  # evidence over claim
         (ReviewerSaid.REJECTED, BuildAndTests.GREEN): ReviewerSaid.REJECTED,
         (ReviewerSaid.REJECTED, BuildAndTests.RED): ReviewerSaid.REJECTED,
+        (ReviewerSaid.CONTRADICTED, BuildAndTests.GREEN): ReviewerSaid.REJECTED,
+        (ReviewerSaid.CONTRADICTED, BuildAndTests.RED): ReviewerSaid.REJECTED,
     },
 )
 
@@ -63,11 +67,12 @@ async def review(ledger: Ledger) -> ReviewerSaid:
     if report.passed is None:
         raise Stop(Ending.failed(failure("Reviewer", report, ledger.report_path)))
     said = ReviewerSaid.ACCEPTED if report.passed else ReviewerSaid.REJECTED
-    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.RED if red else BuildAndTests.GREEN)
     if report.reason is Reason.CONTRADICTED:
-        await put_down(ledger, "The acceptance contradicts its own evidence.", "\n".join(report.complaints))
-    if red and verdict is not said:
-        await put_down(ledger, "Build or tests are red.", red.output)
+        said = ReviewerSaid.CONTRADICTED
+    verdict = ledger.run.decide(VERDICT, said, BuildAndTests.RED if red else BuildAndTests.GREEN)
+    if said is not ReviewerSaid.REJECTED and verdict is ReviewerSaid.REJECTED:
+        problem = AGAINST_ITSELF if said is ReviewerSaid.CONTRADICTED else "Build or tests are red."
+        await put_down(ledger, problem, "\n".join((*report.complaints, *([red.output] if red else ()))))
     return verdict
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from interlock.contracts import DOCUMENTATION, is_definition, is_test
+from interlock.contracts import DOCUMENTATION, Kinds, TextList, is_definition, is_test, key_problems, kind_of
 from interlock.playbooks.ticket.request import needs_runtime
 
 
@@ -117,13 +117,22 @@ def refused(task: Task) -> list[str]:
 LONGEST = 100
 """Characters of the name of a task or group: it becomes the name of a folder."""
 _GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
-_KINDS = {list: "a list", dict: "a mapping", str: "text", bool: "true or false", int: "a number", type(None): "empty"}
-_WANTED: Mapping[type, str] = {list: "list", dict: "mapping", str: "text"}
-_TOP = {"validation_policy": dict, "tasks": list, "parallel_groups": dict, "execution_order": list, "strategy": str}
-_TASK = {"description": str, "parallel_group": str, "status": str} | dict.fromkeys(
-    ("files_to_modify", "success_criteria", "depends_on"), list
-)
-_STEP = {"group": str, "strategy": str, "tasks": list}
+_TOP: Kinds = {
+    "validation_policy": dict,
+    "tasks": list,
+    "parallel_groups": dict,
+    "execution_order": list,
+    "strategy": str,
+}
+_POLICY: Kinds = {"baseline_allowlist": TextList, "baseline_scope": tuple(BaselineScope), "groups": dict}
+_COMMANDS: Kinds = dict.fromkeys(("build_command", "test_command", "working_directory"), str)
+_TASK: Kinds = {
+    **dict.fromkeys(("description", "parallel_group"), str),
+    **dict.fromkeys(("files_to_modify", "success_criteria", "depends_on"), TextList),
+    "status": tuple(TaskStatus),
+}
+_OF_TASK: Kinds = {"test_files": TextList, "allowlist": TextList, "tool_mandates": list, "attempt": int}
+_STEP: Kinds = {"group": str, "strategy": tuple(Strategy), "tasks": list}
 
 
 @dataclass(frozen=True)
@@ -185,84 +194,55 @@ def is_pattern(path: str) -> bool:
 
 def _problems(data: Any, new: bool) -> Iterator[str]:
     """What is wrong, the first thing first: what comes later relies on what came before."""
-    yield from _other(data, dict, "the document")
-    yield from _fields(data, _TOP, "")
+    yield from _fields(data, "the document", "", _TOP)
     yield from _policy_problems(data["validation_policy"])
     if not data["tasks"]:
         yield "tasks is empty; expected at least 1 task"
     for number, entry in enumerate(data["tasks"]):
-        yield from _other(entry, dict, f"tasks[{number}]")
+        yield from _fields(entry, f"tasks[{number}]", "", {})
         if why := _name_problem(entry.get("id")):
             yield f"tasks[{number}]: id {why}"
-        yield from _task_problems(entry, f"task {entry['id']}", new)
+        yield from _task_problems(entry, f"task {entry['id']}: ", new)
     names = [entry["id"] for entry in data["tasks"]]
     yield from (f"task id {name} appears twice" for name in dict.fromkeys(names) if names.count(name) > 1)
     yield from _order_problems(data, names)
     yield from _dependency_problems(data)
 
 
-def _fields(data: Mapping[str, Any], kinds: Mapping[str, type], where: str) -> Iterator[str]:
-    """What a mapping lacks, then what is of another kind in it."""
-    yield from (f"{where}{field} missing" for field in kinds if field not in data)
-    for field, kind in kinds.items():
-        yield from _other(data[field], kind, f"{where}{field}")
+def _fields(data: Any, place: str, before: str, required: Kinds, optional: Kinds | None = None) -> Iterator[str]:
+    """What is wrong with what should be a mapping, and with its fields; `before` stands before their names."""
+    if not isinstance(data, dict):
+        yield f"{place} is {kind_of(data)}; expected mapping"
+    yield from (f"{before}{name} {what}" for name, what in key_problems(data, required, optional))
 
 
-def _other(value: object, kind: type, where: str) -> Iterator[str]:
-    """The complaint about a value of another kind, or about text that says nothing."""
-    if not isinstance(value, kind) or (isinstance(value, str) and not value.strip()):
-        yield f"{where} is {_KINDS.get(type(value), type(value).__name__)}; expected {_WANTED[kind]}"
-
-
-def _texts(value: Any, where: str) -> Iterator[str]:
-    yield from _other(value, list, where)
-    if not all(isinstance(item, str) and item.strip() for item in value):
-        yield f"{where} is a list with other things than text; expected list"
-
-
-def _paths(data: Mapping[str, Any], field: str, where: str) -> Iterator[str]:
-    """A list of paths, which may be absent."""
-    if data.get(field) is not None:
-        yield from _texts(data[field], f"{where}{field}")
-        yield from (f'{where}{field} "{path}": {why}' for path in data[field] if (why := path_problem(path)))
+def _paths(data: Mapping[str, Any], where: str, *fields: str) -> Iterator[str]:
+    """Paths that no task may have, in these lists."""
+    for field in fields:
+        yield from (f'{where}{field} "{path}": {why}' for path in data.get(field) or () if (why := path_problem(path)))
 
 
 def _policy_problems(policy: Mapping[str, Any]) -> Iterator[str]:
-    where = "validation_policy"
-    yield from _paths(policy, "baseline_allowlist", f"{where}.")
-    scope = policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)
-    if scope not in tuple(BaselineScope):
-        yield f'{where}.baseline_scope "{scope}"; expected {" or ".join(BaselineScope)}'
-    groups = policy.get("groups") or {}
-    yield from _other(groups, dict, f"{where}.groups")
-    for place, said in ((where, policy), *((f"{where}.groups.{letter}", said) for letter, said in groups.items())):
-        yield from _other(said, dict, place)
-        for field in ("build_command", "test_command", "working_directory"):
-            if field in said:
-                yield from _other(said[field], str, f"{place}.{field}")
-        folder = said.get("working_directory", ".")
+    where = "validation_policy."
+    yield from _fields(policy, where, where, {}, {**_POLICY, **_COMMANDS})
+    yield from _paths(policy, where, "baseline_allowlist")
+    said = {where: policy} | {f"{where}groups.{letter}.": one for letter, one in (policy.get("groups") or {}).items()}
+    for place, one in said.items():
+        yield from _fields(one, place.removesuffix("."), place, {}, _COMMANDS)
+        folder = one.get("working_directory", ".")
         if folder != "." and (why := path_problem(folder)):
-            yield f'{place}.working_directory "{folder}": {why}'
+            yield f'{place}working_directory "{folder}": {why}'
 
 
 def _task_problems(entry: Mapping[str, Any], where: str, new: bool) -> Iterator[str]:
-    yield from _fields(entry, _TASK, f"{where}: ")
-    for field in ("files_to_modify", "success_criteria"):
-        yield from _texts(entry[field], f"{where}: {field}")
-        if not entry[field]:
-            yield f"{where}: {field} is empty"
-    yield from _texts(entry["depends_on"], f"{where}: depends_on")
-    for field in ("files_to_modify", "test_files", "allowlist"):
-        yield from _paths(entry, field, f"{where}: ")
-    status = entry["status"]
-    if status not in tuple(TaskStatus):
-        yield f'{where}: status "{status}" unknown'
-    elif new and status != TaskStatus.PENDING:
-        yield f'{where}: status "{status}" of a task that nobody worked on; expected PENDING'
-    attempt = entry.get("attempt", 0)
-    if isinstance(attempt, bool) or not isinstance(attempt, int) or attempt < 0 or (new and attempt):
-        yield f"{where}: attempt is {attempt!r}; expected {0 if new else 'a count'}"
-    yield from _other(entry.get("tool_mandates") or [], list, f"{where}: tool_mandates")
+    yield from _fields(entry, where, where, _TASK, _OF_TASK)
+    yield from (f"{where}{field} is empty" for field in ("files_to_modify", "success_criteria") if not entry[field])
+    yield from _paths(entry, where, "files_to_modify", "test_files", "allowlist")
+    status, attempt = entry["status"], entry.get("attempt", 0)
+    if new and status != TaskStatus.PENDING:
+        yield f'{where}status "{status}" of a task that nobody worked on; expected PENDING'
+    if attempt < 0 or (new and attempt):
+        yield f"{where}attempt is {attempt}; expected {0 if new else 'a count'}"
 
 
 def _name_problem(name: Any) -> str | None:
@@ -289,18 +269,15 @@ def path_problem(path: str) -> str | None:
 
 def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
     groups: Mapping[str, Any] = data["parallel_groups"]
-    for letter, members in groups.items():
+    for letter in groups:
         if not _GROUP.fullmatch(letter):
             yield f"parallel_groups: {letter[:40]!r} cannot name a group; expected at most {LONGEST} plain characters"
-        yield from _other(members, list, f"parallel_groups.{letter}")
+    yield from _fields(groups, "parallel_groups", "parallel_groups.", dict.fromkeys(groups, list))
     for number, step in enumerate(data["execution_order"]):
         where = f"execution_order[{number}]"
-        yield from _other(step, dict, where)
-        yield from _fields(step, _STEP, f"{where}.")
+        yield from _fields(step, where, f"{where}.", _STEP)
         if step["group"] not in groups:
             yield f'{where}.group "{step["group"]}" not in parallel_groups'
-        if step["strategy"] not in tuple(Strategy):
-            yield f'{where}.strategy "{step["strategy"]}"; expected {" or ".join(Strategy)}'
         if sorted(map(str, step["tasks"])) != sorted(map(str, groups[step["group"]])):
             yield f"{where}.tasks differ from parallel_groups.{step['group']}"
     ordered = [step["group"] for step in data["execution_order"]]

@@ -38,6 +38,7 @@ from interlock.testing import (
     Simulation,
     best,
     by,
+    remarks,
     says,
     writes,
 )
@@ -46,6 +47,7 @@ Files = Mapping[str, bytes]
 REQUEST = "ABC-12 fix the login error so that users can sign in"
 BRANCH = "fix/ABC-12_fix_login_error"
 HOME = "prompts/ABC-12"
+STATE = (f"{HOME}/progress.yaml", f"{HOME}/iteration_0/tasks.yaml")
 
 
 TWO = graph(task("T1", test_files=[WEAKENED_TEST]), task("T2"))
@@ -121,23 +123,12 @@ def instead(ending: str, text: str) -> Change:
 
 
 defers = instead(".md", "# Plan\n\nTBD\n")
-REMARK = "# by a person\n"
-
-
-def remarks(request: AgentRequest, act: Act) -> Act:
-    """A person writes a remark into the state documents, as they are while the agent works."""
-    assert isinstance(request.within, MemoryLayer)
-    layer, paths = request.within, (f"{HOME}/progress.yaml", f"{HOME}/iteration_0/tasks.yaml")
-    texts = {path: content.decode() for path in paths if (content := layer.facts(path).content) is not None}
-    return replace(act, people={path: text + REMARK for path, text in texts.items() if path not in act.files})
-
-
 WORKER = by(*CODE_WRITING)
 DEVIATIONS = (
     # After the git gate, which asks about files that a person begins before it.
     *(replace(one, fits=by("task-executor", "Reviewer")) for one in STANDARD if one.name == "a person works on"),
     # At one of the calls: documents that are not as interlock writes them cost much to edit.
-    Deviation("a person edits the state", remarks, fits=by("task-executor-T1")),
+    Deviation("a person edits the state", remarks(*STATE, form="# {}\n"), fits=by("task-executor-T1")),
     *(deviation for deviation in STANDARD if deviation.name in ("hangs", "cannot be started")),
     Deviation("dies", lambda _request, act: replace(act, code=-9, message="", files={})),
     Deviation("writes outside", writes({"src/outside.c": "x"})),
@@ -214,12 +205,12 @@ def rehearsal() -> Rehearsal:
 
 
 def data_of(played: Played, path: str) -> Any:
-    content = played.simulation.world.tree.files.get(path)
-    return None if content is None else read_yaml(content.decode(), path)
+    text = played.text(path)
+    return None if text is None else read_yaml(text, path)
 
 
 def graphs(played: Played) -> list[Any]:
-    paths = fnmatch.filter(played.simulation.world.tree.files, f"{HOME}/iteration_*/tasks.yaml")
+    paths = fnmatch.filter(played.files, f"{HOME}/iteration_*/tasks.yaml")
     return [data for path in sorted(paths) if isinstance(data := data_of(played, path), dict)]
 
 
@@ -240,7 +231,7 @@ def commits_are_reviewed(played: Played) -> str | None:
     """By the Reviewer's report as it was when the agent ended; after the short cut, by the engine's own."""
     if not any(message.startswith("fix(ABC-12)") for message in played.simulation.world.repository.messages):
         return None
-    ended = [line for line in played.simulation.lines if line.event == "dispatch.end" and line.agent != "Initializer"]
+    ended = [line for line in played.lines if line.event == "dispatch.end" and line.agent != "Initializer"]
     if (last := ended[-1]).agent not in ("Reviewer", "Developer"):
         return f"the last word before the commit was that of {last.agent}"
     kept = last.data["out"]["artifacts"].values()
@@ -250,7 +241,7 @@ def commits_are_reviewed(played: Played) -> str | None:
 
 
 def users_work_is_kept(played: Played) -> str | None:
-    git, now = played.simulation.world.repository, played.simulation.world.tree.files
+    git, now = played.simulation.world.repository, played.files
     if git.stashed:
         return f"left behind: {', '.join(stash.message for stash in git.stashed)}"
     changed = [path for path, text in MINE.items() if now.get(path) != text.encode()]
@@ -261,7 +252,7 @@ def users_work_is_kept(played: Played) -> str | None:
 def gate_comes_first(played: Played) -> str | None:
     """By the journal: whoever writes code starts after the gate was passed in that iteration or an earlier one."""
     passed = False
-    for line in played.simulation.lines:
+    for line in played.lines:
         passed = passed or line.event == "orchestrator.git.gate.complete"
         if line.event == "dispatch.start" and line.agent in CODE_WRITING and not passed:
             return f"{line.key} came before the gate"
@@ -269,19 +260,19 @@ def gate_comes_first(played: Played) -> str | None:
 
 
 def scope_is_kept(played: Played) -> str | None:
-    git, first = played.simulation.world.repository, played.simulation.world.tree.at(0)
+    git, first = played.simulation.world.repository, played.before()
     allowed = {"src/t1.txt", "src/t2.txt", WEAKENED_TEST, ".gitignore"}
     changed = [path for path, content in git.files.items() if first.get(path) != content]
     if strange := [path for path in changed if path not in allowed and not is_documentation(path)]:
         return f"committed: {', '.join(sorted(strange))}"
-    return "src/outside.c was left" if "src/outside.c" in played.simulation.world.tree.files else None
+    return "src/outside.c was left" if "src/outside.c" in played.files else None
 
 
 def caps_hold(played: Played) -> str | None:
     tired = [entry["id"] for data in graphs(played) for entry in data["tasks"] if entry.get("attempt", 0) > 5]
     if tired:
         return f"more than 5 attempts: {', '.join(tired)}"
-    return "a sixth iteration" if any("/iteration_5/" in path for path in played.simulation.world.tree.files) else None
+    return "a sixth iteration" if any("/iteration_5/" in path for path in played.files) else None
 
 
 TOLD = {
@@ -295,10 +286,6 @@ def state_is_true(played: Played) -> str | None:
     progress = data_of(played, f"{HOME}/progress.yaml")
     if played.finished.status not in TOLD:
         return None
-    world = played.simulation.world
-    remarked = [path for path in world.people if path.endswith(("/progress.yaml", "/tasks.yaml"))]
-    if lost := [path for path in remarked if REMARK.encode() not in world.tree.files[path]]:
-        return f"without the remark of a person: {', '.join(lost)}"
     status = progress["status"]
     if status not in TOLD[played.finished.status]:
         return f"{played.finished.status}, but progress.yaml says {status}"
@@ -308,11 +295,10 @@ def state_is_true(played: Played) -> str | None:
 
 def log_is_whole(played: Played) -> str | None:
     """The log has every event of the journal that belongs there, once; before the end, the first of them."""
-    text = played.simulation.world.tree.files.get(f"{HOME}/log.jsonl", b"").decode()
-    logged = [json.loads(line)["seq"] for line in text.splitlines()]
+    logged = [json.loads(line)["seq"] for line in (played.text(f"{HOME}/log.jsonl") or "").splitlines()]
     wanted = [
         line.seq
-        for line in played.simulation.lines
+        for line in played.lines
         if line.event.startswith("orchestrator.") or line.event in ("dispatch.start", "dispatch.end")
     ]
     due = wanted if played.finished.status in TOLD else wanted[: len(logged)]

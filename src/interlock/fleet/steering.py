@@ -8,20 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli.door import finish
-from interlock.cli.elsewhere import Renewal, fleet_settings, renewed
-from interlock.cli.output import complain
+from interlock.engine.journal import stamp_now
+from interlock.engine.lifecycle import ended_as
 from interlock.engine.openings import document
-from interlock.errors import InterlockError, Refused
+from interlock.engine.people import check_decision, person
+from interlock.errors import Refused
+from interlock.fleet.orders import CancelOutcome, Order, Queued, QueuedJob, order_of
+from interlock.fleet.queue import Queue
 from interlock.telemetry import State, is_cancelled, printable, standing, waiting_gate
 
 if TYPE_CHECKING:
-    from interlock.cli.door import Door
     from interlock.engine.folder import KnownRun
     from interlock.fleet.freight import Possession
-    from interlock.fleet.orders import CancelOutcome, Order, QueuedJob
     from interlock.telemetry import WaitingGate
 
 
@@ -33,44 +34,12 @@ class FarRun:
     possession: Possession
     database: str
 
-    @classmethod
-    def of(cls, door: Door, known: KnownRun, what: str) -> FarRun | None:
-        """The run as its remote has it now; None where it is here, or no queue is known: then nobody can be told.
-
-        Args:
-            what: what a person is about to do.
-        """
-        from interlock.engine.nesting import only_people
-
-        run_id = known.identity.run_id
-        if (note := known.folder.elsewhere()) is None:
-            return None
-        if (fleet := fleet_settings(door)) is None or fleet.database is None:
-            return None
-        only_people(door.environ, door.root, what)
-        remote = Renewal(door, known).remote
-        seen, trouble = renewed(door, remote, [run_id])
-        problem = trouble or seen[0].problem
-        if problem:
-            raise Refused(
-                f"nobody can say how run {run_id} stands: {problem}",
-                where=remote,
-                remedy="Nothing was said to it. Try again when its remote answers.",
-            )
-        possession = seen[0].possession
-        if possession is None or not possession.orders:
-            raise (known.folder.elsewhere() or note).refusal(run_id)
-        return cls(known, possession, fleet.database)
-
     @property
     def run_id(self) -> str:
         return self.known.identity.run_id
 
-    def decide(self, choice: str, note: str, who: str | None, shown: str | None) -> WaitingGate:
+    async def decide(self, choice: str, note: str, who: str | None, shown: str | None) -> WaitingGate:
         """Queue a decision; the gate that it is about. `Refused` where it decides nothing, or somebody was first."""
-        from interlock.engine.journal import stamp_now
-        from interlock.engine.people import check_decision, person
-
         lines = self.known.folder.lines()
         try:
             waiting = check_decision(lines, choice, self._digest, run_id=self.run_id, shown=shown)
@@ -91,7 +60,7 @@ class FarRun:
             "at": stamp_now(),
             "note": note,
         }
-        finish(self._decided_once(waiting, message))
+        await self._decided_once(waiting, message)
         return waiting
 
     def _digest(self, path: str) -> str:
@@ -103,9 +72,6 @@ class FarRun:
         return any(self._digest(path) != seen for path, seen in gate.digests.items())
 
     async def _decided_once(self, waiting: WaitingGate, message: Mapping[str, Any]) -> None:
-        from interlock.fleet.orders import Queued
-        from interlock.fleet.queue import Queue
-
         def is_same(job: QueuedJob) -> bool:
             said = job.order.message or {}
             return all(said.get(name) == message[name] for name in ("kind", "gate", "shown"))
@@ -121,25 +87,17 @@ class FarRun:
             remedy=f"See what comes of it: interlock watch {self.run_id}",
         )
 
-    def cancel(self) -> bool:
+    async def cancel(self) -> bool:
         """See that the run ends for good; whether somebody worked on it, who was told."""
-        from interlock.engine.lifecycle import ended_as
-
         if (status := ended_as(self.known.folder.lines())) is not None:
             raise Refused(f"run {self.run_id} has already ended ({status})")
-        return str(finish(self._cancelled())) == "told"
-
-    async def _cancelled(self) -> CancelOutcome:
-        from interlock.fleet.orders import CancelOutcome
-        from interlock.fleet.queue import Queue
-
         async with Queue.of(self.database) as queue:
             outcome = await queue.cancel(self.run_id)
             if outcome is not CancelOutcome.TOLD:
                 await queue.put(self._order({"kind": "cancel"}))
-        return outcome
+        return outcome is CancelOutcome.TOLD
 
-    def resume(self, message: Mapping[str, Any]) -> None:
+    async def resume(self, message: Mapping[str, Any]) -> None:
         """Queue the run again, with what is said to whoever works next."""
         lines = self.known.folder.lines()
         now, run_id = standing(lines), self.run_id
@@ -147,34 +105,44 @@ class FarRun:
             raise Refused(f"run {run_id} was cancelled, and that is final")
         if now.state is State.ENDED and now.status in ("complete", "degraded") and not message.get("retry"):
             raise Refused(f"run {run_id} is {now.status}", remedy=f"See what it made: interlock fetch {run_id}")
-        asked = waiting_gate(lines) if now.state is State.ASKING else None
-        if asked is not None and not self._is_stale(asked):
-            raise Refused(
-                f"run {run_id} waits for a decision",
-                found=printable(now.why),
-                remedy=f"See what it asks, and how to decide: interlock show {run_id}",
-            )
+        self._check_decided()
         # A job may come twice. What an ended run is asked for counts only where it has ended as it was seen.
-        finish(self._resumed({"kind": "resume", "lines": len(lines), **message}))
-
-    async def _resumed(self, message: Mapping[str, Any]) -> None:
-        from interlock.fleet.orders import Queued
-        from interlock.fleet.queue import Queue
-
+        said = {"kind": "resume", "lines": len(lines), **message}
         async with Queue.of(self.database) as queue:
-            jobs = await queue.jobs(self.run_id)
-            if not jobs and await queue.put(self._order(message)) is Queued.NEW:
+            jobs = await queue.jobs(run_id)
+            if not jobs and await queue.put(self._order(said)) is Queued.NEW:
                 return
         worker = next((job.worker for job in jobs if job.worker), "")
         raise Refused(
-            f"run {self.run_id} {f'is worked on by {worker}' if worker else 'is queued'} already",
-            remedy=f"See what comes of it: interlock watch {self.run_id}",
+            f"run {run_id} {f'is worked on by {worker}' if worker else 'is queued'} already",
+            remedy=f"See what comes of it: interlock watch {run_id}",
         )
 
-    def _order(self, message: Mapping[str, Any]) -> Order:
-        from interlock.engine.people import person
-        from interlock.fleet.orders import order_of
+    def _check_decided(self) -> None:
+        """`Refused` while a person is asked who can still be answered."""
+        lines = self.known.folder.lines()
+        now = standing(lines)
+        asked = waiting_gate(lines) if now.state is State.ASKING else None
+        if asked is not None and not self._is_stale(asked):
+            raise Refused(
+                f"run {self.run_id} waits for a decision",
+                found=printable(now.why),
+                remedy=f"See what it asks, and how to decide: interlock show {self.run_id}",
+            )
 
+    async def see_queued(self, queue: Queue, at: datetime | None = None) -> Queued:
+        """Whoever submitted the run was cut off, and asks again: it is queued, as it was submitted."""
+        if await queue.jobs(self.run_id):
+            return Queued.ALREADY
+        self._check_decided()
+        if self.possession.held:
+            raise Refused(
+                f"run {self.run_id} is not free: {self.possession} since {self.possession.since}",
+                remedy=f"See how it stands: interlock show {self.run_id}",
+            )
+        return await queue.put(self._order(None), at=at)
+
+    def _order(self, message: Mapping[str, Any] | None) -> Order:
         try:
             return order_of(self.possession, by=person(), message=message)
         except (ValueError, TypeError, AttributeError) as error:
@@ -183,37 +151,3 @@ class FarRun:
 
 def _decided(said: Mapping[str, Any]) -> str:
     return f"{printable(str(said.get('who')), 200)} chose {printable(str(said.get('choice')), 60)}"
-
-
-class Expected:
-    """Whether the queue has a run: somebody works on it, or will."""
-
-    def __init__(self, door: Door, known: KnownRun) -> None:
-        fleet = fleet_settings(door)
-        self._database = fleet.database if fleet is not None else None
-        self._run_id = known.identity.run_id
-        self._last = self._database is not None and standing(known.folder.lines()).state in (
-            State.CUT_OFF,
-            State.DECIDED,
-            State.INTERRUPTED,
-        )
-        self._trouble = ""
-
-    def still(self, ask: bool) -> bool:
-        """The last answer; a new one, where `ask`. While the database is away the last one counts, and that is said."""
-        if ask and self._database is not None:
-            trouble = ""
-            try:
-                self._last = bool(finish(self._jobs(self._database)))
-            except InterlockError as error:
-                trouble = error.what
-            if trouble and trouble != self._trouble:
-                complain(f"Nobody can say whether run {self._run_id} is queued: {trouble}.")
-            self._trouble = trouble
-        return self._last
-
-    async def _jobs(self, database: str) -> list[QueuedJob]:
-        from interlock.fleet.queue import Queue
-
-        async with Queue.of(database) as queue:
-            return await queue.jobs(self._run_id)

@@ -1,38 +1,43 @@
-"""`doctor` and `recover`: what interlock finds here, what would keep a run from working, and damaged records."""
+"""`init`, `doctor`, `mcp`: getting a workspace and its editors ready, and what would keep a run from working here."""
 
 from __future__ import annotations
 
 import re
 import shlex
+import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from interlock.cli.commands import WORKSHOP, RunName, command
-from interlock.cli.door import Door, finish
+from interlock.cli.commands import WORKSHOP, command
+from interlock.cli.door import Door, complete_playbook, finish
+from interlock.cli.failures import BROKEN
 from interlock.cli.output import complain
+from interlock.cli.playbooks import room_of
 from interlock.documents import few
-from interlock.engine.folder import HOME, RunFolder, known_runs, run_folders, unreadable_runs
-from interlock.errors import ConfigInvalid, InterlockError, Locked
+from interlock.engine.folder import GITIGNORE, HOME, known_runs, unreadable_runs
+from interlock.errors import ConfigInvalid, InterlockError
 from interlock.finding import Origin
+from interlock.mcp.editors import EDITORS, Registration, registration
+from interlock.settings import FILE_NAME
 from interlock.settings.location import is_repository
 from interlock.telemetry import printable
 
 if TYPE_CHECKING:
     from interlock.agents.coding.catalogue import KnownAgent
+    from interlock.agents.coding.finding import InstalledAgent
     from interlock.agents.coding.probing import NoAnswer
     from interlock.app import FromSettings
-    from interlock.engine.salvage import Salvaged
+    from interlock.engine.definition import Playbook
     from interlock.settings import SandboxSettings, Settings
     from interlock.workspace import Probe
 
-BROKEN = 2
 OLDEST_PYTHON, OLDEST_GIT = (3, 11), (2, 38)
 SHOWN = 8
 
@@ -67,16 +72,6 @@ def doctor(
     facts = {"ok": not broken, "workspace": str(door.root), "checks": [asdict(check) for check in checks]}
     door.answer(facts, _lines(checks))
     return BROKEN if broken else 0
-
-
-@command("recover", example="interlock recover latest", panel=WORKSHOP)
-def recover(door: Door, run: RunName) -> int:
-    """Put the damaged records of a run back as far as they are whole; what was found is kept beside them."""
-    exactly = [folder for folder in run_folders(door.root) if folder.run_id == run]
-    folder = exactly[0] if exactly else door.find(run).folder  # also one whose ``run.json`` cannot be read
-    said = mend(door, folder)
-    door.answer({"run_id": folder.run_id, **asdict(said)}, _told(door, folder, said))
-    return 0
 
 
 async def examine(door: Door, *, ask: bool) -> list[Diagnosis]:
@@ -360,44 +355,225 @@ def _lines(checks: Iterable[Diagnosis]) -> Iterator[str]:
             yield f"{'':20}to do: {check.remedy}"
 
 
-# -- putting records back
+# -- a workspace is made ready
+
+EditorName = StrEnum("EditorName", {name.upper(): name for name in EDITORS})  # type: ignore[misc]
+
+HEAD = """\
+# Settings of interlock. Everything has a default; every key is in the reference of settings.
+# Agents work in layers, never in your tree. What they may see and reach beside it: [sandbox] mode, network, home.
+"""
+
+NO_RUNNER = """\
+# Who does the agents' work. No coding agent was found on PATH. interlock knows these: runner = "claude", "codex",
+# "copilot", "opencode", "gemini" or "qwen". Or name a program of your own: it gets the brief on standard input, works
+# in this folder, and its standard output is its answer. In the arguments {agent} is the name of the role.
+#
+# runner = "mine"
+# [runners.mine]
+# type = "command"
+# argv = ["python3", "tools/agent.py", "{agent}"]
+
+# To try a playbook without any agent: the scripted runner plays a scenario, or simply does every part well.
+#
+# runner = "scripted"
+# [runners.scripted]
+# type = "scripted"
+# scenario = "scenario.yaml"
+"""
 
 
-def mend(door: Door, folder: RunFolder) -> Salvaged:
-    """Recover the run, with its lock held."""
-    from interlock.engine.journal import stamp_now
-    from interlock.engine.locks import holders, run_lock
-    from interlock.engine.nesting import only_people
-    from interlock.engine.salvage import put_back_identity, salvage
+OF_PLAYBOOK: Mapping[str, str] = {
+    "roadmap": """
+[roadmap]
+# Who checks an item before it is done: "agents" say how their commands ended, "engine" also runs the named ones itself.
+verify = "engine"
+""",
+}
+"""What the settings of a new workspace say for a playbook, beside the defaults."""
 
-    only_people(door.environ, door.root, "recover a run")
-    _, holder = holders(door.root / HOME).get(folder.run_id, (None, None))
-    if holder is not None and holder.lives:
-        raise Locked(
-            f"{folder.run_id} is being worked on by {holder}",
-            holder=holder.to_json(),
-            remedy=f"Wait until it has stopped, or end it: {door.spoken(f'cancel {folder.run_id}')}",
-        )
-    wrong = put_back_identity(folder)
-    identity = folder.identity()
-    lock = run_lock(door.root / HOME, identity.playbook, identity.key)
-    lock.acquire(folder.run_id)
+
+@command(
+    "init",
+    example="interlock init --playbook router --example --runner scripted",
+    honours=("runner", "trust"),
+    panel=WORKSHOP,
+)
+def init(
+    door: Door,
+    playbook: Annotated[
+        str | None,
+        typer.Option(
+            "--playbook",
+            metavar="NAME",
+            help="Also write what this playbook needs.",
+            autocompletion=complete_playbook,
+            show_default=False,
+        ),
+    ] = None,
+    example: Annotated[
+        bool, typer.Option("--example", help="Also write the playbook's example documents, to try it out with them.")
+    ] = False,
+    roles: Annotated[
+        bool, typer.Option("--roles", help="Also copy the playbook's roles to .interlock/agents/, to be edited.")
+    ] = False,
+    editor: Annotated[
+        list[EditorName] | None,
+        typer.Option(
+            "--editor", help="Also register the MCP server with this client; may be repeated.", metavar="NAME"
+        ),
+    ] = None,
+) -> int:
+    """Set a workspace up: interlock.toml for the agents found here; nothing is overwritten."""
+    from interlock.agents.coding.finding import installed_agents
+
+    if (roles or example) and playbook is None:
+        option = "--roles" if roles else "--example"
+        raise ConfigInvalid(f"{option} needs to know whose", where="command line", remedy="Add --playbook NAME.")
+    clients = [registration(door.root, str(one)) for one in dict.fromkeys(editor or ())]
+    agents = finish(installed_agents(door.environ))
+    further = dict[str, str]()
+    if playbook is not None:
+        known = door.playbook(playbook)
+        further |= _offered(known, "setup_files")
+        further |= _offered(known, "example_files") if example else {}
+        further |= _role_files(known) if roles else {}
+    # Commands that an example names are as invented as its tasks.
+    written, kept, runner = set_up(door, further, agents, None if example else playbook)
+    registered = [one.editor.path for one in clients if one.needed]
+    for one in clients:
+        one.write()
+    written += registered
+    kept += [one.editor.path for one in clients if not one.needed]
+    advice = [*_registered(door, clients), *_next(door, playbook, runner, example=example)]
+    found = {one.agent.name: {"version": one.version, "signed_in": one.signed_in} for one in agents}
+    door.answer(
+        {"workspace": str(door.root), "agents": found, "written": written, "kept": kept, "next": advice},
+        [
+            *(f"found    {one.agent.name}: {one.text}" for one in agents),
+            *(f"written  {path}" for path in written),
+            *(f"kept     {path}" for path in kept),
+        ],
+    )
+    complain(*advice)
+    return 0
+
+
+def _registered(door: Door, clients: Sequence[Registration]) -> Iterator[str]:
+    """What is to be known where a client was told of the server."""
+    for one in clients:
+        if one.other:
+            yield f"{one.editor.path} has a server interlock of its own: it was left as it is."
+    if clients and shutil.which("interlock", path=door.environ.get("PATH")) is None:
+        yield "interlock is not on PATH: a client that starts it will not find it."
+    for one in clients:
+        yield f"{one.editor.title} knows the server in this folder now; it may ask you whether you trust it."
+
+
+def set_up(
+    door: Door, further: Mapping[str, str], agents: list[InstalledAgent], playbook: str | None
+) -> tuple[list[str], list[str], str | None]:
+    """Write what is missing of settings and `further` files: the paths written, those kept, the runner that is set."""
+    from interlock.documents import Store
+
+    runner = _runner(door.setup, door.runner, agents)
+    chosen = NO_RUNNER if runner is None else _chosen(runner, agents)
+    files = {FILE_NAME: HEAD + chosen + OF_PLAYBOOK.get(playbook or "", "")}
+    files |= {f"{HOME}/.gitignore": GITIGNORE}
+    files |= further
+    store = Store(door.root, door.root / HOME / "attic")
+    written, kept = [], []
+    for path, text in files.items():
+        if store.facts(path).exists:
+            kept.append(path)
+        else:
+            store.write(path, text)
+            written.append(path)
+    return written, kept, runner
+
+
+def _runner(setup: FromSettings, asked: str | None, agents: list[InstalledAgent]) -> str | None:
+    """The runner for new settings: the one asked for, else the installed agent that is most likely to answer."""
+    from interlock.agents.coding.finding import choice_of
+
+    if asked is not None:
+        setup.make_runner(asked)
+        return asked
+    best = choice_of(agents)
+    return best.agent.name if best is not None else None
+
+
+def _chosen(runner: str, agents: list[InstalledAgent]) -> str:
+    """The line that chooses, and as comments what else is there."""
+    lines = ["", f'runner = "{runner}"']
+    others = [one for one in agents if one.agent.name != runner]
+    if others:
+        lines += ["", "# Also found on PATH; an agent of a playbook can have one of its own:", "#"]
+        lines += [f"#   {one.agent.name}: {one.text}" for one in others]
+        lines += ["#", "# [agents.r-security]", f'# runner = "{others[0].agent.name}"']
+    return "\n".join(lines) + "\n"
+
+
+def _offered(playbook: Playbook, what: str) -> Mapping[str, str]:
+    """Files that a playbook offers in its room: `setup_files`, which it needs, or `example_files`."""
+    offered = getattr(room_of(playbook), what, None)
+    return dict(offered()) if offered is not None else {}
+
+
+def _role_files(playbook: Playbook) -> dict[str, str]:
+    """The roles that a playbook brings along, at the paths where a team's own are found first."""
+    folder = playbook.folder / "agents"
+    files = folder.iterdir() if folder.is_dir() else ()
+    roles = sorted((file for file in files if file.name.endswith(".md")), key=lambda file: file.name)
+    return {f"{HOME}/agents/{playbook.name}/{file.name}": file.read_text(encoding="utf-8") for file in roles}
+
+
+def _next(door: Door, playbook: str | None, runner: str | None, *, example: bool) -> list[str]:
+
+    lines = []
+    if runner is None and not _has_runner(door):
+        lines.append(f"Next: install a coding agent, or name a program in {FILE_NAME}, or try --runner scripted.")
+    lines.append(f"Then: {door.spoken('doctor')}")
+    if playbook is None:
+        return [*lines, f"Then: {door.spoken('run --help')}"]
+    known = door.playbook(playbook)
+    if example or not _offered(known, "example_files"):
+        scripted = " --runner scripted" if runner is None and not _has_runner(door) else ""
+        first = f"run {playbook} {known.first}".rstrip()
+        return [*lines, f"First run: {door.spoken(first)}{scripted}"]
+    return [*lines, f"How to run it: {door.spoken(f'run {playbook} --help')}"]
+
+
+def _has_runner(door: Door) -> bool:
+    """Whether the settings that are there name a runner already."""
     try:
-        said = salvage(folder, stamp_now)
-    finally:
-        lock.release()
-    if wrong is None:
-        return said
-    return replace(said, findings=(wrong, *said.findings), mended=("run.json", *said.mended))
+        door.setup.default_runner()
+    except InterlockError:
+        return False
+    return True
 
 
-def _told(door: Door, folder: RunFolder, said: Salvaged) -> list[str]:
-    if not said.findings:
-        return [f"{folder.run_id}: nothing is damaged; nothing was changed."]
-    lines = [f"{folder.run_id}: {said.lines} lines of its journal are whole."]
-    lines += [f"  was wrong: {finding}" for finding in said.findings]
-    if said.dropped:
-        lines.append(f"  gone: {said.dropped} lines; what they stood for happens again")
-    lines += [f"  put back: {name}" for name in said.mended]
-    lines += [f"  kept as it was found: {folder.shown(folder.path / name)}" for name in said.aside]
-    return [*lines, f"  go on with: {door.spoken(f'resume {folder.run_id}')}"]
+@command("mcp", example="interlock mcp", panel=WORKSHOP)
+def mcp(door: Door) -> int:
+    """Serve this workspace to an editor's chat or a coding agent, by MCP on standard input and output."""
+    from interlock.engine.nesting import only_people
+
+    only_people(door.environ, door.root, "open this door")
+    try:
+        from interlock.mcp.server import serve
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in ("mcp", "mcp_types"):
+            raise
+        raise ConfigInvalid(
+            "the server for MCP needs the official SDK, which is not installed",
+            where="interlock mcp",
+            found=f"no module {missing.name}",
+            remedy="Install interlock with its extra: pip install 'interlock[mcp]'",
+        ) from missing
+    if sys.stdin.isatty():
+        complain(
+            "This speaks MCP on its standard input: a client starts it, not a person.",
+            f"  register it: {door.spoken('init --editor claude')}   (or codex, vscode, cursor)",
+        )
+    serve(door.root, door.environ)
+    return 0
