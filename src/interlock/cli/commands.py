@@ -73,7 +73,7 @@ class Homes(Mapping[str, Any]):
         return len(HOMES)
 
 
-class Readable:
+class PlainHelp:
     """Its help names what people type: a switch takes no value, and an argument is its name."""
 
     def get_params(self, ctx: typer.Context) -> list[Any]:
@@ -84,11 +84,11 @@ class Readable:
         return found
 
 
-class Command(Readable, TyperCommand):  # type: ignore[misc]
+class TypedCommand(PlainHelp, TyperCommand):  # type: ignore[misc]
     pass
 
 
-class CommandGroup(Readable, TyperGroup):  # type: ignore[misc]
+class CommandGroup(PlainHelp, TyperGroup):  # type: ignore[misc]
     def __init__(self, **how: Any) -> None:
         super().__init__(**how)
         self.commands = Homes()  # type: ignore[assignment]
@@ -187,7 +187,7 @@ def command(
 def made(function: Callable[..., Any], name: str | None = None, **how: Any) -> Any:
     """The command that typer makes of a function."""
     app = typer.Typer(add_completion=False)
-    app.command(name, **{"cls": Command, **how})(function)
+    app.command(name, **{"cls": TypedCommand, **how})(function)
     return typer.main.get_command(app)
 
 

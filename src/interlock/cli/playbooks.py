@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import typer
 from typer.core import TyperGroup
 
-from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, Command, Readable, command, made, parameter
+from interlock.cli.commands import HELP, RUN, STARTS, WORKSHOP, PlainHelp, TypedCommand, command, made, parameter
 from interlock.cli.door import SHARED, Door, option_of
 from interlock.cli.output import at_terminal, complain, put_beside, wrapped
 from interlock.errors import InterlockError
@@ -98,7 +98,7 @@ def new(
     return 0
 
 
-class Playbooks(Readable, TyperGroup):  # type: ignore[misc]
+class Playbooks(PlainHelp, TyperGroup):  # type: ignore[misc]
     """The sub-commands of `run`: a playbook is loaded when it is asked for, and only described where all are listed."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
@@ -251,7 +251,7 @@ def command_for(
     return command(word, example=example, honours=honours, panel=panel)(run)
 
 
-class Moving(Command):
+class Moving(TypedCommand):
     """A command with what the playbooks offer to move a run that has stopped; they are imported when it is called."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
