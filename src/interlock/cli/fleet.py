@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from interlock.fleet.overview import Overview
     from interlock.fleet.queue import Queue
     from interlock.fleet.steering import FarRun
-    from interlock.fleet.working import WorkPlace
+    from interlock.fleet.working import WorkerTold, WorkPlace
 
 RemoteName = Annotated[
     str | None,
@@ -352,8 +352,8 @@ def worker(
     with own_folder(above) as folder:
         os.environ[PLACE] = str(folder)
         means = finish(_means(door, _words(queues), _words(labels), name or f"{socket.gethostname()}-{folder.name}"))
-        order, left = finish(_one(door, queue, folder, means))
-    if once or left or order is None:
+        order, told = finish(_one(door, queue, folder, means))
+    if once or order is None or told.leave.is_set():  # it can have been told until just now
         return 0
     _become(*sys.orig_argv[1:])  # each run has a process of its own
 
@@ -380,7 +380,7 @@ async def _means(door: Door, queues: frozenset[str], labels: frozenset[str], nam
     )
 
 
-async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[Any, bool]:
+async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[Any, WorkerTold]:
     from interlock.fleet.clones import Clones
     from interlock.fleet.orders import Timing
     from interlock.fleet.worker import Worker
@@ -399,7 +399,7 @@ async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[A
             timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
         )
         view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
-        return await made.one(), made.told.leave.is_set()
+        return await made.one(), made.told
 
 
 def place_for(door: Door, name: str) -> WorkPlace:

@@ -153,8 +153,9 @@ class Worker:
         try:
             yield
         finally:
-            # The loop takes its handlers away when it is closed, and then no other thread is there to be hit.
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
+            for number in SIGNALS:  # another thread may be hit until the loop has ended them; then handlers go too
+                signal.signal(number, lambda _number, _frame: self.told.leave.set())
 
 
 @contextmanager
