@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
@@ -317,3 +318,14 @@ def test_a_worker_is_a_fresh_process_for_each_run(fleet: Fleet) -> None:
     assert codes == [0, 0]
     assert len({fleet.claim(fleet.commits(run)[1])["holder"] for run in runs}) <= 2
     assert all(fleet.stage.count("plan/planner#1", run) == 1 for run in runs)
+
+
+@pytest.mark.req("WB-22")
+def test_whom_a_workers_settings_name_hears_of_its_runs(fleet: Fleet, tmp_path: Path) -> None:
+    """The end of a run is told before its process is the next one's."""
+    told = tmp_path / "told"
+    run = fleet.submit("relay", "word")
+    worker = fleet.worker("one", INTERLOCK_NOTIFY_COMMAND=json.dumps(["sh", "-c", f"cat >> {told}; echo >> {told}"]))
+    assert worker.ended().code == 0, worker.log
+    notices = [json.loads(line) for line in told.read_text("utf-8").splitlines() if line]
+    assert [(notice["kind"], notice["run_id"]) for notice in notices] == [("end", run)]

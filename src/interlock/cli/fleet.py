@@ -26,6 +26,7 @@ from interlock.cli.live import PlainView
 from interlock.cli.output import complain, envelope, print_json, print_lines, wrapped
 from interlock.cli.playbooks import Playbooks, command_for, group
 from interlock.cli.run import deliver
+from interlock.cli.unattended import HeardView
 from interlock.errors import ConfigInvalid, InterlockError, Refused
 from interlock.fleet.orders import JobState, Queued, order_of
 from interlock.fleet.remote import RemoteAway
@@ -387,19 +388,20 @@ async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[A
 
     fleet = door.setup.settings.fleet
     view = PlainView(door.errand, keep_output=False, verbose=door.verbose)
-    async with queued as queue:
-        made = Worker(
-            queue,
-            means,
-            Clones(folder, door.environ),
-            place_for(door, means.name),
-            view,
-            door.environ,
-            stall_s=fleet.stall_s,
-            timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
-        )
-        view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
-        return await made.one(), made.told
+    with HeardView(door, view) as heard:  # whom this machine's settings name
+        async with queued as queue:
+            made = Worker(
+                queue,
+                means,
+                Clones(folder, door.environ),
+                place_for(door, means.name),
+                heard,
+                door.environ,
+                stall_s=fleet.stall_s,
+                timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
+            )
+            view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
+            return await made.one(), made.told
 
 
 def place_for(door: Door, name: str) -> WorkPlace:
