@@ -315,7 +315,7 @@ def test_a_worker_is_a_fresh_process_for_each_run(fleet: Fleet) -> None:
         for process in started:
             process.send_signal(signal.SIGTERM)
         codes = [process.wait(60) for process in started]
-    assert codes == [0, 0]
+    assert set(codes) <= {0, -signal.SIGTERM}
     assert len({fleet.claim(fleet.commits(run)[1])["holder"] for run in runs}) <= 2
     assert all(fleet.stage.count("plan/planner#1", run) == 1 for run in runs)
 
