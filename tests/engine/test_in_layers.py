@@ -25,6 +25,7 @@ from interlock.engine.journal import Line
 from interlock.engine.playing import Finished
 from interlock.engine.runs import Quiet
 from interlock.errors import ConfigInvalid
+from interlock.telemetry import Weight, tell
 from interlock.workspace import UNPROMISED, open_layers
 from tests import own_python
 from tests.conformance.harness import until
@@ -251,6 +252,17 @@ def test_a_command_keeps_its_ignored_outputs_and_other_changes_are_reported_and_
     assert not (repository / "new.txt").exists()
     (line,) = lines(repository, "command.dropped")
     assert line.data["paths"] == ["new.txt", "src/app.py"]
+    assert tell(line).weight is Weight.ATTENTION
+
+
+@pytest.mark.req("LY-09")
+@pytest.mark.req("EV-30")
+def test_caches_that_a_command_left_are_told_only_to_who_asks(repository: Path) -> None:
+    """They are dropped as everything else is, and nobody misses them."""
+    ran(repository, commanding("mkdir -p src/__pycache__ .pytest_cache; echo > src/__pycache__/a.pyc"), "")
+    (line,) = lines(repository, "command.dropped")
+    assert line.data["paths"] == ["src/__pycache__/a.pyc"]
+    assert tell(line).weight is Weight.DETAIL
 
 
 @pytest.mark.req("LY-09")

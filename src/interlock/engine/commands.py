@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from interlock.engine.examination import BYPRODUCTS
 from interlock.engine.model import CommandResult
 from interlock.engine.plan import layer_name
 from interlock.engine.recording import Recording, Slot
@@ -81,7 +82,9 @@ async def _taken_over(
     if not paths:
         return result
     if not writes or result.timed_out:
-        slot.append("command.dropped", {"why": "it is not declared to write", "paths": list(paths[:LISTED])})
+        caches = all(BYPRODUCTS.covers(path) for path in paths)
+        facts = {"why": "it is not declared to write", "paths": list(paths[:LISTED]), "byproducts": caches}
+        slot.append("command.dropped", facts)
         return replace(result, changed=paths[:LISTED])
     allowed = [path for path in paths if not guarded(path) and run.options.covers(path)]
     imported = await run.world.bring_in(await layer.work(allowed), slot.key)

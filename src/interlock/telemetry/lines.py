@@ -241,7 +241,7 @@ def _repository(line: LineLike, data: Mapping[str, Any]) -> Telling:
 
 def _dropped(line: LineLike, data: Mapping[str, Any]) -> Telling:
     text = f"{_at(line)}: what the command changed was not taken over ({data['why']}): {_listing(data['paths'])}"
-    return Telling(text, Weight.ATTENTION)
+    return Telling(text, Weight.DETAIL if data.get("byproducts") else Weight.ATTENTION)
 
 
 # -- decisions and people
