@@ -27,7 +27,8 @@ from interlock.agents.runner import AgentRequest
 from interlock.engine import Options
 from interlock.engine.deviations import PEOPLES_WORDS
 from interlock.engine.playing import Finished
-from interlock.engine.simulation import Crash, MemoryLayer
+from interlock.engine.simulated_disk import MemoryLayer
+from interlock.engine.simulation import Crash
 from interlock.playbooks.ticket.rehearsing import BRANCH
 from interlock.telemetry import waiting_gate
 from interlock.testing import ALWAYS, CRASH, STANDARD, Act, Deviation, Played, Rehearsal, Simulation

@@ -37,18 +37,9 @@ from interlock.engine.journal import Line, Tripwire
 from interlock.engine.model import CommandResult, Delegation
 from interlock.engine.options import Options
 from interlock.engine.playing import Finished
+from interlock.engine.simulated_disk import MemoryDocuments, MemoryLayer, MemoryTree
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-from interlock.engine.simulation import (
-    Act,
-    Agent,
-    Crash,
-    MemoryDocuments,
-    MemoryLayer,
-    MemoryTree,
-    SimulatedWorld,
-    Simulation,
-    best,
-)
+from interlock.engine.simulation import Act, Agent, Crash, SimulatedWorld, Simulation, best
 from interlock.engine.trial import Trial, tried
 from interlock.engine.world import CommandCall
 from interlock.errors import InterlockError

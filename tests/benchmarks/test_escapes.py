@@ -16,7 +16,8 @@ from interlock.engine import dispatch, examination, simulation
 from interlock.engine.examination import SortedChanges
 from interlock.engine.journal import Line
 from interlock.engine.model import GateDecision, Report, Status
-from interlock.engine.simulation import MemoryTree, SimulatedWorld
+from interlock.engine.simulated_disk import MemoryTree
+from interlock.engine.simulation import SimulatedWorld
 from interlock.engine.world import Imported
 from interlock.playbooks import NAMES
 

@@ -13,8 +13,9 @@ from typing import Any, TypeVar
 
 import pytest
 
+from interlock.engine.simulated_disk import MemoryTree
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-from interlock.engine.simulation import MemoryTree, instantly
+from interlock.engine.virtual_time import instantly
 from interlock.workspace import Checkout, Commit, Effect, Repository, Stash, Unstash, UsersRepository
 
 T = TypeVar("T")

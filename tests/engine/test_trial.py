@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import pytest
 
 from interlock.engine import Dispatch, Ending, Options, Run, playbook, trial
-from interlock.engine.simulation import aside, instantly
+from interlock.engine.virtual_time import aside, instantly
 from interlock.testing import (
     ALWAYS,
     Agent,

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from interlock.engine.simulation import instantly
+from interlock.engine.virtual_time import instantly
 from interlock.errors import EngineFault
 from interlock.testing import SimulatedWorld
 

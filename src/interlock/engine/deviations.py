@@ -10,8 +10,9 @@ from typing import Any
 from interlock.agents.runner import AgentRequest
 from interlock.contracts import Contract, Outcome, sample
 from interlock.engine.model import CommandResult
+from interlock.engine.simulated_disk import MemoryLayer
 from interlock.engine.simulated_repository import Trouble
-from interlock.engine.simulation import Act, MemoryLayer
+from interlock.engine.simulation import Act
 from interlock.engine.world import CommandCall
 
 

@@ -18,7 +18,7 @@ from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.playing import Finished, play
 from interlock.engine.recording import Recording
 from interlock.engine.runs import Setup
-from interlock.engine.simulation import MemoryDocuments, MemoryRecords, MemoryTree
+from interlock.engine.simulated_disk import MemoryDocuments, MemoryRecords, MemoryTree
 from interlock.engine.world import Documents
 
 

@@ -21,7 +21,7 @@ from interlock.workspace import (
 )
 
 if TYPE_CHECKING:
-    from interlock.engine.simulation import MemoryTree
+    from interlock.engine.simulated_disk import MemoryTree
 
 _Files = dict[str, bytes]
 

@@ -10,45 +10,35 @@ its replay and its dispatch procedure are not simulated; only the `World` under 
 from __future__ import annotations
 
 import asyncio
-import heapq
 import random
-import threading
-from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextvars import Context
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from functools import cached_property, lru_cache
-from pathlib import Path
-from typing import Any, TypeVar, TypeVarTuple, Unpack
+from typing import Any, TypeVar
 
 from interlock.agents.roster import BoundAgent
 from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
 from interlock.contracts import Reason, sample
-from interlock.documents import Document, EditedMeanwhile, FileFacts, Written
-from interlock.documents.patches import spelled
 from interlock.engine.definition import Playbook
 from interlock.engine.identity import Identity, identity_bytes
 from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
 from interlock.engine.keys import sha256
 from interlock.engine.lifecycle import resumes
 from interlock.engine.model import CommandResult, GateDecision
-from interlock.engine.objects import MemoryObjects, Objects
 from interlock.engine.options import Options
 from interlock.engine.people import record_decision
 from interlock.engine.playing import Finished, play
 from interlock.engine.recording import Recording, Replay
+from interlock.engine.simulated_disk import MemoryDocuments, MemoryLayer, MemoryRecords, MemoryTree, memory_difference
 from interlock.engine.simulated_repository import SimulatedRepository, Trouble
+from interlock.engine.virtual_time import EPOCH, instantly, virtual_loop, virtual_moment, virtual_stamp
 from interlock.engine.world import CommandCall, Imported, Layer
-from interlock.errors import ConfigInvalid, DocumentInvalid, EngineFault, Refused
+from interlock.errors import ConfigInvalid, Refused
 from interlock.telemetry import waiting_gate
-from interlock.workspace import ChangeKind, Exit, Found, PathChange, Scope
+from interlock.workspace import Exit
 
 T = TypeVar("T")
-Ts = TypeVarTuple("Ts")
-EPOCH = datetime(2026, 1, 4, 12, 0, 0, tzinfo=UTC)
-ROOT = Path("/simulated")
 
 
 class Crash(BaseException):
@@ -98,248 +88,6 @@ def best(request: AgentRequest) -> Act:
 # -- the world
 
 
-class MemoryTree:
-    """Files in memory, with snapshots that share what did not change, and the layers over them."""
-
-    root = ROOT
-
-    def __init__(self, files: Mapping[str, bytes]) -> None:
-        self.files = dict(files)
-        self.layers: dict[str, MemoryLayer] = {}
-        self._times = dict.fromkeys(files, 1)
-        self._clock = 1
-        self._snapshots: list[dict[str, bytes]] = []
-        self._latest: int | None = None
-        self._kept: list[bytes | None] = []
-
-    def tick(self) -> int:
-        self._clock += 1
-        return self._clock
-
-    def put(self, path: str, content: bytes | None) -> None:
-        self._latest = None
-        if content is None:
-            self.files.pop(path, None)
-        else:
-            self.files[path] = content
-            self._times[path] = self.tick()
-
-    def keep(self, content: bytes | None) -> int:
-        """Store a content, as the shadow repository does; its number."""
-        self._kept.append(content)
-        return len(self._kept) - 1
-
-    def kept(self, number: int) -> bytes | None:
-        return self._kept[number]
-
-    async def snapshot(self) -> int:
-        if self._latest is None:
-            self._snapshots.append(dict(self.files))
-            self._latest = len(self._snapshots) - 1
-        return self._latest
-
-    def at(self, snapshot: int) -> dict[str, bytes]:
-        return self._snapshots[snapshot]
-
-    async def changes(self, before: int, after: int) -> list[PathChange]:
-        if before == after:
-            return []
-        old, new = self._snapshots[before], self._snapshots[after]
-        return [
-            PathChange(path, change_kind(old.get(path), new.get(path)))
-            for path in sorted({**old, **new})
-            if old.get(path) != new.get(path) and not path.startswith(".interlock/")
-        ]
-
-    async def patch(self, before: int, after: int, paths: Sequence[str]) -> bytes:
-        old, new = self._snapshots[before], self._snapshots[after]
-        return b"".join(
-            b"%s\n-%s\n+%s\n" % (path.encode(), old.get(path, b"(none)"), new.get(path, b"(none)")) for path in paths
-        )
-
-    async def past(self, snapshot: int, paths: Sequence[str]) -> dict[str, Any]:
-        then = self._snapshots[snapshot]
-        return {
-            "base": await self.snapshot(),
-            "entries": [[path, 0o100644, self.keep(then.get(path))] for path in paths],
-        }
-
-    def facts(self, path: str) -> FileFacts:
-        content = self.files.get(path)
-        return FileFacts.absent(path) if content is None else memory_facts(path, content, self._times[path])
-
-
-class MemoryLayer:
-    """A layer in memory: what its agent wrote, over the tree as it is."""
-
-    exchange = ROOT / ".interlock/layers/exchange"
-    confined = True
-    sealed = False
-
-    def __init__(self, tree: MemoryTree, base: int) -> None:
-        self._tree = tree
-        self._base = base
-        self._written: dict[str, bytes | None] = {}
-        self._times: dict[str, int] = {}
-
-    @property
-    def root(self) -> Path:
-        return self._tree.root
-
-    @property
-    def enclosure(self) -> MemoryLayer:
-        return self
-
-    def put(self, path: str, content: bytes | None) -> None:
-        self._written[path] = content
-        self._times[path] = self._tree.tick()
-
-    @property
-    def files(self) -> dict[str, bytes]:
-        """The workspace as it is seen in here."""
-        whole = {**self._tree.files, **self._written}
-        return {path: content for path, content in whole.items() if content is not None}
-
-    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
-        return list(argv)
-
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> None:
-        return None
-
-    def exit(self) -> Exit | None:
-        return None
-
-    def forget_exit(self) -> None:
-        return None
-
-    def facts(self, path: str) -> FileFacts:
-        if path not in self._written:
-            return self._tree.facts(path)
-        content = self._written[path]
-        return FileFacts.absent(path) if content is None else memory_facts(path, content, self._times[path])
-
-    async def found(self) -> Found:
-        base = self._tree.at(self._base)
-        changed = [
-            PathChange(path, change_kind(base.get(path), now))
-            for path, now in sorted(self._written.items())
-            if now not in (base.get(path), self._tree.files.get(path)) and not path.startswith(".interlock/")
-        ]
-        return Found(tuple(changed), files=len(changed))
-
-    async def work(self, paths: Sequence[str]) -> dict[str, Any]:
-        return {"base": self._base, "entries": [[path, 0o100644, self._tree.keep(self._now(path))] for path in paths]}
-
-    def _now(self, path: str) -> bytes | None:
-        return self._written[path] if path in self._written else self._tree.files.get(path)
-
-    def show(self, path: str, content: bytes) -> None:
-        return None
-
-    async def start_from(self, work: Mapping[str, Any]) -> None:
-        base = self._tree.at(work["base"])
-        for path, _mode, kept in work["entries"]:
-            if self._tree.files.get(path) == base.get(path):  # else it cannot be merged, and is left as the tree has it
-                self.put(path, self._tree.kept(kept))
-
-    async def revert(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            self._written.pop(path, None)
-
-    async def take_ignored(self, paths: Sequence[str]) -> None:
-        return None
-
-    async def rest(self) -> None:
-        return None
-
-    async def close(self) -> None:
-        self._tree.layers = {name: layer for name, layer in self._tree.layers.items() if layer is not self}
-
-
-def memory_facts(path: str, content: bytes, time: int) -> FileFacts:
-    return FileFacts(
-        path,
-        exists=True,
-        plain=True,
-        readable=True,
-        size=len(content),
-        mtime_ns=time,
-        digest=sha256(content),
-        content=content,
-    )
-
-
-def change_kind(old: bytes | None, new: bytes | None) -> ChangeKind:
-    if old is None:
-        return ChangeKind.ADDED
-    return ChangeKind.DELETED if new is None else ChangeKind.MODIFIED
-
-
-class MemoryDocuments:
-    def __init__(self, tree: MemoryTree) -> None:
-        self._tree = tree
-
-    def facts(self, path: str) -> FileFacts:
-        return self._tree.facts(path)
-
-    def read(self, path: str) -> Document:
-        return Document.of(self._tree.facts(path))
-
-    def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written:
-        before = self._tree.facts(path).digest or ""
-        if expect is not None and before != expect:
-            raise EditedMeanwhile(path, expected_digest=expect, found_digest=before)
-        raw = content.encode() if isinstance(content, str) else content
-        self._tree.put(path, raw)
-        return Written(path, sha256(raw), before)
-
-    def list(self, folder: str, pattern: str = "*") -> list[str]:
-        base = "" if folder in (".", "") else folder.rstrip("/") + "/"
-        wanted = Scope((pattern,))
-        return sorted(path for path in self._tree.files if path.startswith(base) and wanted.covers(path[len(base) :]))
-
-    def place_aside(self, path: str, into: str) -> str:
-        return f".interlock/attic/{into}/{path}"
-
-    def set_aside_to(self, path: str, destination: str) -> str:
-        names = [name for name in self._tree.files if name == path or name.startswith(path + "/")]
-        if not names and destination not in self._tree.files:
-            raise DocumentInvalid(f"{path} not found", path=path)
-        for name in names:
-            self._tree.put(destination + name[len(path) :], self._tree.files[name])
-            self._tree.put(name, None)
-        return destination
-
-
-class MemoryRecords:
-    def __init__(self) -> None:
-        self.objects: Objects = MemoryObjects()
-        self.kept: dict[tuple[str, str], Any] = {}
-        self.identity: bytes | None = None
-
-    def create(self, identity: bytes) -> None:
-        self.identity = identity
-
-    def folder(self, key: str) -> Path:
-        return ROOT
-
-    def keep(self, key: str, name: str, content: bytes) -> str:
-        self.kept[key, name] = content
-        return f".interlock/runs/simulated/dispatches/{key}/{name}"
-
-    def keep_json(self, key: str, name: str, value: Any) -> None:
-        self.kept[key, name] = value
-
-    def begin_try(self, key: str, number: int) -> None:
-        return None
-
-    def last_sign(self, key: str) -> datetime | None:
-        return None
-
-    def shown(self, path: Path) -> str:
-        return path.as_posix()
-
-
 class SimulatedWorld:
     """A world that lasts over simulated crashes: its files and snapshots are the disk."""
 
@@ -378,7 +126,7 @@ class SimulatedWorld:
         self._sessions: set[str] = set()
 
     def now(self) -> datetime:
-        return _moment(asyncio.get_running_loop().time())
+        return virtual_moment(asyncio.get_running_loop().time())
 
     async def sleep(self, seconds: float) -> None:
         await asyncio.sleep(seconds)
@@ -526,7 +274,9 @@ class SimulatedWorld:
 
     async def patch_of(self, work: Mapping[str, Any]) -> bytes:
         old = self.tree.at(work["base"])
-        return b"".join(_difference(path, old.get(path), self.tree.kept(kept)) for path, _mode, kept in work["entries"])
+        return b"".join(
+            memory_difference(path, old.get(path), self.tree.kept(kept)) for path, _mode, kept in work["entries"]
+        )
 
     def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
         return []
@@ -542,102 +292,6 @@ def _chance(seed: int, count: int) -> Sequence[int]:
     """So many numbers of 32 bits; runs that are seeded alike draw from the same ones."""
     drawn = random.Random(seed)
     return [drawn.getrandbits(32) for _ in range(count)]
-
-
-def _difference(path: str, old: bytes | None, new: bytes | None) -> bytes:
-    """How git would show it, all old lines before all new ones."""
-    kind = b"new file mode 100644\n" if old is None else b"deleted file mode 100644\n" if new is None else b""
-    gone = b"".join(b"-%s\n" % line for line in (old or b"").splitlines())
-    come = b"".join(b"+%s\n" % line for line in (new or b"").splitlines())
-    return b"diff --git %s %s\n%s@@\n%s%s" % (spelled(path, "a/"), spelled(path, "b/"), kind, gone, come)
-
-
-# -- time
-
-
-class VirtualTimeLoop(asyncio.BaseEventLoop):
-    """An event loop in which sleeping takes no time: where another one would sleep, virtual time jumps.
-
-    It has neither files nor threads to wait for, so it is the scheduling and no more: most of what a simulated run
-    does in a loop is to come back to it.
-    """
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.virtual = 0.0
-        self._soon: deque[asyncio.Handle] = deque()
-        self._later: list[asyncio.TimerHandle] = []
-
-    def time(self) -> float:
-        return self.virtual
-
-    def call_soon(
-        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.Handle:
-        handle = asyncio.Handle(callback, args, self, context)
-        self._soon.append(handle)
-        return handle
-
-    def call_later(
-        self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        return self.call_at(self.virtual + delay, callback, *args, context=context)
-
-    def call_at(
-        self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
-    ) -> asyncio.TimerHandle:
-        handle = asyncio.TimerHandle(when, callback, args, self, context)
-        heapq.heappush(self._later, handle)
-        return handle
-
-    def _timer_handle_cancelled(self, _handle: asyncio.TimerHandle) -> None:
-        """It is passed over when its time comes."""
-
-    def _run_once(self) -> None:
-        soon, later = self._soon, self._later
-        while later and later[0].cancelled():
-            heapq.heappop(later)
-        if not soon:
-            if not later:
-                raise EngineFault("the simulated run waits for something that can never happen")
-            self.virtual += max(0.0, later[0].when() - self.virtual)
-        while later and later[0].when() < self.virtual + TICK:
-            soon.append(heapq.heappop(later))
-        for _ in range(len(soon)):
-            handle = soon.popleft()
-            if not handle.cancelled():
-                handle._run()
-
-
-TICK = 1e-9
-"""Seconds between which virtual time does not distinguish."""
-_here = threading.local()
-"""One loop for each thread serves thousands of simulated runs; making one costs more than a run."""
-
-
-def instantly(work: Coroutine[Any, Any, T]) -> T:
-    """Run a coroutine in virtual time; must not be called inside a running loop."""
-    return _virtual_loop().run_until_complete(work)
-
-
-def _virtual_loop() -> VirtualTimeLoop:
-    loop: VirtualTimeLoop | None = getattr(_here, "loop", None)
-    if loop is None or loop.is_closed():
-        loop = _here.loop = VirtualTimeLoop()
-    return loop
-
-
-def aside(work: Callable[[], T]) -> T:
-    """What simulations come to, for somebody inside a running loop; it waits meanwhile."""
-
-    def worked() -> T:
-        try:
-            return work()
-        finally:
-            _virtual_loop().close()
-
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(worked).result()
 
 
 # -- one run
@@ -682,7 +336,7 @@ class Simulation:
 
     def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
         """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
-        loop = _virtual_loop()
+        loop = virtual_loop()
         loop.virtual = self.clock
         try:
             return loop.run_until_complete(self.process(tripwire=tripwire, options=options))
@@ -753,18 +407,3 @@ class Simulation:
 
 # Simulated runs have their beginnings in common.
 checked_line = lru_cache(maxsize=4096)(check_line)
-
-
-def virtual_stamp() -> str:
-    return _stamp(asyncio.get_running_loop().time())
-
-
-# Much happens at one virtual moment, and the moments of one run are those of the next.
-@lru_cache(maxsize=1024)
-def _moment(seconds: float) -> datetime:
-    return EPOCH + timedelta(seconds=seconds)
-
-
-@lru_cache(maxsize=1024)
-def _stamp(seconds: float) -> str:
-    return _moment(seconds).isoformat(timespec="milliseconds")

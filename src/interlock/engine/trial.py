@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from interlock.engine.exploration import Played, Rehearsal
 from interlock.engine.model import Status
 from interlock.engine.options import Options
-from interlock.engine.simulation import aside
 from interlock.engine.tracing import Trace
+from interlock.engine.virtual_time import aside
 from interlock.errors import InterlockError
 
 FAULTS = 1

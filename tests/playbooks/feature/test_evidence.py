@@ -168,7 +168,7 @@ def test_a_task_that_changed_nothing_is_not_done(bench: Bench, agent: str) -> No
 @pytest.mark.req("EV-10")
 def test_what_an_agent_does_to_git_is_reported_and_goes_nowhere(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """By event, to those who judge it, and in the final lines; the result stands."""
-    from interlock.engine.simulation import MemoryLayer
+    from interlock.engine.simulated_disk import MemoryLayer
 
     found = MemoryLayer.found
 

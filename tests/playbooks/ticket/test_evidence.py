@@ -12,7 +12,8 @@ from interlock.agents.runner import AgentRequest
 from interlock.contracts import Evidence
 from interlock.documents import load_yaml, render_yaml
 from interlock.engine import CommandResult, Options, Status
-from interlock.engine.simulation import Crash, MemoryLayer
+from interlock.engine.simulated_disk import MemoryLayer
+from interlock.engine.simulation import Crash
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.artifacts import review_claim
 from interlock.playbooks.ticket.finishing import AGAINST_ITSELF

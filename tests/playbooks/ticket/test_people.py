@@ -12,7 +12,7 @@ from interlock.agents.runner import AgentRequest
 from interlock.documents import load_yaml
 from interlock.engine import Status
 from interlock.engine.model import CommandResult
-from interlock.engine.simulation import MemoryLayer
+from interlock.engine.simulated_disk import MemoryLayer
 from interlock.engine.world import CommandCall
 from interlock.playbooks.ticket.rehearsing import BRANCH, HOME, PROJECT, Files, checks, graph, task
 from interlock.testing import Act
