@@ -63,7 +63,7 @@ _PRINTED = re.compile(
     r"(?=\s*(?:[:;.,(]|$|in \d))|(?:npm|yarn) (?:ERR!|error)|FAILURES!|error(?:\[E\d{4}\]| TS\d{4}| CS\d{4}): \S"
     r"|FAIL(?:ED)?\s+\S*[./:]\S*|FAILED \(\w+=|fatal error: \S|panic: \S|error: could not compile|not ok \d+\b)"
     r"|(?:^|\s)--- FAIL: \w|\bthread '[^']*' panicked at|\bmake(?:\[\d+\])?: \*\*\* \S|\btest result: FAILED"
-    r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED|^\s*[\u2715\u2717\u2718\u2716\u274c\u00d7] \S",
+    r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED|^[ \t]*[\u2715\u2717\u2718\u2716\u274c\u00d7] \S",
     re.MULTILINE,
 )
 """That something failed, in the words of a program."""

@@ -187,7 +187,7 @@ def labelled(text: str, label: str) -> list[str]:
     return [value.strip().strip("*_`").strip() for value in line.findall(text)]
 
 
-_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{3,}:?[ \t]*(\|[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*")
+_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-{3,}+:?[ \t]*+(\|[ \t]*+:?-{3,}+:?[ \t]*+)+\|?[ \t]*")
 
 
 def with_pipes(text: str) -> str:
