@@ -74,8 +74,11 @@ _STATUS = re.compile(
 )
 """A status that is not 0, as a sentence of its own."""
 _PART = re.compile(
-    r"(?<![\w./])(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)", re.IGNORECASE
+    r"(?<!\bshard )(?<!\battempt )(?<![\w./])"
+    r"(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)",
+    re.IGNORECASE,
 )
+"""How many of how many; not which one of them."""
 _NONE_RAN = re.compile(
     r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
     r"|(?:ran|running|run) 0 tests?"
