@@ -231,9 +231,15 @@ def _plain(name: object) -> str:
 
 
 def _amount(value: Any) -> bool:
-    """Whether there is at least one of it: a number, a list, or words that do not say there is none."""
-    if isinstance(value, str):
-        return not says_none(value)
+    """Whether there is at least one of it: a number, words that do not say there is none, or a list or object that
+    has such."""
+    match value:
+        case str():
+            return not says_none(value)
+        case Mapping():
+            return any(map(_amount, value.values()))
+        case list() | tuple():
+            return any(map(_amount, value))
     return bool(value)
 
 

@@ -31,9 +31,15 @@ _OPEN = re.compile(
 _NO = re.compile(r"(?:no|false|not yet|never|nein|non)[.!]?", re.IGNORECASE)
 
 
+_LISTED = "(?:issues?|findings?|failures?|errors?|problems?|blockers?|regressions?|vulnerabilit(?:y|ies)|concerns?)"
 _NONE = re.compile(
-    r"(?:none|nothing|no|nil|n/?a|-|0|false|no (?:issues?|findings?|failures?|errors?|problems?|blockers?))?"
-    r"(?: (?:found|known|reported|left|open))?[.!]?",
+    r"(?:none|nothing|no|nil|n/?a|not applicable|[-\u2013\u2014]|0(?: ?(?:/|of|out of) ?\d+)?|zero|false"
+    r"|keine?|aucune?|ningun[oa]|ning\u00fan|nessun[oa]?|nenhuma?|\u65e0|\u6ca1\u6709|\u306a\u3057|\uc5c6\uc74c"
+    r"|\u043d\u0435\u0442|\u043d\u0435 \u043e\u0431\u043d\u0430\u0440\u0443\u0436\u0435\u043d\w"
+    rf"|(?:there (?:are|were) )?(?:no|0|zero)(?: (?:blocking|new|known|open|test|lint|remaining|further|critical))*"
+    rf" {_LISTED})?"
+    r"(?: (?:were |was )?(?:found|known|reported|left|open|identified|detected|noted|observed|remain(?:ing)?))?"
+    r"(?: in (?:the |this |these )?[\w-]+(?: [\w-]+)?)?(?:,? \(?\d+ warnings?\)?)?(?: ?\(0(?: (?:/|of) \d+)?\))?[.!]?",
     re.IGNORECASE,
 )
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interlock.contracts import checks_in_text, failed_marks, nothing_to_run, open_boxes
+from interlock.contracts import checks_in_text, failed_marks, nothing_to_run, open_boxes, says_none
 
 CHECKS: Final = ("lint", "typecheck", "build", "quality")
 """What Review gives a verdict on."""
@@ -49,7 +49,6 @@ _VERIFIED: Final = re.compile(
 )
 _WORDS: Final = {"pass": "pass", "passed": "pass", "passes": "pass", "fail": "fail", "failed": "fail", "fails": "fail",
                  "skipped": "skipped"}  # fmt: skip
-_NOTHING: Final = re.compile(r"(none|nothing|n/a|no issues)?( (found|reported))?[-.! ]*", re.I)
 
 
 def data_of_text(message: str) -> dict[str, Any]:
@@ -95,14 +94,9 @@ def _sections(message: str) -> dict[str, list[str]]:
             here = said.setdefault(_NAMES[found[1].casefold()], [])
         rest = line if found is None else found[2] if found.re is _LABELLED else ""
         text = _BULLET.sub("", rest, count=1).strip()
-        if here is not None and not says_nothing(text):
+        if here is not None and not says_none(text):
             here.append(text)
     return said
-
-
-def says_nothing(text: str) -> bool:
-    """Whether an entry says that there is none."""
-    return _NOTHING.fullmatch(text.strip()) is not None
 
 
 def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
