@@ -40,7 +40,7 @@ def _found(line: str) -> re.Match[str] | None:
 
 
 _TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
-_GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because)\b)"
+_GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because|as before)\b)"
 """What may follow; any other word says what failed, and that need not be a test ("2 failed logins are refused")."""
 _NOT_NOW = "".join(
     rf"(?<!\b{word} )"
@@ -50,12 +50,14 @@ _NOT_NOW = "".join(
 _MENDED = rf"(?! {_TESTS} (?:are |were )?(?:now |all )?(?:fixed|mended|repaired|resolved|pass)\b)"
 _WANTED = r"(?! ?\((?:an? |as |all )?(?:expected|xfail|intended)|\s*[:=]\s*0\b)"
 _COUNTED = re.compile(
-    rf"{_NOT_NOW}(?<![\w.])(?<!\b0/)(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: (?!previously|formerly|once)\w+)?"
+    rf"{_NOT_NOW}(?<![\w.])(?<!\b0/)(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?"
+    r"(?: (?!previously|formerly|once)\w+)?"
     rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
     r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass"
     r"|not passing)\b"
     rf"{_MENDED}{_WANTED}{_GOES_ON}"
     rf"|{_NOT_NOW}(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
+    rf"|(?<![\w.])[1-9]\d* (?:previously|formerly|once)[ -](?:passing|green) {_TESTS} (?:now |still )?fail\w*"
     r"|(?<!\bexpected )\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
     r"|\bFound [1-9]\d* errors?\b(?! \(\d+ fixed, 0 remaining\b)",
     re.IGNORECASE,
@@ -63,7 +65,8 @@ _COUNTED = re.compile(
 """That some of it failed, by its number."""
 _HISTORY = re.compile(
     r"(?:^|(?<=[;.,(\n] )|(?<=[;(\n]))(?:before(?=:| (?:the|this|that|my|it|any|fix|change)\b)|previously\b|formerly\b"
-    r"|(?:on|at) (?:the )?(?:main|master|base)\b|(?<=\()was(?= \d))[^;.\n()]*?(?=[;.\n)]|,? (?:now|here|after)\b|$)",
+    r"|(?:on|at) (?:the )?(?:main|master|base)\b|(?<=\()was(?= \d))"
+    r"[^;.\n()]*?(?=[;.\n)]|,? (?:now|here|after|but)\b|$)",
     re.IGNORECASE,
 )
 """A clause about the time before: it begins with that."""

@@ -13,7 +13,7 @@ _ELSEWHERE = (
 """In other languages."""
 _SIGNS = r"\u5931\u8d25|\u5931\u6557|\uc2e4\ud328|\u672a\u901a\u8fc7|[\u274c\u2717\u2718\u2716\u2715\U0001f534]"
 FAILED = re.compile(
-    r"(?<!\bno )(?<!\b0 )(?<!\bwithout )"
+    r"(?<!\bno )(?<!\bnone )(?<!\bnothing )(?<!\b0 )(?<!\bwithout )"
     r"(?:\b(?:fail\w*|non-?\s?zero|errors?|false|timed? ?out|crash\w*|killed|red|broken|not ok|nok|ko"
     rf"|{_ELSEWHERE})\b|{_SIGNS})",
     re.IGNORECASE,
@@ -39,9 +39,25 @@ _NONE = re.compile(
     rf"|(?:there (?:are|were) )?(?:no|0|zero)(?: (?:blocking|new|known|open|test|lint|remaining|further|critical))*"
     rf" {_LISTED})?"
     r"(?: (?:were |was )?(?:found|known|reported|left|open|identified|detected|noted|observed|remain(?:ing)?))?"
-    r"(?: in (?:the |this |these )?[\w-]+(?: [\w-]+)?)?(?:,? \(?\d+ warnings?\)?)?(?: ?\(0(?: (?:/|of) \d+)?\))?[.!]?",
+    r"(?: in (?:the |this |these )?[\w-]+(?: [\w-]+)?)?(?:,? \(?(?:\d+ warnings?|warnings: \d+))?"
+    r"(?: ?\(0(?: (?:/|of) \d+)?)?[.!)]?",
     re.IGNORECASE,
 )
+
+
+_NOT_NONE = r"(?!\s*[:=]\s*(?:0|none)\b)"
+_SAID_FAILED = re.compile(
+    rf"(?:[\w ]+: )?(?:fail\w*|crash\w*|killed|timed? ?out|broken|red)\b{_NOT_NONE}.*"
+    rf"|(?:[\w ]+: )?(?:{FAILED.pattern}){_NOT_NONE}(?:\s*[^\w\s]| (?:at|in|with|because)\b).*"
+    rf"|.*(?:{FAILED.pattern})(?:$|\s*[,.;!].*)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+def says_failed(ending: str) -> bool:
+    """Whether words for how something ended say that it failed: they begin with that, or a part of them ends
+    with it."""
+    return _SAID_FAILED.fullmatch(ending.strip()) is not None
 
 
 def says_none(text: str) -> bool:
