@@ -82,6 +82,22 @@ def test_whoever_submits_again_queues_what_was_sent(fleet: Fleet) -> None:
 
 @pytest.mark.long
 @pytest.mark.req("WK-02")
+def test_a_run_that_colleagues_ended_among_themselves_is_in_nobodys_way(fleet: Fleet) -> None:
+    """It was sent by git alone, and never was the fleet's: what is submitted for its key is a new run."""
+    desk = fleet.clone("desk")
+    assert fleet.laptop("run", "toy", "word").code == 4
+    run = run_of(fleet.laptop)
+    assert fleet.laptop("send", run).code == 0
+    for words in (("take", run), ("cancel", run), ("send", run)):
+        done = desk(*words)
+        assert done.code == 0, done.stderr
+    submitted = fleet.laptop("submit", "toy", "word")
+    assert submitted.code == 0, submitted.stderr
+    assert submitted.stdout.decode().strip() != run
+
+
+@pytest.mark.long
+@pytest.mark.req("WK-02")
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_whoever_is_killed_while_it_is_sent_submits_again(
     fleet: Fleet, killing: Callable[[str, str], str], when: str

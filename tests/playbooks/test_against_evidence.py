@@ -21,14 +21,19 @@ from interlock.playbooks.roadmap.answers import contract_of
 from interlock.playbooks.router.handover import claim as router_claim
 from interlock.playbooks.task import briefs as task
 from interlock.playbooks.ticket.artifacts import review_claim
+from tests.contracts.honest import COMMANDS, MEANT, OUTPUTS, SUMMARIES
+from tests.contracts.honest import DATA as HONEST_DATA
+from tests.contracts.honest_reports import READERS, REPORTS
 from tests.contracts.told import (
     EMPTY_OUTPUT,
     ENDINGS,
     GREEN_OUTPUT,
     LIES,
+    MADE_OUT_AS_MEANT,
     MARKS,
     NO_MARKS,
     RED_OUTPUT,
+    RED_REPORTS,
     TRUTHS,
     Command,
 )
@@ -159,7 +164,63 @@ def test_an_honest_pass_stays_one_whatever_its_words_are_about(output: str) -> N
         assert form_of_text(f"- `make test`: exit 0, {output}").passed is True, name
 
 
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("summary", SUMMARIES)
+def test_what_is_said_beside_a_green_command_stays_honest(summary: str) -> None:
+    """Numbers that are 0, tests named for failures, what was before, what a bad input comes to; before the status and
+    behind it."""
+    for name, form in DATA.items():
+        assert form({**GREEN, "summary": summary}, {}).passed is True, name
+    for name, form_of_text in TEXT.items():
+        assert form_of_text(f"- `make test`: exit 0, {summary}").passed is True, name
+        assert form_of_text(f"- `make test`: {summary}; exit 0").passed is True, name
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("output", OUTPUTS)
+def test_whole_outputs_of_green_runs_speak_against_nobody(output: str) -> None:
+    """Of many programs, with warnings, skipped tests and what a program logs while it is tested."""
+    for name, form in DATA.items():
+        assert form({**GREEN, "output": output}, {}).passed is True, name
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("command", COMMANDS, ids=str)
+def test_a_command_that_ended_well_is_one_however_that_is_said(command: Command) -> None:
+    for name, form in DATA.items():
+        assert form(command, {}).passed is True, name
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("command", MEANT, ids=str)
+def test_a_command_that_had_to_fail_speaks_against_nobody(command: Command) -> None:
+    """It shows nothing either: beside it stands one that ended well."""
+    for name, form in DATA.items():
+        assert form(GREEN, {"more": [command]}).passed is True, name
+        assert form(command, {}).passed is not True or name == "router"
+
+
+@pytest.mark.req("EV-03")
+@pytest.mark.parametrize("ending", MADE_OUT_AS_MEANT, ids=str)
+def test_a_check_of_the_project_is_not_meant_to_fail(ending: Command) -> None:
+    """Who says so is asked again."""
+    for name, form in DATA.items():
+        said = {"command": "npm test", **ending}
+        assert form(said, {}).reason is form(GREEN, {"more": [said]}).reason is Reason.CONTRACT_VIOLATION, name
+    judgement = qa("- `make lint`: exit 0\n- `npm test`: exit 1 (expected)")
+    assert judgement.reason is Reason.CONTRACT_VIOLATION
+    assert "is said to be meant" in judgement.complaints[0]
+
+
 # -- data
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("data", HONEST_DATA, ids=str)
+@pytest.mark.parametrize("form", DATA)
+def test_honest_data_stays_honest(form: str, data: Mapping[str, Any]) -> None:
+    """Lists of none, cases that expect an error, what is for later, other languages."""
+    assert DATA[form](GREEN, data).passed is True
 
 
 @pytest.mark.req("EV-01")
@@ -190,7 +251,7 @@ def test_a_command_that_did_not_end_well_speaks_against_a_pass(form: str, ending
 
 
 @pytest.mark.req("EV-01")
-@pytest.mark.parametrize("marks", MARKS)
+@pytest.mark.parametrize("marks", [*MARKS, *RED_REPORTS])
 @pytest.mark.parametrize("form", TEXT)
 def test_marks_in_a_report_speak_against_a_pass(form: str, marks: str) -> None:
     """Labels with one word, cells of results, boxes that are open, commands: anywhere in it."""
@@ -203,6 +264,14 @@ def test_marks_in_a_report_speak_against_a_pass(form: str, marks: str) -> None:
 def test_sentences_and_marks_about_something_else_decide_nothing(form: str, marks: str) -> None:
     """What was before, what is for later, what is quoted or code, what is a name."""
     assert TEXT[form](f"- `make test`: exit 0\n\n{marks}\n").passed is True
+
+
+@pytest.mark.req("EV-01")
+@pytest.mark.parametrize("report", REPORTS)
+@pytest.mark.parametrize("form", TEXT)
+def test_honest_reports_stay_honest(form: str, report: str) -> None:
+    """Negative tests, what was before, tables of what was expected, boxes for later, names, rules, other languages."""
+    assert TEXT[form](f"- `make test`: exit 0\n\n{report}\n").passed is True
 
 
 @pytest.mark.req("EV-02")
@@ -270,11 +339,19 @@ def reader(report: str) -> Judgement:
         *("WORST: open to all", "1. WORST: open to all", "- [WORST]: open to all", "**WORST:** open to all"),
         "| Severity | Finding |\n| --- | --- |\n| WORST | open to all |",
         "| # | Severity | Finding |\n| --- | --- | --- |\n| 1 | **WORST** | open to all |",
+        *("## Unresolved\n\n### WORST: open to all", "## Large-scale use\n\n- WORST: open to all"),
+        *("WORST: 0 checks, open to all", "- WORST: nothing is escaped, open to all"),
     ],
 )
 def test_a_grave_finding_speaks_against_a_clean_verdict(report: str) -> None:
     """However it is set."""
     assert "open to all" in reader(report).complaints[0]
+
+
+@pytest.mark.parametrize("report", READERS)
+def test_a_reader_that_lists_none_is_content(report: str) -> None:
+    """Counts, legends, what was mended."""
+    assert reader(report).passed is True
 
 
 @pytest.mark.parametrize(

@@ -227,13 +227,19 @@ def _given(door: Door, view: PlainView, playbook: Playbook, asked: Asked, wish: 
 def _sent_before(door: Door, playbook: Playbook) -> FarRun | None:
     """The last run of the key where it was sent away from here, as its remote has it now."""
     from interlock.engine.folder import last_run
+    from interlock.engine.lifecycle import ended_as
     from interlock.fleet.carried import SENDING
 
     known = last_run(door.root, playbook.name, door.errand.key or "")
     note = known.folder.elsewhere() if known is not None else None
     if known is None or note is None or note.how == SENDING:  # whether it was sent shows when it is sent again
         return None
-    return far_run(door, known, "submit a run")
+    try:
+        return far_run(door, known, "submit a run")
+    except Refused:
+        if ended_as(known.folder.lines()) is None:
+            raise
+        return None  # it is over, whoever had it
 
 
 def _orders(door: Door, wish: Wish, flags: Mapping[str, Any], needs: Needs) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from interlock.contracts.definitions import holds_programs, is_definition, is_te
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
 from interlock.contracts.marks import failed_marks, open_boxes
+from interlock.contracts.meant import past_title
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
 from interlock.contracts.reading import Check, checks_in_data, checks_in_text, nothing_to_run
 from interlock.contracts.structure import (
@@ -74,6 +75,7 @@ __all__ = [
     "nothing_to_run",
     "open_boxes",
     "parse_answer",
+    "past_title",
     "quoted",
     "sample",
     "says_none",

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
 from interlock.contracts.marks import failed_marks, open_boxes
-from interlock.contracts.reading import Check, failures_in_data
+from interlock.contracts.reading import Check, checks_in_data, failures_in_data
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
 QUOTED_MOST = 3
@@ -58,7 +58,7 @@ class Evidence:
         said = {name: value for name, value in vars(self).items() if value}
         if self.checks:
             said["checks"] = [
-                {name: value for name, value in asdict(check).items() if name != "said" or value}
+                {name: value for name, value in asdict(check).items() if name not in ("said", "meant") or value}
                 for check in self.checks
             ]
         return said
@@ -68,6 +68,12 @@ class Evidence:
         fields: dict[str, Any] = {name: tuple(said) if isinstance(said, list) else said for name, said in value.items()}
         fields["checks"] = tuple(Check(**one) for one in value.get("checks", ()))
         return cls(**fields)
+
+    @property
+    def doubt(self) -> str:
+        """What may speak against a pass, and has to be said again; empty where nothing does."""
+        check = next((check for check in self.checks if check.doubtful), None)
+        return f"{check.shown}, and is said to be meant: show what holds by a command that ends with 0" if check else ""
 
     @property
     def lack(self) -> str:
@@ -107,7 +113,8 @@ class Claim:
         shown = any(check.shows for check in self.evidence.checks)
         if self.named and self.evidence.nothing_to_run and not shown:
             return f"there is something to run: `{self.named[0]}`; run it, and show how it ended"
-        return self.evidence.lack if self.shows else ""
+        everywhere = replace(self.evidence, checks=(*self.evidence.checks, *checks_in_data([self.data])))
+        return everywhere.doubt or (self.evidence.lack if self.shows else "")
 
     @property
     def shown(self) -> Evidence:

@@ -40,30 +40,44 @@ def _found(line: str) -> re.Match[str] | None:
 
 
 _TESTS = "(?:tests?|cases?|specs?|examples?|checks?|assertions?|suites?|files?|steps?|jobs?)"
-_GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because)\b)"
+_GOES_ON = rf"(?=\s*(?:[^\w\s]|$)| (?:{_TESTS}|in|of|out|and|but|while|at|after|now|again|so|because|as before)\b)"
 """What may follow; any other word says what failed, and that need not be a test ("2 failed logins are refused")."""
-_MENDED = "".join(
-    rf"(?<!\b{word} )" for word in ("fixed", "fixes", "mended", "resolved", "repaired", "the", "expected")
+_NOT_NOW = "".join(
+    rf"(?<!\b{word} )"
+    for word in ("fixed", "fixes", "mended", "resolved", "repaired", "the", "expected", "0 of", "0 out of", "none of")
 )
-"""It is said of what was so before, or of what a test wants."""
+"""It is said of what was so before, of what a test wants, or of none."""
+_MENDED = rf"(?! {_TESTS} (?:are |were )?(?:now |all )?(?:fixed|mended|repaired|resolved|pass)\b)"
+_WANTED = r"(?! ?\((?:an? |as |all )?(?:expected|xfail|intended)|\s*[:=]\s*0\b)"
 _COUNTED = re.compile(
-    rf"{_MENDED}(?<![\w.])(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?(?: \w+)?"
+    rf"{_NOT_NOW}(?<![\w.])(?<!\b0/)(?:[1-9]\d*(?: ?(?:/|of|out of) ?(?:the )?\d+)?"
+    r"(?: (?!previously|formerly|once)\w+)?"
     rf"|(?:one|two|three|four|five|several|some)(?: \w+)? {_TESTS})"
     r" (?:is |are |was |were |still |has |have )*(?:failed|failing|fails?|errored|(?:did|do|does) not pass"
     r"|not passing)\b"
-    rf"{_GOES_ON}"
-    rf"|{_MENDED}(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
-    r"|\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
-    r"|\bFound [1-9]\d* errors?\b",
+    rf"{_MENDED}{_WANTED}{_GOES_ON}"
+    rf"|{_NOT_NOW}(?<![\w.])[1-9]\d* (?:failures?|errors?)(?=\s*(?:[,.;)|]|$|in \d))"
+    rf"|(?<![\w.])[1-9]\d* (?:previously|formerly|once)[ -](?:passing|green) {_TESTS} (?:now |still )?fail\w*"
+    r"|(?<!\bexpected )\b(?:failed|failing|failures|errors)\s*[:=]\s*[1-9]"
+    r"|\bFound [1-9]\d* errors?\b(?! \(\d+ fixed, 0 remaining\b)",
     re.IGNORECASE,
 )
 """That some of it failed, by its number."""
+_HISTORY = re.compile(
+    r"(?:^|(?<=[;.,(\n] )|(?<=[;(\n]))(?:before(?=:| (?:the|this|that|my|it|any|fix|change)\b)|previously\b|formerly\b"
+    r"|(?:on|at) (?:the )?(?:main|master|base)\b|(?<=\()was(?= \d))"
+    r"[^;.\n()]*?(?=[;.\n)]|,? (?:now|here|after|but)\b|$)",
+    re.IGNORECASE,
+)
+"""A clause about the time before: it begins with that."""
 _PRINTED = re.compile(
     r"(?:^|(?<=[.;:,] ))(?:(?:Traceback \(most recent call last\)|(?:\[\w+\] )?BUILD FAIL(?:URE|ED)|Segmentation fault)"
     r"(?=\s*(?:[:;.,(]|$|in \d))|(?:npm|yarn) (?:ERR!|error)|FAILURES!|error(?:\[E\d{4}\]| TS\d{4}| CS\d{4}): \S"
-    r"|FAIL(?:ED)?\s+\S*[./:]\S*|FAILED \(\w+=|fatal error: \S|panic: \S|error: could not compile|not ok \d+\b)"
+    r"|FAIL(?:ED)?\s+\S*[./:]\S*|FAILED \(\w+=|fatal error: \S|panic: \S|error: could not compile"
+    r"|not ok \d+\b(?![^;\n]*# (?:TODO|SKIP)))"
     r"|(?:^|\s)--- FAIL: \w|\bthread '[^']*' panicked at|\bmake(?:\[\d+\])?: \*\*\* \S|\btest result: FAILED"
-    r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED|^[ \t]*[\u2715\u2717\u2718\u2716\u274c\u00d7] \S",
+    r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED"
+    r"|^[ \t]*[\u2715\u2717\u2718\u2716\u274c\u00d7] (?!\d+ problems? \(0 errors)\S",
     re.MULTILINE,
 )
 """That something failed, in the words of a program."""
@@ -75,7 +89,7 @@ _STATUS = re.compile(
 """A status that is not 0, as a sentence of its own."""
 _PART = re.compile(
     r"(?<!\bshard )(?<!\battempt )(?<![\w./])"
-    r"(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)",
+    r"(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)(?! before\b)",
     re.IGNORECASE,
 )
 """How many of how many; not which one of them."""
@@ -89,13 +103,15 @@ _NONE_RAN = re.compile(
     re.IGNORECASE,
 )
 _SOME_RAN = re.compile(
-    r"(?<![\w.])[1-9]\d* (?:tests? )?(?:pass(?:ed|ing|es)?|ok|green|succeeded)\b|\bran [1-9]", re.IGNORECASE
+    r"(?<![\w.])[1-9]\d* (?:tests? )?(?:pass(?:ed|ing|es)?|ok|green|succeeded)\b|\bran [1-9]"
+    r"|\bok\s+\S+\s+\(?(?:[\d.]+s|cached)\b",
+    re.IGNORECASE,
 )
 
 
 def told_failed(output: str) -> str:
     """Where an output, or what somebody quotes of it, says that something failed; empty where it does not."""
-    text = _ANSI.sub("", output)
+    text = _HISTORY.sub("", _ANSI.sub("", output))
     found = next((one for form in (_COUNTED, _PRINTED, _STATUS) if (one := form.search(text))), None)
     if found is not None:
         return " ".join(found[0].strip(" .;:,").split())

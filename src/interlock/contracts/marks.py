@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from interlock.contracts.meant import row_agrees, shows_behaviour
 from interlock.contracts.structure import with_pipes
 from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open
 from interlock.documents import Sections
@@ -28,10 +29,19 @@ _COLUMN = re.compile(r"status|results?|outcome|verdict|pass(?:ed|/fail)?\??|met\
 _BOX = re.compile(r"[ \t]*(?:[-*+]|\d+[.)])[ \t]+\[ ?\][ \t]+(\S.*)")
 _ELSEWHERE = re.compile(
     r"before|baseline|previous|earlier|history|follow|next|later|optional|out of scope|future|suggest|recommend|nice to"
-    r"|remark|note|template|example|legend|expected|reproduc",
+    r"|remark|note|template|example|legend|expected|reproduc"
+    r"|not (?:applicable|in scope)|ideas?\b|backlog|(?:possible|further) improvement"
+    r"|known limit",
     re.IGNORECASE,
 )
 """In a heading: what is below it is not about the work as it is now."""
+_LATER = r"(?:optional|future(?: work)?|follow-?\s?up|out of scope|n/?a|not applicable|nice to have)"
+_FOR_LATER = re.compile(
+    rf"[*_]*(?:{_LATER}[*_]*:|[(\[]{_LATER}[)\]])"
+    rf"|.*[(\[](?:{_LATER}[)\]]|(?:out of scope|not part of|not in scope)\b).*",
+    re.IGNORECASE,
+)
+"""Of a box: by its own words it is not about this work."""
 _POINTS = re.compile(r"criteri|acceptance|requirement|task|check", re.IGNORECASE)
 """In a heading: what is below it is judged point by point, and one that is open is not met."""
 _TRIM = " \t*_`|.!"
@@ -45,7 +55,7 @@ def failed_marks(text: str) -> tuple[str, ...]:
 def open_boxes(text: str) -> tuple[str, ...]:
     """What has a box in a report that is not ticked."""
     boxes = (_BOX.fullmatch(row) for part in _parts(text) for row in part.rows)
-    return tuple(dict.fromkeys(" ".join(box[1].split()) for box in boxes if box))
+    return tuple(dict.fromkeys(" ".join(box[1].split()) for box in boxes if box and not _FOR_LATER.match(box[1])))
 
 
 @dataclass(frozen=True)
@@ -86,9 +96,13 @@ def _failed(part: _Part) -> Iterator[str]:
 
 def _in_row(columns: list[str], cells: list[str], points: bool) -> Iterator[str]:
     """The cells of a row that say so, in columns of results."""
-    for name, cell in zip(columns, cells, strict=False):
+    behaves = shows_behaviour(columns)
+    later = any(_ELSEWHERE.search(name) for name in columns[:1])
+    for at, (name, cell) in enumerate(zip(columns, cells, strict=False)):
         asked = name.casefold().startswith(("pass", "met", "ok"))
-        if _COLUMN.fullmatch(name) and (_is_bad(cell) or (points and is_open(cell)) or (asked and denies(cell))):
+        bad = bool(FAILED_ALONE.fullmatch(cell)) if behaves else _is_bad(cell)
+        bad = bad and not row_agrees(columns, cells, at)
+        if _COLUMN.fullmatch(name) and (bad or (points and not later and is_open(cell)) or (asked and denies(cell))):
             yield ", ".join(filter(None, cells))
 
 

@@ -14,8 +14,22 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.contracts.failures import told_failed, told_idle
+from interlock.contracts.meant import (
+    is_aim,
+    is_call,
+    is_case,
+    is_duty,
+    is_name,
+    is_rule,
+    past,
+    past_title,
+    proves,
+    row_agrees,
+    shows_behaviour,
+    wanted,
+)
 from interlock.contracts.structure import with_pipes
-from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open, says_none
+from interlock.contracts.words import FAILED, FAILED_ALONE, denies, is_open, says_failed, says_none
 from interlock.documents import Sections
 
 DEEP = 12
@@ -31,6 +45,8 @@ class Check:
     summary: str = ""
     said: str = ""
     """How it ended, where that was not said by a number."""
+    meant: bool = False
+    """It is said that it was to end so."""
 
     @property
     def ending(self) -> str:
@@ -45,17 +61,26 @@ class Check:
     @property
     def red(self) -> bool:
         """It failed, by its status or by what is said beside it."""
-        return bool(self.exit) or FAILED.search(self.said) is not None or bool(told_failed(self.summary))
+        return (self._bad and not self.meant) or bool(told_failed(self.summary))
+
+    @property
+    def doubtful(self) -> bool:
+        """It failed, which is said to be meant, but it is a check of the project."""
+        return self._bad and self.meant and proves(self.command)
+
+    @property
+    def _bad(self) -> bool:
+        return bool(self.exit) or bool(self.said and (says_failed(self.said) or told_failed(self.said)))
 
     @property
     def unclear(self) -> bool:
         """How it ended is said in a way that says neither."""
-        return bool(self.said) and not self.red and self.exit is None
+        return bool(self.said) and not self._bad and not self.red and self.exit is None
 
     @property
     def shows(self) -> bool:
         """It could have failed, and it is known how it ended."""
-        return self.exit is not None and not self.idle
+        return self.exit is not None and not self.idle and not self.meant
 
     @property
     def idle(self) -> str:
@@ -83,6 +108,8 @@ _STATUS_KEYS = frozenset(
         *("status", "statuses", "result", "outcome", "state"),
     )
 )
+_WORD_KEYS = frozenset(("status", "statuses", "result", "outcome", "state"))
+"""Of these, those under which a number need not be a status."""
 _TRUTH_KEYS = frozenset(("ok", "passed", "pass", "success", "succeeded", "green", "met", "satisfied"))
 _DONE_KEYS = frozenset(("done", "complete", "completed", "proven", "verified", "checked", "ticked"))
 """Of a point that is judged."""
@@ -106,7 +133,10 @@ _OUTPUT_KEYS = frozenset(
 _POINTS = re.compile(r"criteri|acceptance|requirement")
 _CHECKED = re.compile(r"(?:^|/)(?:\w*checks?|\w*tests?(?<!latest)|suites?|verification)(?:/|$)")
 """Names of what is judged point by point: one that is open there is not met, by whatever name or by its status."""
-_BEFORE = re.compile(r"before|previous|baseline|prior|old|original|expected")
+_BEFORE = re.compile(
+    r"before|previous|baseline|prior|old|original|expected|firstrun|reproduc|without(?:the)?(?:fix|change)|onmain"
+    r"|main(?:branch)?$|followup|future|outofscope"
+)
 """How such a name begins: what stands below it is not about the work as it is now."""
 _LEADING = re.compile(r"(?:exit(?:ed)?(?:[ _-]?(?:status|code))?[ :=]*)?(-?\d+)\b", re.IGNORECASE)
 
@@ -145,7 +175,7 @@ def _check(command: str, entry: Mapping[str, Any]) -> Check:
         key = _plain(name)
         if key in _STATUS_KEYS:
             for one in value if isinstance(value, list) else [value]:
-                number = _whole(one)
+                number = _status(key, one)
                 numbers += [] if number is None else [number]
                 words += [_line(str(one))] if number is None and one not in (None, "") else []
                 beside += [one] if number == 0 and isinstance(one, str) else []
@@ -156,13 +186,27 @@ def _check(command: str, entry: Mapping[str, Any]) -> Check:
         ):
             text = _line(f"{name}: {value}").lower()[:100]
             words.append(text if FAILED.search(text) else f"failed ({text})")
-    said = next((word for word in words if FAILED.search(word)), "")
+    said = next((word for word in words if says_failed(word) or told_failed(word)), "")
     texts = [*(text for name in _SUMMARY_KEYS for text in _texts(entry.get(name))), *beside]
     summary = next((text for text in texts if told_failed(text)), texts[0] if texts and texts[0] not in beside else "")
     if said and not any(numbers):
         return Check(command, None, summary, said)
     status = next((number for number in numbers if number), numbers[0] if numbers else None)
-    return Check(command, status, summary, words[0] if words and status is None else "")
+    meant = bool(status) and (any(map(wanted, texts)) or _as_expected(entry, status))
+    return Check(command, status, summary, words[0] if words and status is None else "", meant)
+
+
+def _status(key: str, value: Any) -> int | None:
+    """The number of a status; ``12 passed`` is none."""
+    number = _whole(value)
+    bare = not isinstance(value, str) or _LEADING.fullmatch(value.strip()) or value.strip()[:4].casefold() == "exit"
+    return number if bare or key not in _WORD_KEYS else None
+
+
+def _as_expected(entry: Mapping[str, Any], status: Any) -> bool:
+    """Whether data says beside a status that it is the one that was expected."""
+    said = [value for name, value in entry.items() if _plain(name).startswith("expected")]
+    return any(value is True or _whole(value) == status or str(value).casefold() == str(status) for value in said)
 
 
 def _texts(value: Any) -> Iterator[str]:
@@ -194,7 +238,10 @@ def _adverse(value: Any, place: tuple[str, ...], deep: int) -> Iterator[str]:
         if _BEFORE.match(key):
             continue
         above = "/".join(map(_plain, place))
-        judged = bool(_POINTS.search(above) or (key in _STATUS_KEYS and _CHECKED.search(above)))
+        points = _POINTS.search(above) and (key in _STATUS_KEYS | _TRUTH_KEYS | _DONE_KEYS or not _is_stated(value))
+        judged = bool(points or (key in _STATUS_KEYS and _CHECKED.search(above)))
+        if key in _STATUS_KEYS and isinstance(inner, str) and _as_expected(value, inner.casefold()):
+            continue
         if _speaks_against(key, inner, judged):
             yield f"{'.'.join(here)}: {_line(str(inner))[:100]}"
         elif deep > 0:
@@ -220,6 +267,11 @@ def _speaks_against(key: str, value: Any, judged: bool) -> bool:
     )
 
 
+def _is_stated(value: Mapping[str, Any]) -> bool:
+    """Whether a point has a word for how it stands; its other words are then about something else."""
+    return any(_plain(name) in _STATUS_KEYS | _TRUTH_KEYS | _DONE_KEYS for name in value)
+
+
 def _all_skipped(value: Mapping[str, Any]) -> bool:
     """Whether these are numbers of tests of which none has shown anything."""
     numbers = {_plain(name): inner for name, inner in value.items()}
@@ -231,9 +283,15 @@ def _plain(name: object) -> str:
 
 
 def _amount(value: Any) -> bool:
-    """Whether there is at least one of it: a number, a list, or words that do not say there is none."""
-    if isinstance(value, str):
-        return not says_none(value)
+    """Whether there is at least one of it: a number, words that do not say there is none, or a list or object that
+    has such."""
+    match value:
+        case str():
+            return not says_none(value)
+        case Mapping():
+            return any(map(_amount, value.values()))
+        case list() | tuple():
+            return any(map(_amount, value))
     return bool(value)
 
 
@@ -262,13 +320,17 @@ _STATUS = re.compile(
     r"(?: (?:with|was|is|of))?(?: (?:exit|code|status)){0,2}[*_` :=|]*(?:(-?\d+)\b|(non-?\s?zero)\b)",
     re.IGNORECASE,
 )
-_SIGNS = re.compile("[❌✗✘✖✕🔴]")
+_SIGNS = re.compile(
+    r"^[ \t]*(?:[-*+|]|\d+[.)])*[ \t]*[❌✗✘✖✕🔴]|[`:|→>=-][*_ \t]*[❌✗✘✖✕🔴](?!`)|[❌✗✘✖✕🔴][*_ \t|.!]*$"
+)
+"""Of failure: where a line or a cell begins or ends, or behind a command."""
 _WORD = re.compile(r"^[*_` \t:|→>=-]*((?:FAIL(?:ED|S|URE)?|RED)\b|(?i:fail(?:ed|s)?|red|broken|errors?)[*_` \t|.!]*$)")
 _EXIT_COLUMN = re.compile(r"(?:exit|rc)\b.*|(?:exit|return)[ _-]?(?:code|status)", re.IGNORECASE)
 _RESULT_COLUMN = re.compile(r"status|result|outcome", re.IGNORECASE)
 """What stands in such a column need not be about a command: it counts where it says that one failed."""
 _MARKS = " \t*_`|:;,.()[]→=>-–—"
-_GOES_ON = re.compile(r"\s+[^\W\d]")
+_CLAUSES = re.compile(r"[,;.]")
+_GOES_ON = re.compile(r"\s+(?!now\b)[^\W\d]")
 _BETWEEN = " \t*_`|:;,→=>–—"
 """The same, without what a program may begin or end its words with."""
 
@@ -281,49 +343,86 @@ def checks_in_text(text: str) -> tuple[Check, ...]:
     """
     found: list[Check] = []
     columns: list[str] = []
-    above = ""
+    above, before = "", 0
     for line in with_pipes(Sections(text).prose()).splitlines():
+        if heading := _HEADING.match(line):
+            level = len(heading[1])
+            before = before if before and level > before else level if past_title(heading[2]) else 0
         row = [cell.strip(" *_`") for cell in line.strip().strip("|").split("|")] if line.lstrip()[:1] == "|" else []
         goes_on = f"{above} {line.strip()}" if above and line[:1].isspace() else ""
-        checks = [*_in_line(line)] or [*_in_line(goes_on)] or [*_in_row(line, row, columns)]
+        alone = [] if row and shows_behaviour(columns) else [*_in_line(line)] or [*_in_line(goes_on)]
+        checks = alone or [*_in_row(line, row, columns)]
         columns = row and (columns or row)
-        found += checks
-        above = "" if checks else line if _COMMAND.search(line) else above if line[:1].isspace() else ""
+        found += [check for check in checks if not (before and check.red)]
+        above = "" if checks else line if _COMMAND.search(line) else goes_on if line[:1].isspace() else ""
     return tuple(found)
+
+
+_HEADING = re.compile(r"(#{1,6})\s+(.*)")
 
 
 def _in_line(line: str) -> Iterator[Check]:
     """The commands of a line, each status with the command before it."""
     commands = [(one.start(), one.end(), _line(one[1] or one[2])) for one in _COMMAND.finditer(line)]
+    commands = [one for one in commands if not is_call(one[2])]
     if not commands and (bare := _BARE.match(line)):
         commands = [(bare.start(1), bare.end(1), _line(bare[1]))]
     if not commands:
         return
     statuses = [one for one in _STATUS.finditer(line) if not _within(one, commands)]
+    aims = {_number(one) for one in statuses if is_aim(line[: one.start()])}
+    statuses = [one for one in statuses if not is_aim(line[: one.start()])]
+    plain = [one for one in statuses if not is_case(line[one.end() :]) and not wanted(line[one.end() :])]
     told: list[tuple[int, int, str]] = []
+    since, heard = 0, commands[0][1]
     for status in statuses:
         before = [one for one in commands if one[0] < status.start()] or commands[:1]
         command = before[-1][2] if len(statuses) > 1 else commands[0][2]
+        lead = _blank(line, commands)[since : status.start()]  # "exit 0 before, exit 1": only its own clause counts
+        of_before, since = past(_CLAUSES.split(lead)[-1] if since else lead), status.end()
         if before[-1] in told and _GOES_ON.match(line, status.end()):  # "exit 0; it exits with 1 on bad input"
+            continue
+        behind, bad = line[status.end() :], status[1] is None or int(status[1][:10]) != 0
+        if bad and (of_before or (is_rule(behind) and is_name(command))):
+            heard = status.end()
+            continue
+        if bad and status not in plain and _ended_well(plain):
             continue
         told.append(before[-1])
         end = next((start for start, _, _ in commands if start > status.end() and len(statuses) > 1), len(line))
         rest = _line(line[status.end() : end]).strip(_BETWEEN)
+        between = line[before[-1][1] : status.start()]
+        meant = bad and (is_case(behind) or wanted(rest) or is_duty(between) or _number(status) in aims)
         rest = rest if told_failed(rest) else rest.strip(_MARKS)
-        if counted := told_failed(line[commands[0][1] : status.start()].strip(_BETWEEN)):
+        if counted := told_failed(line[heard : status.start()].strip(_BETWEEN)):
             rest = counted
         if status[1] is None:
-            yield Check(command, None, rest, status[2].lower())
+            yield Check(command, None, rest, status[2].lower(), meant)
         else:
-            yield Check(command, int(status[1][:10]), rest)
+            yield Check(command, int(status[1][:10]), rest, "", meant)
     if not statuses and (said := _badly(line, line[commands[0][1] :])):
         yield Check(commands[0][2], None, "", said)
+
+
+def _number(status: re.Match[str]) -> int | None:
+    return None if status[1] is None else int(status[1][:10])
+
+
+def _ended_well(statuses: Sequence[re.Match[str]]) -> bool:
+    return any(_number(one) == 0 for one in statuses)
+
+
+def _blank(line: str, commands: Sequence[tuple[int, int, str]]) -> str:
+    """The line without its commands, of the same length."""
+    for start, end, _ in commands:
+        line = line[:start] + " " * (end - start) + line[end:]
+    return line
 
 
 def _badly(line: str, rest: str) -> str:
     """How a command failed, where that is said by a sign, a word or a number of failures; empty where it is not."""
     if sign := _SIGNS.search(line):
-        return f"failed ({sign[0]})"
+        return f"failed ({sign[0].strip(_MARKS + '+0123456789')})"
     if word := _WORD.match(rest):
         return word[1].strip(_MARKS).lower()
     return told_failed(rest.strip(_BETWEEN))
@@ -340,11 +439,16 @@ def _in_row(line: str, row: Sequence[str], columns: Sequence[str]) -> Iterator[C
     if command is None:
         return
     text = _line(next(filter(None, command.groups())))
-    for column, said in zip(columns, row, strict=False):
+    bad = FAILED_ALONE if shows_behaviour(columns) else FAILED
+    for at, (column, said) in enumerate(zip(columns, row, strict=False)):
+        agreed = row_agrees(columns, row, at)
         if _EXIT_COLUMN.fullmatch(column) and said.strip("-–—"):
             number = _whole(said)
-            yield Check(text, number, "", "" if number is not None else said)
-        elif _RESULT_COLUMN.fullmatch(column) and FAILED.fullmatch(said):
+            if number and any(map(past, row)):
+                continue
+            meant = bool(number) and (agreed or wanted(said))
+            yield Check(text, number, "", "" if number is not None else said, meant)
+        elif _RESULT_COLUMN.fullmatch(column) and bad.fullmatch(said) and not agreed:
             yield Check(text, None, "", said.lower())
 
 

@@ -122,13 +122,15 @@ def _blocking(grave: Collection[str], report: str, memory: MemoryFile) -> tuple[
 _LED = re.compile(
     r"[ \t]*(?:#{1,6}[ \t]+|[-*+][ \t]+|\d+[.)][ \t]+)?[*_`\[(]{0,3}([A-Za-z]+)[*_`\])]{0,3}[ \t]*:[*_` \t]*(\S.*)"
 )
-_NUMBER = re.compile(r"\d+")
+_NUMBER = re.compile(r"\d+|0[,;].*")
+_NO_FINDINGS = re.compile(r"\b(?:severity (?:scale|levels?)|legend|rubric)\b|^resolved\b", re.IGNORECASE)
+"""In a heading: below it are words that are explained, or findings that were mended."""
 
 
 def _graded(report: str) -> Iterator[tuple[str, str]]:
     """Everything in a report that has a word before it, or in a column of severities beside it; numbers are none."""
     severities: list[int] = []
-    for row in Sections(report).prose().splitlines():
+    for row in _about_now(report).splitlines():
         if row.lstrip()[:1] != "|":
             severities = []
             if (found := _LED.fullmatch(row)) and not _counts(found[2]):
@@ -139,7 +141,18 @@ def _graded(report: str) -> Iterator[tuple[str, str]]:
             rest = [cell for at, cell in enumerate(cells) if at != place]
             if place < len(cells) and not all(map(_counts, rest)):
                 yield cells[place], ", ".join(filter(None, rest))
-        severities = severities or [at for at, cell in enumerate(cells) if cell.casefold() == "severity"]
+        names = [cell.casefold() for cell in cells]
+        if not severities and "meaning" not in names:
+            severities = [at for at, name in enumerate(names) if name == "severity"]
+
+
+def _about_now(report: str) -> str:
+    """The report's own words, without the sections that list no findings of it."""
+    prose = Sections(report).prose()
+    sections = [one for one in Sections(prose).sections if _NO_FINDINGS.search(one.title)]
+    for section in reversed(sections):
+        prose = prose[: section.start] + prose[max(section.end, section.start) :]
+    return prose
 
 
 def _counts(text: str) -> bool:

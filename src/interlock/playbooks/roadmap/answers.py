@@ -13,9 +13,9 @@ from enum import StrEnum
 from functools import partial
 from typing import Any, Final
 
-from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data, quoted
+from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data, quoted, says_none
 from interlock.playbooks.roadmap.forwarding import essence, short_line
-from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text, says_nothing
+from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text
 from interlock.playbooks.roadmap.schema import is_whole
 
 WORDS = AnswerFormat(
@@ -234,7 +234,7 @@ def _texts(value: Any) -> tuple[str, ...]:
     """A text, a list of texts, or a list of objects that carry one, each reduced to what matters."""
     entries = value if isinstance(value, list | tuple) else [value]
     spoken = (essence(_spoken(entry)) for entry in entries)
-    return tuple(text for text in spoken if not says_nothing(text))
+    return tuple(text for text in spoken if not says_none(text))
 
 
 def _spoken(entry: Any) -> str:

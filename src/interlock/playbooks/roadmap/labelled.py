@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from interlock.contracts import checks_in_text, failed_marks, nothing_to_run, open_boxes
+from interlock.contracts import checks_in_text, failed_marks, nothing_to_run, open_boxes, past_title, says_none
 
 CHECKS: Final = ("lint", "typecheck", "build", "quality")
 """What Review gives a verdict on."""
@@ -37,6 +37,7 @@ _LABELLED: Final = re.compile(
     rf"[ \t]*(?:[-*+][ \t]+)?[*_`]{{0,3}}({_SPELLED})[*_`]{{0,3}}[ \t]*:[*_`]{{0,3}}(.*)", re.I
 )
 _HEADED: Final = re.compile(rf"[ \t]*#{{1,6}}[ \t]+({_SPELLED})[ \t]*:?[ \t]*", re.I)
+_ANY_HEADING: Final = re.compile(r"#{1,6}[ \t]+(.*)")
 _BULLET: Final = re.compile(r"[ \t]*(?:[-*+]|[0-9]+[.)])[ \t]+")
 _FILE: Final = re.compile(
     r"(?:(created|added|modified|changed|updated|deleted|removed)[ \t]+)?(?:`([^`]+)`|(\S*[./]\S*?))"
@@ -44,12 +45,12 @@ _FILE: Final = re.compile(
     re.I,
 )
 _VERIFIED: Final = re.compile(
-    r"`*(\S.*?)`*[ \t]*(?:->|[:=,(|-])*[ \t]*exit(?:ed)?(?:[ ](?:status|code))?[ \t:=]*(-?[0-9]{1,3})\b(.*)",
+    r"`*(?!\||(?:expected|actual|before|after)\b)(\S.*?)`*[ \t]*"
+    r"(?:->|[:=,(|-])*[ \t]*exit(?:ed)?(?:[ ](?:status|code))?[ \t:=]*(-?[0-9]{1,3})\b(.*)",
     re.I,
 )
 _WORDS: Final = {"pass": "pass", "passed": "pass", "passes": "pass", "fail": "fail", "failed": "fail", "fails": "fail",
                  "skipped": "skipped"}  # fmt: skip
-_NOTHING: Final = re.compile(r"(none|nothing|n/a|no issues)?( (found|reported))?[-.! ]*", re.I)
 
 
 def data_of_text(message: str) -> dict[str, Any]:
@@ -71,7 +72,7 @@ def data_of_text(message: str) -> dict[str, Any]:
         ],
         "nothingToRun": nothing_to_run(message),
         "failed": [
-            *(check.shown for check in checks_in_text(message) if check.red),
+            *(check.shown for check in checks_in_text(message) if check.red or check.doubtful),
             *failed_marks(message),
             *open_boxes(message),
         ],
@@ -93,16 +94,13 @@ def _sections(message: str) -> dict[str, list[str]]:
     for line in message.splitlines():
         if (found := _LABELLED.fullmatch(line)) or (found := _HEADED.fullmatch(line)):
             here = said.setdefault(_NAMES[found[1].casefold()], [])
+        elif (heading := _ANY_HEADING.match(line)) and past_title(heading[1]):
+            here = None
         rest = line if found is None else found[2] if found.re is _LABELLED else ""
         text = _BULLET.sub("", rest, count=1).strip()
-        if here is not None and not says_nothing(text):
+        if here is not None and not says_none(text):
             here.append(text)
     return said
-
-
-def says_nothing(text: str) -> bool:
-    """Whether an entry says that there is none."""
-    return _NOTHING.fullmatch(text.strip()) is not None
 
 
 def _first(said: Mapping[str, Sequence[str]], name: str) -> str:
@@ -129,7 +127,7 @@ def _tests(said: Mapping[str, Sequence[str]]) -> dict[str, Any]:
 
 def _verified(line: str) -> Any:
     """A line with a command that can be told; else one with a status behind something; else the line."""
-    found = None if checks_in_text(line) else _VERIFIED.fullmatch(line)
+    found = None if "`" in line or checks_in_text(line) else _VERIFIED.fullmatch(line)
     return {"command": found[1], "exit": int(found[2]), "summary": found[3].strip(" \t:,;)|")} if found else line
 
 
