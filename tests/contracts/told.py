@@ -36,6 +36,8 @@ RED_OUTPUT = (
     "50% tests passed, 1 tests failed out of 2",
     "test result: FAILED. 2 passed; 1 failed",
     "5/7 passed",
+    "Previously passing tests: 3 failed",
+    "formerly green: 1 failed",
     "5 of 7 tests passed",
     "two tests failed",
     "2 tests did not pass",

@@ -64,7 +64,8 @@ _COUNTED = re.compile(
 )
 """That some of it failed, by its number."""
 _HISTORY = re.compile(
-    r"(?:^|(?<=[;.,(\n] )|(?<=[;(\n]))(?:before(?=:| (?:the|this|that|my|it|any|fix|change)\b)|previously\b|formerly\b"
+    r"(?:^|(?<=[;.,(\n] )|(?<=[;(\n]))(?:before(?=:| (?:the|this|that|my|it|any|fix|change)\b)"
+    r"|(?:previously|formerly)\b(?![ -](?:passing|green|working|ok|stable)\b)"
     r"|(?:on|at) (?:the )?(?:main|master|base)\b|(?<=\()was(?= \d))"
     r"[^;.\n()]*?(?=[;.\n)]|,? (?:now|here|after|but)\b|$)",
     re.IGNORECASE,
