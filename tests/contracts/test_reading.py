@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.contracts import Check, checks_in_data, checks_in_text, nothing_to_run
+from interlock.contracts import Check, checks_in_data, checks_in_text, failed_marks, nothing_to_run
 from interlock.contracts.reading import DEEP, failures_in_data
 from tests.contracts.told import ENDINGS
 
@@ -201,3 +201,11 @@ def test_data_is_looked_at_to_a_depth() -> None:
     assert failures_in_data([nested]) == ()
     assert failures_in_data({"failures": "x" * 200}) == (f"failures: {'x' * 100}",)
     assert failures_in_data({"names": ["2 failed"], "tests": ["a", 1]}) == ()
+
+
+@pytest.mark.parametrize("text", ["\t" * 400_000, "\n" * 400_000, "a|b\n" + "---|---\n" * 60_000, "# a\n" * 40_000])
+def test_a_report_of_nothing_is_read_to_its_end(text: str) -> None:
+    """However long: no form is looked for again from each place of it."""
+    assert checks_in_text(text) == ()
+    assert failures_in_data({"output": text}) == ()
+    assert failed_marks(text) == ()

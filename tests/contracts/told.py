@@ -106,6 +106,8 @@ GREEN_OUTPUT = (
     "12 passed, 2 skipped",
     "5 of 7 passed, 2 skipped",
     "7/7 passed",
+    "Shard 1/4 passed",
+    "attempt 2 of 3 passed",
     "3 failed before the change, 0 now",
     "all 12 tests pass; the error page is shown for 404",
     "exits with 1 on bad input, as asked",

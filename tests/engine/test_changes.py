@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from interlock.engine.changes import LARGE, Changes, run_changes
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
-from interlock.errors import WorkspaceFailed
+from interlock.errors import JournalDamaged, WorkspaceFailed
 from interlock.pages.diffs import changed_files
 from interlock.workspace import Entry, KeptWork, Snapshot
 from interlock.workspace.objects import Stored, store_bytes, store_tree
@@ -161,6 +161,23 @@ def test_what_cannot_be_read_is_no_change_that_is_not_there(kept: Kept) -> None:
         place.unlink()
     with pytest.raises(WorkspaceFailed):
         kept.changes(work)
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        line("dispatch.end", {"changes": 1, "member": "builder", "out": {}}),
+        line("dispatch.end", {"changes": 1, "member": "builder", "out": "words"}),
+        line("dispatch.end", {"changes": 1, "out": {"changes": ["a"], "artifacts": {}, "work": {"base": []}}}),
+        line("dispatch.came_along", {"ignored": ["a"]}),
+        line("command", {"argv": ["make"], "out": 1}),
+    ],
+)
+def test_records_that_say_something_else_are_said_to_be_damaged(kept: Kept, odd: Line) -> None:
+    """Whoever asks gets an error for people, that leads to what is wrong."""
+    with pytest.raises(JournalDamaged, match="cannot be read from its records") as told:
+        kept.changes(odd)
+    assert "interlock show r --verify" in str(told.value.remedy)
 
 
 sides = st.none() | st.tuples(st.sampled_from((PLAIN, EXECUTABLE, LINK)), st.binary(max_size=40))

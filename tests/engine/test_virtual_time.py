@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -50,6 +51,32 @@ def test_who_waits_for_nothing_is_told() -> None:
     waiting = asyncio.Event().wait()
     with pytest.raises(EngineFault, match="can never happen"):
         instantly(waiting)
+
+
+def test_a_generator_that_was_left_comes_to_its_end() -> None:
+    """What stands in its `finally` happens, as in any other loop."""
+    ended: list[str] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(1.0)
+            ended.append("all of it")
+
+    async def first() -> int:
+        async for number in numbers():
+            return number
+        return 0
+
+    async def then() -> int:
+        found = await first()
+        await asyncio.sleep(2.0)
+        return found
+
+    assert instantly(then()) == 1
+    assert ended == ["all of it"]
 
 
 def test_the_same_seed_draws_the_same() -> None:

@@ -61,6 +61,9 @@ def test_what_is_being_written_is_no_line_yet(run: tuple[RunFolder, Journal]) ->
     place.write_bytes(whole[:-1])
     assert [line.seq for line in growing.look()] == [3]
     assert growing.between(0, 3) == whole
+    assert growing.look() == []
+    place.write_bytes(whole)
+    assert growing.look() == []
 
 
 def test_a_journal_that_was_mended_is_read_anew(run: tuple[RunFolder, Journal]) -> None:

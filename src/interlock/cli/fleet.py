@@ -345,15 +345,17 @@ def worker(
     It ends with 75 when somebody else took its run over, with 69 when it reached nobody: have it started again then.
     """
     from interlock.agents.process_table import PLACE
-    from interlock.fleet.worker import own_folder
+    from interlock.fleet.worker import hear, own_folder
+    from interlock.fleet.working import WorkerTold
 
+    hear(told := WorkerTold())
     queue, fleet = open_queue(door, patient=True), door.setup.settings.fleet
     above = Path(fleet.folder) if fleet.folder else door.root / ".interlock" / "fleet"
     above = above if above.is_absolute() else door.root / above
     with own_folder(above) as folder:
         os.environ[PLACE] = str(folder)
         means = finish(_means(door, _words(queues), _words(labels), name or f"{socket.gethostname()}-{folder.name}"))
-        order, told = finish(_one(door, queue, folder, means))
+        order = finish(_one(door, queue, folder, means, told))
     if once or order is None or told.leave.is_set():  # it can have been told until just now
         return 0
     _become(*sys.orig_argv[1:])  # each run has a process of its own
@@ -381,7 +383,7 @@ async def _means(door: Door, queues: frozenset[str], labels: frozenset[str], nam
     )
 
 
-async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[Any, WorkerTold]:
+async def _one(door: Door, queued: Queue, folder: Path, means: Means, told: WorkerTold) -> Order | None:
     from interlock.fleet.clones import Clones
     from interlock.fleet.orders import Timing
     from interlock.fleet.worker import Worker
@@ -397,11 +399,12 @@ async def _one(door: Door, queued: Queue, folder: Path, means: Means) -> tuple[A
                 place_for(door, means.name),
                 heard,
                 door.environ,
+                told,
                 stall_s=fleet.stall_s,
                 timing=Timing.of(fleet.heartbeat_s, fleet.poll_s),
             )
             view.remark(f"{means.name} works for {', '.join(means.repositories)}; stop it with Ctrl-C or TERM")
-            return await made.one(), made.told
+            return await made.one()
 
 
 def place_for(door: Door, name: str) -> WorkPlace:

@@ -497,7 +497,7 @@ def readable_changes(known: KnownRun, lines: Sequence[Line]) -> Changes | None:
     """The same; None where it cannot be read any more. The run is what counts: `diff` says what is wrong."""
     try:
         return changes_of(known, lines, literal=False)
-    except (InterlockError, OSError, LookupError, ValueError):
+    except InterlockError:
         return None
 
 

@@ -77,7 +77,7 @@ _PRINTED = re.compile(
     r"|not ok \d+\b(?![^;\n]*# (?:TODO|SKIP)))"
     r"|(?:^|\s)--- FAIL: \w|\bthread '[^']*' panicked at|\bmake(?:\[\d+\])?: \*\*\* \S|\btest result: FAILED"
     r"|(?:^|[.;:,] )test \S+ \.\.\. FAILED"
-    r"|^\s*[\u2715\u2717\u2718\u2716\u274c\u00d7] (?!\d+ problems? \(0 errors)\S",
+    r"|^[ \t]*[\u2715\u2717\u2718\u2716\u274c\u00d7] (?!\d+ problems? \(0 errors)\S",
     re.MULTILINE,
 )
 """That something failed, in the words of a program."""
@@ -88,9 +88,11 @@ _STATUS = re.compile(
 )
 """A status that is not 0, as a sentence of its own."""
 _PART = re.compile(
-    r"(?<![\w./])(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)(?! before\b)",
+    r"(?<!\bshard )(?<!\battempt )(?<![\w./])"
+    r"(?:(\d{1,9}) ?(?:/|of|out of) ?(\d{1,9}) (?:\w+ )?(?:pass(?:ed|ing|es)?|green|ok)\b)(?! before\b)",
     re.IGNORECASE,
 )
+"""How many of how many; not which one of them."""
 _NONE_RAN = re.compile(
     r"(?<![\w.])(?:collected 0 items|no tests? (?:ran|run|found|collected|files?|were run|executed)"
     r"|(?:ran|running|run) 0 tests?"

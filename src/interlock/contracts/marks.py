@@ -70,9 +70,11 @@ def _parts(text: str) -> Iterator[_Part]:
     document = Sections(prose)
     starts = [section.start for section in document.sections]
     yield _Part("", prose[: starts[0] if starts else len(prose)].splitlines())
+    again = 0
     for section in document.sections:
-        above = [one for one in document.sections if one.start <= section.start < one.end]
-        if not any(_ELSEWHERE.search(one.title) for one in above):
+        if section.start >= again and _ELSEWHERE.search(section.title):
+            again = section.end
+        if section.start >= again:
             yield _Part(section.title, prose[section.body_start : section.own_end].splitlines())
 
 

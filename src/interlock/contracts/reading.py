@@ -308,7 +308,8 @@ def _whole(value: Any) -> int | None:
 
 _COMMAND = re.compile(r"``\s?(.+?)\s?``|`([^`]+)`")
 _BARE = re.compile(
-    r"^[ \t]*(?:[-*+|$>]|\d+[.)])*[ \t|$]*((?:npm|pnpm|yarn|npx|bun|deno|node|pytest|python[\d.]*|tox|nox|ruff|mypy|uv|"
+    r"^[ \t]*+(?:[-*+|$>]|\d+[.)])*+[ \t|$]*+"
+    r"((?:npm|pnpm|yarn|npx|bun|deno|node|pytest|python[\d.]*|tox|nox|ruff|mypy|uv|"
     r"poetry|g?make|just|cargo|go|mvn|gradle|tsc|eslint|jest|vitest|bundle|rake|rspec|dotnet|swift|ctest|cmake|bazel|"
     r"composer|phpunit|mix|sbt|ba?sh|\./[\w./-]+)\b[^:|→=]*?)[ \t]*(?:[:|→=(,-]|->|exit|ended|return)",
 )

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Protocol
 
 from interlock.documents import Sections, read_yaml, render_yaml
@@ -186,17 +187,17 @@ def labelled(text: str, label: str) -> list[str]:
     return [value.strip().strip("*_`").strip() for value in line.findall(text)]
 
 
-_RULE = re.compile(r"[ \t]*\|?[ \t]*:?-{3,}:?[ \t]*(\|[ \t]*:?-{3,}:?[ \t]*)+\|?[ \t]*")
+_RULE = re.compile(r"[ \t]*+\|?[ \t]*+:?-{3,}+:?[ \t]*+(\|[ \t]*+:?-{3,}+:?[ \t]*+)+\|?[ \t]*")
 
 
 def with_pipes(text: str) -> str:
     """The text with a pipe before every row of its tables: there are tables without."""
     rows = text.split("\n")
-    for rule in (at for at in range(1, len(rows)) if _RULE.fullmatch(rows[at])):
-        for at in range(rule - 1, len(rows)):
-            if "|" not in rows[at]:
-                break
-            rows[at] = rows[at] if rows[at].lstrip().startswith("|") else f"| {rows[at]}"
+    inside = False
+    for at, (row, below) in enumerate(pairwise((*rows, ""))):
+        inside = "|" in row and (inside or _RULE.fullmatch(below) is not None)
+        if inside and not row.lstrip().startswith("|"):
+            rows[at] = f"| {row}"
     return "\n".join(rows)
 
 
@@ -242,10 +243,11 @@ def _other_kind(name: str, value: object, kind: KeyKind) -> Iterator[tuple[str, 
 
 
 def _is_a(kind: type, value: object) -> bool:
-    """Truth is no number, and blank text is none."""
+    """Truth is no number, and blank text is none; a whole number is one too."""
     if isinstance(value, bool):
         return kind is bool
-    return isinstance(value, kind) and not (isinstance(value, str) and not value.strip())
+    meant = int | float if kind is float else kind
+    return isinstance(value, meant) and not (isinstance(value, str) and not value.strip())
 
 
 def kind_of(value: object) -> str:

@@ -9,15 +9,18 @@ import os
 import stat
 import subprocess
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from interlock.contracts import is_documentation
 from interlock.documents.patches import PatchPart, patch_parts
+from interlock.engine import journal_file
 from interlock.engine.folder import HOME, RunFolder
 from interlock.engine.journal import Line
 from interlock.engine.objects import unpack
+from interlock.errors import JournalDamaged, WorkspaceFailed
 from interlock.telemetry import printable
 from interlock.workspace import KeptWork, Scope
 from interlock.workspace.comparing import Comparison, comparison
@@ -77,20 +80,32 @@ class Made:
 
 def accepted_work(folder: RunFolder, lines: Sequence[Line], agent: str | None = None) -> list[Made]:
     """What came into the tree, dispatch by dispatch in their order; of one agent only, if one is named."""
-    found = []
-    for line in lines:
-        if line.event != "dispatch.end" or not line.data.get("changes"):
-            continue
-        report = unpack(line.data["out"], folder.objects)
-        taken = [path for path in report["changes"] if report.get("accepted", True) or path in report["artifacts"]]
-        if not report.get("work") or not taken:
-            continue
-        made = Made(
-            str(line.key), str(line.agent), str(line.data["member"]), KeptWork.from_json(report["work"]).only(taken)
-        )
-        if agent is None or agent in (made.agent, made.member, made.key):
-            found.append(made)
-    return found
+    with _reading(folder):
+        made = [one for line in lines if (one := _made(folder, line)) is not None]
+    return [one for one in made if agent is None or agent in (one.agent, one.member, one.key)]
+
+
+def _made(folder: RunFolder, line: Line) -> Made | None:
+    if line.event != "dispatch.end" or not line.data.get("changes"):
+        return None
+    report = unpack(line.data["out"], folder.objects)
+    taken = [path for path in report["changes"] if report.get("accepted", True) or path in report["artifacts"]]
+    if not report.get("work") or not taken:
+        return None
+    work = KeptWork.from_json(report["work"]).only(taken)
+    return Made(str(line.key), str(line.agent), str(line.data["member"]), work)
+
+
+@contextmanager
+def _reading(folder: RunFolder) -> Iterator[None]:
+    """Whatever is wrong with what is kept of a run becomes an error for people: it may be damaged, and anybody's."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "what the run changed cannot be read") from error
+    except (LookupError, ValueError, TypeError, AttributeError) as error:
+        what = f"what the run changed cannot be read from its records ({type(error).__name__})"
+        raise JournalDamaged(what, path=str(folder.path / journal_file.NAME)) from error
 
 
 def run_changes(
@@ -109,6 +124,13 @@ def run_changes(
         literal: the patch is one for ``git apply``, with the bytes of all files; else it is for people, who see what
             can be read as text as such, and are only told of what is too large.
     """
+    with _reading(folder):
+        return _run_changes(folder, lines, documents, agent, literal=literal)
+
+
+def _run_changes(
+    folder: RunFolder, lines: Sequence[Line], documents: Iterable[str], agent: str | None, *, literal: bool
+) -> Changes:
     papered = Scope(tuple(documents))
     written = {str(line.data["out"]["path"]) for line in lines if line.event == "write" and _path_in(line.data)}
     with comparison(folder.root / HOME) as git:

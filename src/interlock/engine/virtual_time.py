@@ -43,6 +43,12 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         self._soon.append(handle)
         return handle
 
+    def call_soon_threadsafe(
+        self, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
+    ) -> asyncio.Handle:
+        """How Python asks for the end of an asynchronous generator that somebody left."""
+        return self.call_soon(callback, *args, context=context)
+
     def call_later(
         self, delay: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:

@@ -43,7 +43,8 @@ class GrowingJournal:
         """The lines that came since the last look; a file that was exchanged, or is shorter now, came as a whole."""
         with os.fdopen(open_plain(self._path), "rb") as file:
             facts = os.fstat(file.fileno())
-            if self._file != (facts.st_dev, facts.st_ino) or facts.st_size < self._ends[-1]:
+            shorter = facts.st_size < self._ends[-1] - 1  # the end of the last line may be missing
+            if self._file != (facts.st_dev, facts.st_ino) or shorter:
                 self._forget()
                 self._file = facts.st_dev, facts.st_ino
             file.seek(self._ends[-1])

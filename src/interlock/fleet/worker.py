@@ -61,9 +61,10 @@ class Worker:
     place: WorkPlace
     view: View
     environ: Mapping[str, str]
+    told: WorkerTold
+    """What the signals said that it got; see `hear`."""
     stall_s: float = 60.0
     timing: Timing = field(default_factory=Timing)
-    told: WorkerTold = field(default_factory=WorkerTold)
 
     async def one(self) -> Order | None:
         """Wait for a run, and work on it; None: this worker was asked to leave, and had none."""
@@ -149,13 +150,26 @@ class Worker:
 
         for number in SIGNALS:
             loop.add_signal_handler(number, leave)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)  # what came while this process was made is heard now
         try:
             yield
         finally:
             signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-            for number in SIGNALS:  # another thread may be hit until the loop has ended them; then handlers go too
-                signal.signal(number, lambda _number, _frame: self.told.leave.set())
+            _note(self.told)  # another thread may be hit until the loop has ended them; then handlers go too
+
+
+def hear(told: WorkerTold) -> None:
+    """A signal asks to leave, also one that was held while this process was made.
+
+    Threads begin with what is held where they are started, and so does all that they start, such as git and its hooks:
+    this comes before any of them.
+    """
+    _note(told)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+
+
+def _note(told: WorkerTold) -> None:
+    for number in SIGNALS:
+        signal.signal(number, lambda _number, _frame: told.leave.set())
 
 
 @contextmanager

@@ -95,7 +95,7 @@ def _changed(desk: Desk, known: KnownRun) -> str:
     documents = desk.library.documents_of(known.identity)
     try:
         found = run_changes(known.folder, known.folder.lines(), documents, literal=False)
-    except (InterlockError, OSError, LookupError, ValueError):
+    except (InterlockError, OSError):
         return "What the run changed cannot be read: decide where you can see it."
     several = {
         "of the code": [one.shown for one in found.code],

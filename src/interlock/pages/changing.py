@@ -34,9 +34,8 @@ def shown_changes(shelf: Shelf, known: KnownRun, lines: Sequence[Line]) -> Shown
     """The changes; where they cannot be put together, those of each dispatch as it was recorded."""
     try:
         found = run_changes(known.folder, lines, shelf.documents(known.identity), literal=False)
-    except (InterlockError, OSError, LookupError, ValueError) as error:
-        why = error.what if isinstance(error, InterlockError) else type(error).__name__
-        return ShownChanges(_recorded(known, lines, f"What the run changed cannot be put together ({why})."))
+    except InterlockError as error:
+        return ShownChanges(_recorded(known, lines, f"What the run changed cannot be put together ({error.what})."))
     files = changed_files((*found.code, *found.documentation))
     return ShownChanges(DiffSummary(files), found.papers, found.documents, found.besides)
 
