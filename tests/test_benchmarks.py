@@ -51,8 +51,8 @@ FIGURES = {
         r"200 steps, # lines: read # ms \(max 50\), with compiling # ms; "
         r"the parser in Python alone # ms, ratio # \(max 1\)",
         *(
-            rf"10 steps in {what}: # paths, # different runs, in # s of one core: # paths and # runs a second; "
-            r"# times what spelling and sealing the lines of the runs takes"
+            rf"10 steps in {what}: # paths, # different runs, in # s of one core: # paths \(min 1000\) and # runs "
+            r"a second; # times what spelling and sealing the lines of the runs takes"
             for what in ("YAML", "Python")
         ),
     ],

@@ -44,10 +44,10 @@ scenario = "cast.yaml"
 CAST = """\
 reactions:
   - agent: builder
-    delay_s: 3
+    delay_s: 2
     run: [python3, write.py]
   - agent: reviewer
-    delay_s: 2
+    delay_s: 3
 """
 WRITE = '''\
 """Stands for an agent: writes the module that its brief names."""
@@ -156,10 +156,7 @@ class Fleet:
                 self.interlock("submit", "task", f"Write module {module}", "--check", CHECK)
             self.interlock("fleet")
             victim = self._at_work()
-            say(
-                f"Now worker {victim} is killed with kill -9, in the middle of its run. After some 25 seconds without a"
-            )
-            print("sign of life its run is queued again, and another worker goes on from its last checkpoint.")
+            say(filled(KILLED.format(victim=victim)))
             self._kill(victim)
             self._until(lambda: all(run["status"] == "complete" for run in self._runs()), "all runs are complete")
         finally:
@@ -203,18 +200,15 @@ class Fleet:
         self._workers.pop(name).wait()
 
     def _at_work(self) -> str:
-        """A worker whose agent is at work."""
+        """A worker whose second agent is at work: what the first one did is on the ref, and must not be done again."""
         found: list[str] = []
 
         def look() -> bool:
             logs = {name: (self.folder / f"{name}.log").read_text("utf-8", "replace") for name in self._workers}
-            found[:] = [name for name, text in logs.items() if text.rstrip().endswith("started (attempt 1)")]
-            found[:] += [
-                name for name, text in logs.items() if "runner cast)" in (text.strip().splitlines() or [""])[-1]
-            ]
+            found[:] = [name for name, text in logs.items() if text.rstrip().endswith("reviewer  started (attempt 1)")]
             return bool(found)
 
-        self._until(look, "a worker calls an agent")
+        self._until(look, "a worker calls the second agent of a run")
         return found[0]
 
     def _runs(self) -> list[dict[str, Any]]:
