@@ -98,7 +98,7 @@ def _summary(known: KnownRun) -> Iterator[str]:
     yield f"  {since.said}"
     yield from (f"    {_verdict(line)}" for line in since.judged[-VERDICTS:])
     if (changes := readable_changes(known, lines)) is None:
-        yield "  code: what changed cannot be read; `interlock diff` says why"
+        yield f"  code: what changed cannot be read; why: interlock diff {known.identity.run_id}"
     else:
         yield from (row for row in change_lines(changes) if row.startswith(("  code: ", "  documentation: ")))
 

@@ -226,7 +226,8 @@ def _besides(folder: RunFolder, lines: Sequence[Line]) -> Iterator[str]:
     dropped = {line.key for line in lines if line.event == "command.dropped"}
     for line in lines:
         if line.event == "dispatch.came_along":
-            yield from (f"{path} ({count} files), ignored by git" for path, count in line.data["ignored"].items())
+            for path, count in line.data["ignored"].items():
+                yield f"{path} ({count} {'file' if count == 1 else 'files'}), ignored by git"
         elif line.event == "command" and line.key not in dropped:
             changed = unpack(line.data["out"], folder.objects).get("changed") or ()
             yield from (f"{path}, by the command {' '.join(line.data['argv'])}" for path in changed)

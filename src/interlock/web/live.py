@@ -160,10 +160,6 @@ class Live:
             if channel.leave(watcher) and self._channels.get(key) is channel:
                 del self._channels[key]
 
-    @property
-    def watchers(self) -> int:
-        return sum(len(channel._watchers) for channel in self._channels.values())
-
     def close(self) -> None:
         """The server ends: so does every stream, and browsers come again by themselves."""
         for channel in self._channels.values():
