@@ -5,11 +5,13 @@ from interlock.contracts.artifact import Artifact, ArtifactCheck, ArtifactClass,
 from interlock.contracts.contract import NO_CHANGE, Contract, Judgement, judge, why_no_change
 from interlock.contracts.definitions import holds_programs, is_definition, is_test
 from interlock.contracts.documentation import DOCUMENTATION, is_documentation
+from interlock.contracts.ended import Check
 from interlock.contracts.evidence import FAIL, PASS, Claim, Evidence
 from interlock.contracts.marks import failed_marks, open_boxes
 from interlock.contracts.meant import past_title
 from interlock.contracts.outcome import TRANSIENT, UNUSABLE, Outcome, Reason
-from interlock.contracts.reading import Check, checks_in_data, checks_in_text, nothing_to_run
+from interlock.contracts.reading import checks_in_data
+from interlock.contracts.spoken import checks_in_text, nothing_to_run
 from interlock.contracts.structure import (
     AllOf,
     Custom,

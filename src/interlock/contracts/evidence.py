@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Self
 
+from interlock.contracts.ended import Check
 from interlock.contracts.marks import failed_marks, open_boxes
-from interlock.contracts.reading import Check, checks_in_data, failures_in_data
+from interlock.contracts.reading import checks_in_data, failures_in_data
 
 PASS, FAIL, SKIPPED = "pass", "fail", "skipped"
 QUOTED_MOST = 3
