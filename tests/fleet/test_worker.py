@@ -309,7 +309,7 @@ def test_told_to_leave_between_two_runs_it_leaves(fleet: Fleet, tmp_path: Path) 
 
 @pytest.mark.long
 def test_a_worker_is_a_fresh_process_for_each_run(fleet: Fleet) -> None:
-    """Two workers in one folder do not meet; each goes on after its run, and leaves when it is told, with 0."""
+    """Two workers in one folder do not meet; each goes on after its run, and leaves when it is told."""
     clone = fleet.worker("both", start=False).clone
     runs = [fleet.submit("toy", f"word{number}", "--mode", "quick") for number in range(4)]
     words = [sys.executable, str(TOY), "worker"]
