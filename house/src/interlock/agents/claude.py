@@ -1,0 +1,155 @@
+"""Claude Code: `claude -p` with its stream of JSON lines."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+
+from interlock.agents.client import Row, Seat, Start, fits
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.trouble import after, trouble
+from interlock.agents.values import Ask, Trouble, TroubleKind
+
+ROW = Row(
+    name="claude",
+    title="Claude Code",
+    program="claude",
+    install="npm install -g @anthropic-ai/claude-code",
+    sign_in="Run `claude` once and sign in, or set ANTHROPIC_API_KEY.",
+    logins=(".claude/.credentials.json", ".claude/settings.json"),
+    signed_in=(".claude/.credentials.json", "ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
+    hosts=("api.anthropic.com", "platform.claude.com", "console.anthropic.com", "claude.ai"),
+    urls=("ANTHROPIC_BASE_URL",),
+    folder=("CLAUDE_CONFIG_DIR", ".claude"),
+    tells_cost=True,
+)
+_ENVIRONMENT = {
+    "DISABLE_AUTOUPDATER": "1",
+    "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+    "CLAUDE_CODE_MAX_RETRIES": "2",  # long waits are ours: between calls, outside of the deadline
+}
+_FREE = "Bash,Glob,Grep,Read,Skill,Task,TodoWrite,WebFetch,WebSearch"
+"""What an agent may use without asking where nothing holds it, besides editing in its folder."""
+_LEAST_USD = 0.000001
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    argv, env = [seat.program, "-p", "--output-format", "stream-json", "--verbose"], dict(_ENVIRONMENT)
+    if seat.confined:
+        argv.append("--dangerously-skip-permissions")
+        env["IS_SANDBOX"] = "1"  # else it refuses that to root
+    else:  # Nobody is there to be asked: what is not allowed is refused.
+        argv += ["--permission-mode", "acceptEdits", "--add-dir", seat.exchange, "--allowedTools", _FREE]
+    if ask.session:
+        argv += ["--resume", ask.session]
+    if ask.budget_usd is not None:
+        argv += ["--max-budget-usd", f"{max(ask.budget_usd, _LEAST_USD):.6f}"]
+    if ask.role.model:
+        argv += ["--model", ask.role.model]
+    if ask.form is not None and fits(schema := json.dumps(ask.form)):
+        argv += ["--json-schema", schema]
+    return Start((*argv, *seat.args), ask.brief, env)
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream()
+
+
+class Stream(Reading):
+    def __init__(self) -> None:
+        super().__init__()
+        self._until: datetime | None = None
+        self._result = Json(None)
+        self._changes: dict[str, Json] = {}
+        """What it is about to change in its list of tasks, by call."""
+        self._tasks: dict[str, tuple[str, str]] = {}
+        self._messages: dict[str, int] = {}
+        """Tokens that the model read for each message, as long as there is no result."""
+
+    def read(self, line: Json) -> None:
+        match line.text("type"), line.text("subtype"):
+            case "system", "init":
+                self.began(line.text("session_id"), line.text("model"))
+            case "system", "api_retry":
+                delay, why = line.number("retry_delay_ms"), line.text("error") or line.count("error_status")
+                self.wait(f"model service: {why}", None if delay is None else delay / 1000)
+            case "rate_limit_event", _:
+                self._limit(line.at("rate_limit_info"))
+            case "assistant", _:
+                self._assistant(line.at("message"))
+            case "user", _:
+                for block in line.each("message", "content"):
+                    if block.text("type") == "tool_result":
+                        self._tool_ended(block, line.at("tool_use_result"))
+            case "result", _:
+                self._end(line)
+
+    def _limit(self, info: Json) -> None:
+        resets = info.number("resetsAt")
+        left = None if resets is None else max(0.0, resets - datetime.now(UTC).timestamp())
+        if info.text("status") == "rejected" and (until := after(left)) is not None:
+            self._until = until
+            self.wait(f"limit of {info.text('rateLimitType') or 'the subscription'} reached", left)
+
+    def _assistant(self, message: Json) -> None:
+        for block in message.each("content"):
+            if block.text("type") == "text" and block.text("text").strip():
+                self.speak(block.text("text"))
+            elif block.text("type") == "tool_use":
+                self._tool(block.text("id"), block.text("name"), block.at("input"))
+        # A message comes in several lines, each with the same account; of what it wrote that has the first count.
+        number, read = message.text("id"), _input(message.at("usage"))
+        if read and self._messages.get(number) != read:
+            self._messages[number] = read
+            self.spend(sum(self._messages.values()), None)
+
+    def _tool(self, call: str, name: str, given: Json) -> None:
+        match name:
+            case "TodoWrite":  # of older versions
+                self.plan([(one.text("content"), one.text("status")) for one in given.each("todos")])
+            case "TaskCreate" | "TaskUpdate":
+                self._changes[call] = given
+            case "StructuredOutput":  # the form, which is in the result as well
+                pass
+            case _:
+                self.tool(call, name, given.subject)
+
+    def _tool_ended(self, block: Json, told: Json) -> None:
+        call, words = block.text("tool_use_id"), json.dumps(block.at("content").value)
+        state = DONE if not block.at("is_error").value else REFUSED if "ermission" in words else FAILED
+        self.tool_ended(call, state, words.strip('"'))
+        if (change := self._changes.pop(call, None)) is not None:
+            self._changed(change, told)
+
+    def _changed(self, change: Json, told: Json) -> None:
+        """The list after a change of which the agent was told that it was made; a new task gets its number then."""
+        number = told.text("task", "id") or (change.text("taskId") if told.at("success").value is True else "")
+        if number:
+            text, state = self._tasks.get(number, ("", "pending"))
+            self._tasks[number] = change.text("subject") or text, change.text("status") or state
+            if change.text("status") == "deleted":
+                del self._tasks[number]
+            self.plan(list(self._tasks.values()))
+
+    def _end(self, line: Json) -> None:
+        self._result, self.finished, self.text = line, True, line.text("result")
+        self.form = line.at("structured_output").value
+        self.exhausted = line.text("subtype") == "error_max_budget_usd"
+        read, written = _input(line.at("usage")), line.count("usage", "output_tokens")
+        self.spend(read or written and read or self.usage.input_tokens, written, line.number("total_cost_usd"))
+
+    def trouble(self) -> Trouble | None:
+        stopped, status = self._result.text("subtype"), self._result.count("api_error_status")
+        if not self._result.at("is_error").value and not stopped.startswith("error"):
+            return None
+        said = "; ".join(str(one.value) for one in self._result.each("errors")) or self.text
+        if status is None and stopped.startswith("error_max"):
+            return Trouble(kind=TroubleKind.OTHER, text=f"it stopped by itself ({stopped}): {said}".rstrip(": "))
+        return trouble(said or stopped, status=status, until=self._until)
+
+
+def _input(said: Json) -> int | None:
+    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+    known = [number for name in names if (number := said.count(name)) is not None]
+    return sum(known) if known else None

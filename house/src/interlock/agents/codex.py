@@ -1,0 +1,147 @@
+"""Codex: `codex exec --json`.
+
+Its sandbox is one of the operating system and holds every command that the agent runs, not only its own edits.  Inside
+another sandbox it does not work: commands then fail, and codex ends with 0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.schemas import strict
+from interlock.agents.trouble import trouble, used_up
+from interlock.agents.values import Ask, Trouble
+
+ROW = Row(
+    name="codex",
+    title="Codex",
+    program="codex",
+    install="npm install -g @openai/codex",
+    sign_in="Run `codex login`, or set CODEX_API_KEY.",
+    logins=(".codex/auth.json", ".codex/config.toml"),
+    signed_in=(".codex/auth.json", "CODEX_API_KEY"),
+    variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
+    hosts=("api.openai.com", "chatgpt.com", "auth.openai.com"),
+    urls=("OPENAI_BASE_URL",),
+    folder=("CODEX_HOME", ".codex"),
+)
+_SETTINGS = (
+    'approval_policy="never"',
+    "check_for_update_on_startup=false",
+    "analytics.enabled=false",
+    "feedback.enabled=false",
+)
+_PROFILE = "interlock"
+_SCHEMA = "schema-codex.json"
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    argv, files = [seat.program, "exec", "--color", "never"], {}
+    argv += [*(("resume",) if ask.session else ()), "--json", "--skip-git-repo-check"]
+    if seat.confined:
+        argv.append("--dangerously-bypass-approvals-and-sandbox")
+    for setting in (*_SETTINGS, *_permissions(seat), *_budget(ask)):
+        argv += ["-c", setting]
+    if ask.role.model:
+        argv += ["-m", ask.role.model]
+    if ask.form is not None and (schema := strict(ask.form)) is not None:
+        files[_SCHEMA] = json.dumps(schema)
+        argv += ["--output-schema", f"{seat.exchange}/{_SCHEMA}"]
+    return Start((*argv, *seat.args, *((ask.session,) if ask.session else ()), "-"), ask.brief, files=files)
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream(formed=ask.form is not None and strict(ask.form) is not None)
+
+
+def _permissions(seat: Seat) -> Iterator[str]:
+    """A profile that is chosen here wins over every sandbox setting of the person's own files.
+
+    Commands keep the network, which codex would take from them: builds and tests need it, if only on loopback.
+    """
+    if not seat.confined:
+        yield f'default_permissions="{_PROFILE}"'
+        yield f'permissions.{_PROFILE}.extends=":workspace"'
+        yield f"permissions.{_PROFILE}.network.enabled=true"
+        yield f'permissions.{_PROFILE}.filesystem={{{json.dumps(seat.exchange)}="write"}}'
+
+
+def _budget(ask: Ask) -> Iterator[str]:
+    """Codex counts by itself, after each answer of its model; it says what it took at the end of its turn alone."""
+    if ask.budget_tokens is not None:
+        weights = "sampling_token_weight=1.0,prefill_token_weight=1.0,reminder_at_remaining_tokens=[]"
+        limit = f"enabled=true,enforce_limit=true,limit_tokens={max(ask.budget_tokens, 1)}"
+        yield f"features.rollout_budget={{{limit},{weights}}}"
+        yield "suppress_unstable_features_warning=true"
+
+
+class Stream(Reading):
+    def __init__(self, *, formed: bool = False) -> None:
+        """Args:
+        formed: its final message is the form.
+        """
+        super().__init__()
+        self._formed = formed
+        self._failure = ""
+        """Of the turn, or the last error while it is not over."""
+
+    def read(self, line: Json) -> None:
+        match line.text("type"):
+            case "thread.started":
+                self.began(line.text("thread_id"))
+            case "turn.started":
+                self.finished = False
+            case "item.started" | "item.updated" | "item.completed" as state:
+                self._item(line.at("item"), ended=state == "item.completed")
+            case "error" if line.text("message").startswith("Reconnecting"):
+                self.wait(f"model service: {line.text('message')}")
+            case "error":
+                self._failure = line.text("message") or "an error without a word"
+                self.warn(_plain(self._failure))
+            case "turn.completed":
+                self.finished, self._failure, self.exhausted = True, "", False
+                self.spend(line.count("usage", "input_tokens"), line.count("usage", "output_tokens"))
+                self.form = parsed(self.text) if self._formed else None
+            case "turn.failed":
+                self.finished = True
+                self._failure = line.text("error", "message") or self._failure or "the turn failed"
+                self.exhausted = used_up(self._failure)
+
+    def _item(self, item: Json, *, ended: bool) -> None:
+        text = item.text("text")
+        match item.text("type"):
+            case "agent_message" if ended and text.strip():
+                self.text = text
+                self.speak(text)
+            case "todo_list":
+                states = {True: "completed"}
+                todos = item.each("items")
+                self.plan([(one.text("text"), states.get(one.at("completed").value is True, "pending")) for one in todos])
+            case "error" if ended:
+                self.warn(item.text("message"))
+            case "command_execution" | "file_change" | "mcp_tool_call" | "collab_tool_call" | "web_search" as kind:
+                self._tool(kind, item, ended=ended)
+
+    def _tool(self, kind: str, item: Json, *, ended: bool) -> None:
+        state = {"failed": FAILED, "declined": REFUSED}.get(item.text("status"), DONE) if ended else BEGAN
+        name = ".".join(filter(None, (item.text("server"), item.text("tool")))) or kind
+        changed = " ".join(change.text("path") for change in item.each("changes"))
+        subject = changed or item.text("command") or item.text("query")
+        why = item.text("aggregated_output")
+        if state == FAILED and why.startswith(("bwrap:", "codex-linux-sandbox")):
+            state, why = REFUSED, f"the sandbox of codex does not work here: {why.splitlines()[0]}"
+            self.warn(why)
+        self.tool(item.text("id"), name, subject, state, why)
+
+    def trouble(self) -> Trouble | None:
+        return trouble(_plain(self._failure)) if self._failure else None
+
+
+def _plain(message: str) -> str:
+    """The words of an error that codex hands on as the JSON it got."""
+    error = Json(parsed(message) if message.startswith("{") else None).at("error")
+    words = (error.text("message"), error.text("type"), str(error.at("code").value or ""))
+    return ", ".join(filter(None, words)) or message

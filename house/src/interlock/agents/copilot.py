@@ -1,0 +1,113 @@
+"""GitHub Copilot CLI: `copilot --output-format=json` with the brief on standard input.
+
+It names its session at the very end alone, so it is told a name at the beginning; its tokens are in a file of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.trouble import trouble
+from interlock.agents.values import Ask, Trouble, TroubleKind
+
+ROW = Row(
+    name="copilot",
+    title="GitHub Copilot CLI",
+    program="copilot",
+    install="npm install -g @github/copilot",
+    sign_in="Run `copilot` once and use its /login, or set GH_TOKEN.",
+    logins=(".copilot/config.json", ".copilot/settings.json"),
+    signed_in=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
+    variables=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
+    hosts=("api.github.com", "*.githubcopilot.com"),
+    urls=("COPILOT_PROVIDER_BASE_URL",),
+    folder=("COPILOT_HOME", ".copilot"),
+)
+_QUIET = ("--output-format=json", "--stream=off", "--no-color", "--no-ask-user", "--disable-client-telemetry")
+_USAGE = "copilot-usage.json"
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    # Its own check of paths would stop commands that name any other folder, and no edit that a command makes.
+    argv = [seat.program, *_QUIET, "--allow-all", f"--usage-output-file={seat.exchange}/{_USAGE}"]
+    argv.append(f"--resume={ask.session}" if ask.session else f"--session-id={seat.new_session}")
+    if ask.role.model:
+        argv.append(f"--model={ask.role.model}")
+    return Start((*argv, *seat.args), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream(ask.session or seat.new_session)
+
+
+class Stream(Reading):
+    def __init__(self, named: str = "") -> None:
+        """Args:
+        named: the session's name, as it was told to it.
+        """
+        super().__init__()
+        self._named = named
+        self._error: Json | None = None
+        """The last one after which the agent has done nothing more."""
+        self._complaint = ""
+
+    def read(self, line: Json) -> None:
+        data = line.at("data")
+        match line.text("type"):
+            case "user.message":
+                self.began(self._named)
+            case "assistant.turn_start":
+                self._error = None
+            case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
+                self.text = data.text("content")
+                self.speak(self.text)
+            case "tool.execution_start":
+                # A patch is text, not an object: its second line says what it is about.
+                patch = data.text("arguments").splitlines()[1:2]
+                self.tool(data.text("toolCallId"), data.text("toolName"), data.at("arguments").subject or "".join(patch))
+            case "tool.execution_complete":
+                refused = data.text("error", "code") in ("denied", "rejected")
+                state = DONE if data.at("success").value is True else REFUSED if refused else FAILED
+                self.tool_ended(data.text("toolCallId"), state, data.text("error", "message"))
+            case "assistant.turn_retry":
+                self.wait(f"model service: {data.text('reason') or 'error'}")
+            case "session.warning" if data.text("message"):
+                self.warn(data.text("message"))
+            case "session.error":
+                self._error = data
+            case "result":
+                self.finished = True
+                self.began(line.text("sessionId"))
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        """Its own account counts in credits, never in dollars."""
+        used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).values("modelMetrics")]
+        into = sum(one.count("inputTokens") or 0 for one in used)
+        self.spend(into, sum(one.count("outputTokens") or 0 for one in used))
+        # What keeps it from beginning at all is said on standard error alone.
+        if not self.finished and (found := _NO_SIGN_IN.search(stderr)):
+            self._complaint = found[0]
+
+    def trouble(self) -> Trouble | None:
+        if self._complaint or self._error is None:
+            return Trouble(kind=TroubleKind.LOGIN, text=self._complaint) if self._complaint else None
+        # It also says how long it waited itself, which is not when the service will be back.
+        kind = self._error.text("errorType")
+        said = _LAST_ERROR.sub("", self._error.text("message")) or kind
+        found = trouble(said, status=self._error.count("statusCode"))
+        return found if _KINDS.get(kind, found.kind) is found.kind else Trouble(kind=_KINDS[kind], text=found.text)
+
+
+_NO_SIGN_IN = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")
+_LAST_ERROR = re.compile(r".*\bLast error: ", re.DOTALL)
+_KINDS = {
+    "authentication": TroubleKind.LOGIN,
+    "authorization": TroubleKind.LOGIN,
+    "policy": TroubleKind.LOGIN,
+    "quota": TroubleKind.LIMIT,
+    "rate_limit": TroubleKind.LIMIT,
+    "context_limit": TroubleKind.REFUSED,
+}

@@ -1,0 +1,82 @@
+"""What an agent or a command finds in its environment. Pure."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from interlock.agents.redaction import looks_secret
+
+
+@dataclass(frozen=True)
+class Environment:
+    """The variables of one program."""
+
+    variables: Mapping[str, str]
+    own: Mapping[str, str] = field(default_factory=dict)
+    """What settings give to this runner: it wins over a client's own."""
+    left_out: tuple[str, ...] = ()
+    """Names of variables that look like keys and that nobody named."""
+
+
+def environment(
+    base: Mapping[str, str],
+    top: Path,
+    place: str = ".",
+    *,
+    needed: Collection[str] = (),
+    allowed: Collection[str] = (),
+    own: Mapping[str, str] | None = None,
+    prefix: str | None = None,
+) -> Environment:
+    """The person's environment without what belongs to an outer run, to git or to nobody here.
+
+    Args:
+        top: the workspace's, as the program sees it.
+        place: where it works, from there.
+        needed: the client's row: variables that look like keys and that it needs.
+        allowed: `[sandbox] env`, the same by the person.
+        prefix: where interlock's own virtual environment is; unset: the one that this process runs in, if it does.
+    """
+    kept, left_out = {}, []
+    for name, value in without_our_own(base, top, prefix=prefix).items():
+        # git exports these in hooks: they would send an agent's git to another repository. Identities stay.
+        if name.startswith("INTERLOCK_") or (name.startswith("GIT_") and not name.startswith(_IDENTITY)):
+            continue
+        if looks_secret(name) and name not in needed and name not in allowed:
+            left_out.append(name)
+        else:
+            kept[name] = value
+    kept["PATH"] = os.pathsep.join([*_programs(top, place), kept.get("PATH") or os.defpath])
+    return Environment(kept, dict(own or {}), tuple(sorted(left_out)))
+
+
+_IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_SSL_", "GIT_TERMINAL_PROMPT")
+
+
+def _programs(top: Path, place: str) -> list[str]:
+    """Folders of programs of the project itself, the nearest to the place first; one may come to be only later."""
+    parts = [part for part in PurePosixPath(place).parts if part != "."]
+    folders = [top.joinpath(*parts[:length]) for length in range(len(parts), -1, -1)]
+    return [str(folder / name) for folder in folders for name in (".venv/bin", "node_modules/.bin")]
+
+
+def without_our_own(environ: Mapping[str, str], root: Path, *, prefix: str | None = None) -> dict[str, str]:
+    """The environment as it was before interlock's own virtual environment was put into it.
+
+    It would shadow the Python of the person's project.  One inside the workspace stays: that is the project's own.
+    """
+    own = prefix or (sys.prefix if sys.prefix != sys.base_prefix else None)
+    if own is None or Path(own).resolve().is_relative_to(root.resolve()):
+        return dict(environ)
+    programs = {os.path.realpath(Path(own, name)) for name in ("bin", "Scripts")}
+    kept = dict(environ)
+    if "PATH" in kept:
+        places = kept["PATH"].split(os.pathsep)
+        kept["PATH"] = os.pathsep.join(one for one in places if not one or os.path.realpath(one) not in programs)
+    if os.path.realpath(kept.get("VIRTUAL_ENV") or "/") == os.path.realpath(own):
+        del kept["VIRTUAL_ENV"]
+    return kept

@@ -1,0 +1,156 @@
+"""Gemini CLI: `gemini -o stream-json` with the brief on standard input.
+
+Its settings come from files alone; the lowest of them can be ours, so that all that a person has set stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.trouble import after, trouble
+from interlock.agents.values import Ask, Trouble, TroubleKind
+
+_LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
+ROW = Row(
+    name="gemini",
+    title="Gemini CLI",
+    program="gemini",
+    install="npm install -g @google/gemini-cli",
+    sign_in="Run `gemini` once and sign in, or set GEMINI_API_KEY.",
+    logins=(*_LOGIN, ".gemini/settings.json"),
+    signed_in=(_LOGIN[0], "GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    variables=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    hosts=(
+        *("generativelanguage.googleapis.com", "cloudcode-pa.googleapis.com", "aiplatform.googleapis.com"),
+        *("oauth2.googleapis.com", "www.googleapis.com"),
+    ),
+    urls=("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT"),
+)
+_SETTINGS = {
+    "general": {"enableAutoUpdate": False, "maxAttempts": 3},
+    "privacy": {"usageStatisticsEnabled": False},
+    "telemetry": {"enabled": False},
+}
+_FILE, _POLICY = "gemini-settings.json", "gemini-policy.toml"
+_NO_SEARCH = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n'
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
+    files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root)
+    if _MENTION.search(brief):
+        # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
+        argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
+        files[_POLICY] = _NO_SEARCH
+    if ask.session:
+        argv += ["--resume", ask.session]
+    if not seat.confined:
+        argv += ["--include-directories", seat.exchange]
+    if ask.role.model:
+        argv += ["-m", ask.role.model]
+    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
+    return Start((*argv, *seat.args), brief, env, files)
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream()
+
+
+_MENTION = re.compile(r'(?<!\\)@(?P<path>(?:"[^"]*"|\\.|[^ \t\n\r,;!?()\[\]{}.]|\.(?!\Z|[ \t\n\r]))+)')
+"""What gemini takes for the name of a file that it shall paste into the prompt."""
+
+
+def taken_literally(prompt: str, root: Path) -> str:
+    """The prompt, written so that gemini passes it on as it is.
+
+    A word after `@` that is the path of a file gets a backslash before it: otherwise the file, or a whole folder, is
+    pasted in and the spaces of the prompt change.  A slash at the very beginning would be a command.
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        path = re.sub(r"\\(.)", r"\1", found["path"].replace('"', ""))
+        return f"\\{found[0]}" if _stands(root / path) else found[0]
+
+    literal = _MENTION.sub(kept, prompt)
+    return f"\n{literal}" if literal.startswith("/") else literal
+
+
+def _stands(path: Path) -> bool:
+    try:
+        return path.exists()
+    except (OSError, ValueError):  # too long for a name, or none
+        return False
+
+
+class Stream(Reading):
+    def __init__(self) -> None:
+        super().__init__()
+        self._speaking = False
+        """The last message comes in pieces."""
+        self._stopped = ""
+        """An error after which the agent has done nothing more."""
+        self._result = Json(None)
+
+    def read(self, line: Json) -> None:
+        match line.text("type"):
+            case "init":
+                self.began(line.text("session_id"), line.text("model"))
+            case "message" if line.text("role") == "assistant" and line.text("content"):
+                self.text = (self.text if self._speaking else "") + line.text("content")
+                self._speaking, self._stopped = True, ""
+                self.speak(line.text("content"))
+            case "tool_use":
+                self._speaking, self._stopped = False, ""
+                if line.text("tool_name") == "write_todos":
+                    todos = line.each("parameters", "todos")
+                    self.plan([(one.text("description"), one.text("status")) for one in todos])
+                else:
+                    self.tool(line.text("tool_id"), line.text("tool_name"), line.at("parameters").subject)
+            case "tool_result":
+                refused = line.text("error", "type") == "policy_violation"
+                state = DONE if line.text("status") != "error" else REFUSED if refused else FAILED
+                self.tool_ended(line.text("tool_id"), state, line.text("error", "message"))
+            case "error":
+                self._stopped = line.text("message") or "an error without a word"
+                self.warn(self._stopped)
+            case "result":
+                self._result, self.finished = line, True
+                self.spend(line.count("stats", "input_tokens"), line.count("stats", "output_tokens"))
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        # Neither speaking nor at work: then an answer of the service is due.
+        for found in () if self._speaking or self.at_work else _ATTEMPT.finditer(stderr):
+            self.waiting = " ".join(found["why"].split()).strip(" .:") or "a request failed"
+
+    def trouble(self) -> Trouble | None:
+        if not self.finished:
+            return None
+        if self._result.text("status") != "success":
+            return service_trouble(self._result.text("error", "message") or self._stopped)
+        # A loop that it found, or its limit of turns: it stops, and calls that a success.
+        why = f"it stopped by itself: {self._stopped}"
+        return Trouble(kind=TroubleKind.OTHER, text=why) if self._stopped else None
+
+
+_API_ERROR = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
+_ATTEMPT = re.compile(r"^Attempt \d+ failed(?P<why>.{0,1000}?)Retrying (?:after|with) ", re.MULTILINE | re.DOTALL)
+_DELAY = re.compile(r"(?P<seconds>\d{1,9}(?:\.\d{1,9})?)s")
+
+
+def service_trouble(message: str) -> Trouble:
+    """What gemini says of a failed request: its own words around those of the service, which may be JSON."""
+    found = _API_ERROR.search(message)
+    if found is None:
+        return trouble(message)
+    error = Json(parsed(found["said"])).at("error")
+    if not error.text("message"):
+        return trouble(f"{found['said']} {found['advice'] or ''}")
+    delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
+    delay = next(filter(None, delays), None)
+    words = ", ".join(filter(None, (error.text("message"), error.text("status"))))
+    return trouble(words, status=error.count("code"), until=after(float(delay["seconds"])) if delay else None)

@@ -1,0 +1,161 @@
+"""OpenCode: `opencode run --format json` with the brief on standard input.
+
+What a call decides comes as settings in a variable that is read after all files of the person.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.trouble import after, trouble
+from interlock.agents.values import Ask, Trouble, TroubleKind
+
+_LOGIN = ".local/share/opencode/auth.json"
+ROW = Row(
+    name="opencode",
+    title="OpenCode",
+    program="opencode",
+    install="npm install -g opencode-ai",
+    sign_in="Run `opencode auth login`.",
+    logins=(_LOGIN, ".config/opencode/opencode.json", ".config/opencode/opencode.jsonc"),
+    signed_in=(_LOGIN, "OPENCODE_CONFIG"),
+    variables=("ANTHROPIC_API_KEY", "OPENAI_API_KEY", "GEMINI_API_KEY", "OPENROUTER_API_KEY", "OPENCODE_API_KEY"),
+    hosts=(
+        *("opencode.ai", "models.dev", "api.anthropic.com", "api.openai.com", "chatgpt.com"),
+        *("generativelanguage.googleapis.com", "openrouter.ai", "api.githubcopilot.com"),
+    ),
+    tells_cost=True,
+)
+_SETTINGS = {"autoupdate": False, "share": "disabled", "snapshot": False}
+"""Nothing is fetched or published by itself; its snapshots would only repeat ours, after every step."""
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    # --auto answers what would be asked of a person; what is denied stays denied. A title of its own saves the request
+    # to a model that would invent one. Errors of its own parts are in its log alone.
+    argv = [seat.program, "run", "--format", "json", "--auto", "--title", "interlock"]
+    argv += ["--print-logs", "--log-level", "ERROR"]
+    if ask.session:
+        argv += ["--session", ask.session]
+    if ask.role.model:
+        argv += ["--model", ask.role.model]
+    outside = {"external_directory": {"*": "deny", f"{seat.exchange}/*": "allow"}}
+    settings = {**_SETTINGS, "permission": {"*": "allow"} if seat.confined else outside}
+    env = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
+    return Start((*argv, *seat.args), ask.brief, env)
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream()
+
+
+class Stream(Reading):
+    def __init__(self) -> None:
+        super().__init__()
+        self._speaking = False
+        self._error: Json | None = None
+        """The last one after which the agent has done nothing more."""
+        self._steps: list[Json] = []
+        self._complaint = ""
+        self._causes: dict[str, str] = {}
+        """What its log says of errors that the stream only numbers."""
+        self._heard_ms = 0
+        """The moment of the last line of its stream, as it says it itself."""
+
+    def read(self, line: Json) -> None:
+        self._heard_ms = max(self._heard_ms, line.count("timestamp") or 0)
+        self.began(line.text("sessionID"))
+        part = line.at("part")
+        match line.text("type"):
+            case "step_start":
+                self._speaking, self.finished, self._error = False, False, None
+            case "text" if text := part.text("text"):
+                self.text = f"{self.text}\n\n{text}" if self._speaking else text
+                self._speaking = True
+                self.speak(text)
+            case "tool_use":
+                self._tool(part.text("callID"), part.text("tool"), part.at("state"))
+            case "step_finish":
+                self._steps.append(part)
+                self.finished = part.text("reason") not in ("tool-calls", "unknown", "error")
+                self._count()
+            case "error":
+                self._error, self.finished = line.at("error"), False
+
+    def _tool(self, call: str, name: str, state: Json) -> None:
+        """OpenCode speaks of a tool when it is done with it."""
+        if name == "todowrite":
+            self.plan([(one.text("content"), one.text("status")) for one in state.each("input", "todos")])
+            return
+        refused = re.search(r"specified a rule which prevents|rejected permission", state.text("error"))
+        ended = DONE if state.text("status") != "error" else REFUSED if refused else FAILED
+        self.tool(call, name, state.at("input").subject, ended, state.text("error"))
+
+    def _count(self) -> None:
+        """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
+        counts = [step.at("tokens") for step in self._steps]
+        into = _sum(counts, "input") + _sum(counts, "cache", "read") + _sum(counts, "cache", "write")
+        costs = [step.number("cost") or 0.0 for step in self._steps]
+        cost = sum(one for one in costs if one < _ABSURD)
+        self.spend(into, _sum(counts, "output") + _sum(counts, "reasoning"), cost if into else None)
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        words = _COLOUR.sub("", stderr)
+        self._causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(words)}
+        # Before it tries a request again it says nothing in its stream.
+        for failed in _FAILED_REQUEST.finditer(words):
+            self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self._heard_ms else ""
+        if found := _BAD_SETTINGS.search(words):
+            self._complaint = " ".join(found[0].split())
+
+    def trouble(self) -> Trouble | None:
+        if self._complaint:
+            return Trouble(kind=TroubleKind.OTHER, text=self._complaint)
+        if self._error is None:
+            return None
+        name, data = self._error.text("name"), self._error.at("data")
+        said = self._causes.get(data.text("ref")) or data.text("message") or name
+        if name in _KINDS:
+            return Trouble(kind=_KINDS[name], text=said)
+        return trouble(said, status=data.count("statusCode"), until=after(_retry_after(data.at("responseHeaders"))))
+
+
+_ABSURD = 1e9
+"""Dollars."""
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+_BAD_SETTINGS = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
+_LOGGED = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
+_FAILED_REQUEST = re.compile(
+    r'timestamp=(?P<moment>\S+) [^\n]*message="stream error"[^\n]* error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
+)
+_KINDS = {
+    "ProviderAuthError": TroubleKind.LOGIN,
+    "ProviderModelNotFoundError": TroubleKind.MODEL,
+    "ContextOverflowError": TroubleKind.REFUSED,
+    "MessageOutputLengthError": TroubleKind.REFUSED,
+    "ContentFilterError": TroubleKind.REFUSED,
+}
+
+
+def _retry_after(headers: Json) -> float | None:
+    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
+        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", headers.text(name)):
+            return float(headers.text(name)) * scale
+    return None
+
+
+def _milliseconds(moment: str) -> float:
+    """A moment of the log in the measure of the stream; before all others where it cannot be read."""
+    try:
+        return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() * 1000
+    except (ValueError, OverflowError):
+        return -1.0
+
+
+def _sum(counts: Iterable[Json], *path: str) -> int:
+    return sum(one.count(*path) or 0 for one in counts)

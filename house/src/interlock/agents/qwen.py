@@ -1,0 +1,67 @@
+"""Qwen Code: `qwen -o stream-json`, a stream that is nearly Claude Code's.
+
+It answers an error of its service as text, with exit status 0 and no mark of an error.
+"""
+
+from __future__ import annotations
+
+import json
+
+from interlock.agents import claude
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.gemini import service_trouble, taken_literally
+from interlock.agents.reading import Json
+from interlock.agents.values import Ask, Trouble, Usage
+
+_LOGIN = ".qwen/oauth_creds.json"
+ROW = Row(
+    name="qwen",
+    title="Qwen Code",
+    program="qwen",
+    install="npm install -g @qwen-code/qwen-code",
+    sign_in="Run `qwen` once and sign in, or set OPENAI_API_KEY, OPENAI_BASE_URL and OPENAI_MODEL.",
+    logins=(_LOGIN, ".qwen/settings.json", ".qwen/.env", ".qwen/installation_id"),
+    signed_in=(_LOGIN, "OPENAI_API_KEY"),
+    variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
+    hosts=("chat.qwen.ai", "portal.qwen.ai", "dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"),
+    urls=("OPENAI_BASE_URL",),
+    folder=("QWEN_HOME", ".qwen"),
+)
+_SETTINGS = {
+    "$version": 4,
+    "general": {"enableAutoUpdate": False},
+    "privacy": {"usageStatisticsEnabled": False},
+    # Long waits are ours; by itself it waits for minutes, ten times. Seven tries in over a minute stay in any case.
+    "model": {"generationConfig": {"maxRetries": 0}},
+    "memory": {"enableManagedAutoMemory": False},  # after each answer it would ask its model what to remember of it
+}
+_FILE = "qwen-settings.json"
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo"]
+    if ask.session:
+        argv += ["--resume", ask.session]
+    if not seat.confined:
+        argv += ["--include-directories", seat.exchange]
+    if ask.role.model:
+        argv += ["--model", ask.role.model]
+    # The lowest of its settings files, so that all that a person has set stays.
+    env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
+    return Start((*argv, *seat.args), taken_literally(ask.brief, seat.root), env, {_FILE: json.dumps(_SETTINGS)})
+
+
+def reader(ask: Ask, seat: Seat) -> Stream:
+    return Stream()
+
+
+class Stream(claude.Stream):
+    def read(self, line: Json) -> None:
+        super().read(line)
+        if self.finished and self.text.startswith("[API Error: "):
+            self.usage = Usage()
+
+    def trouble(self) -> Trouble | None:
+        if self.finished and self.text.startswith("[API Error: "):
+            return service_trouble(self.text)
+        return super().trouble()

@@ -1,0 +1,176 @@
+"""What the readers of all clients share: JSON of which nothing is certain, and what a stream has said so far."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from interlock.agents.values import News, NewsKind, Trouble, Usage
+
+BEGAN, DONE, FAILED, REFUSED = "began", "done", "failed", "refused"
+"""States of a tool call."""
+
+
+class Json:
+    """A JSON value that somebody else made: what is not there or of another kind is empty. Paths are keys in a row."""
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def at(self, *path: str) -> Json:
+        value = self.value
+        for key in path:
+            value = value.get(key) if isinstance(value, dict) else None
+        return Json(value)
+
+    def text(self, *path: str) -> str:
+        value = self.at(*path).value
+        return value if isinstance(value, str) else ""
+
+    def count(self, *path: str) -> int | None:
+        """A number of tokens, or a status."""
+        value = self.at(*path).value
+        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15 else None
+
+    def number(self, *path: str) -> float | None:
+        """A finite number, not below 0."""
+        value = self.at(*path).value
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
+            return None
+        return float(value) if math.isfinite(value) else None
+
+    def each(self, *path: str) -> list[Json]:
+        value = self.at(*path).value
+        return [Json(item) for item in value] if isinstance(value, list) else []
+
+    def values(self, *path: str) -> list[Json]:
+        value = self.at(*path).value
+        return [Json(item) for item in value.values()] if isinstance(value, dict) else []
+
+    @property
+    def subject(self) -> str:
+        """What arguments of a tool are about, for a person: the path, command or query among them."""
+        for name in ("file_path", "filePath", "path", "absolute_path", "command", "cmd", "pattern", "query", "url"):
+            if found := self.text(name) or " ".join(str(part.value) for part in self.each(name)):
+                return found
+        return self.text("description")
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parsed(text: str) -> Any:
+    """The value that a text is; None for what is no JSON."""
+    try:
+        found = json.loads(text)
+        if _HALF.search(text):  # half of a character, cut by whoever wrote it: no text of ours can hold it
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    return found
+
+
+class Reading(ABC):
+    """What the stream of one call has said so far."""
+
+    def __init__(self) -> None:
+        self.session = self.model = ""
+        self.text = ""
+        """The final message."""
+        self.form: Any = None
+        self.finished = False
+        """The agent itself reported the end of its turn; without that nothing is believed."""
+        self.acted = False
+        """It used at least one tool."""
+        self.usage = Usage()
+        self.waiting = ""
+        """Why it waits for its model service, where that is the last that is known of it."""
+        self.exhausted = False
+        """It stopped by itself, because its share of the budget was used up."""
+        self._news: list[News] = []
+        self._working: dict[str, tuple[str, str]] = {}
+
+    @abstractmethod
+    def read(self, line: Json) -> None:
+        """Takes in one object of the stream; nothing of what is not known. Total."""
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        """Takes in what is said beside the stream, when the program has ended.
+
+        Args:
+            stderr: the end of what it printed there.
+            left: those of the files that it was to leave which are there, by name.
+        """
+
+    def trouble(self) -> Trouble | None:
+        """What went wrong, as far as the agent says it."""
+        return None
+
+    @property
+    def at_work(self) -> bool:
+        """A tool is."""
+        return bool(self._working)
+
+    def news(self) -> Iterator[News]:
+        """What was not told yet."""
+        while self._news:
+            yield self._news.pop(0)
+
+    def began(self, session: str, model: str = "") -> None:
+        """Its session, as soon as there is one."""
+        if session and session != self.session:
+            self.session, self.model = session, model
+            self._tell(NewsKind.SESSION, session=session, model=model)
+
+    def speak(self, text: str) -> None:
+        self.waiting = ""
+        self._tell(NewsKind.TEXT, text=cut(text))
+
+    def tool(self, call: str, name: str, subject: str, state: str = BEGAN, why: str = "") -> None:
+        """It uses a tool, or has used it."""
+        self.acted, self.waiting = True, ""
+        if state == BEGAN:
+            self._working[call] = name, subject
+        else:
+            self._working.pop(call, None)
+        facts = {"call": call, "name": name, "subject": cut(_line(subject), 300), "state": state}
+        self._tell(NewsKind.TOOL, **facts, **({"why": cut(_line(why), 300)} if state == REFUSED else {}))
+
+    def tool_ended(self, call: str, state: str, why: str = "") -> None:
+        if call in self._working:
+            self.tool(call, *self._working[call], state, why)
+
+    def plan(self, entries: list[tuple[str, str]]) -> None:
+        """Its list of tasks: what, and how far."""
+        self.acted = True
+        self._tell(NewsKind.PLAN, entries=[[cut(text, 300), state] for text, state in entries[:50]])
+
+    def spend(self, read: int | None, written: int | None, cost: float | None = None) -> None:
+        """What the call has cost so far. Zeros are what agents count when every request failed."""
+        known = bool(read or written)
+        said = Usage(input_tokens=read if known else None, output_tokens=written if known else None, cost_usd=cost or None)
+        if said != Usage():
+            self.usage = said
+            self._tell(NewsKind.USAGE, **said.model_dump())
+
+    def wait(self, why: str, seconds: float | None = None) -> None:
+        self.waiting = cut(why, 300)
+        self._tell(NewsKind.WAITING, why=self.waiting, seconds=seconds)
+
+    def warn(self, text: str) -> None:
+        self._tell(NewsKind.WARNING, text=cut(text))
+
+    def _tell(self, kind: NewsKind, **facts: Any) -> None:
+        self._news.append(News(kind=kind, facts=facts))
+
+
+def cut(text: str, limit: int = 4000) -> str:
+    return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,179 @@
+"""Secret values, and texts without them (RUN-18).
+
+Learned are the values of variables whose names look like secrets, of the environment and of a runner's settings, and
+what stands in login files.  Any number of them is looked for in one pass: a pattern of their first eight characters
+finds where one could stand.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+_SHORTEST = 8
+"""Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
+_LARGEST = 10 * 1000 * 1000
+_WORDS = frozenset({"AUTH", "BEARER", "KEY", "KEYS", "OAUTH", "PASS", "PAT", "PRIVATE"})
+_PARTS = (
+    *("SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"),
+    *("APIKEY", "ACCESSKEY", "PRIVATEKEY"),
+)
+
+
+def looks_secret(name: str) -> bool:
+    """Whether the value of a variable of this name must not be written down.
+
+    Whole words of the name count for the short ones (`API_KEY`, not `KEYBOARD` or `GIT_AUTHOR_NAME`), any place for
+    those that mean nothing else (`PGPASSWORD`).
+    """
+    words = re.split(r"[^A-Z0-9]+", name.upper())
+    return any(word in _WORDS or any(part in word for part in _PARTS) for word in words)
+
+
+class Redaction:
+    """Replaces secrets by `[redacted:NAME]` in any number of texts."""
+
+    def __init__(self, *environments: Mapping[str, str], files: Iterable[Path] = ()) -> None:
+        """Args:
+        environments: of these the values whose names look secret.
+        files: logins.
+        """
+        self._names: dict[str, str] = {}
+        self.learn({name: env[name] for env in environments for name in sorted(env) if looks_secret(name)})
+        self.learn(login_secrets(files))
+
+    def learn(self, values: Mapping[str, str]) -> None:
+        """From now on these values too, whatever their names are."""
+        for name, secret in values.items():
+            # A key from a file often ends in a newline that is not printed with it, and one of several lines is
+            # printed line by line; in a stream of JSON some letters are written differently.
+            for plain in (secret, secret.strip(), *(line.strip() for line in secret.splitlines())):
+                for value in (plain, json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]):
+                    if len(value) >= _SHORTEST:
+                        self._names.setdefault(value, name)
+        self._longest = max(map(len, self._names), default=0)
+        self._starting: dict[str, list[str]] = {}
+        for value in sorted(self._names, key=len, reverse=True):  # the longest first: a secret may contain another
+            self._starting.setdefault(value[:_SHORTEST], []).append(value)
+        self._start = re.compile(_any_of(sorted(self._starting))) if self._starting else None
+
+    def __call__(self, text: str) -> str:
+        pieces, at = [], 0
+        for begin, value in self._found(text):
+            pieces += [text[at:begin], f"[redacted:{self._names[value]}]"]
+            at = begin + len(value)
+        return "".join([*pieces, text[at:]]) if pieces else text
+
+    def raw(self, raw: bytes) -> bytes:
+        if self._start is None:
+            return raw
+        return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def part(self, raw: bytes) -> tuple[bytes, bytes]:
+        """Of output that goes on: what can be redacted now, redacted, and the rest; no secret is torn."""
+        text = raw.decode("utf-8", "surrogateescape")
+        safe = max(0, len(text) - self._longest - 3)  # the last bytes may be three of a character of four
+        for begin, value in self._found(text):
+            if begin < safe < begin + len(value):
+                safe = begin + len(value)
+        rest = text[safe:].encode("utf-8", "surrogateescape")
+        return self(text[:safe]).encode("utf-8", "surrogateescape"), rest
+
+    def data(self, value: Any) -> Any:
+        """A value of plain data, without the secrets in any of its texts."""
+        match value:
+            case str():
+                return self(value)
+            case Mapping():
+                return {key: self.data(item) for key, item in value.items()}
+            case list() | tuple():
+                return [self.data(item) for item in value]
+        return value
+
+    def _found(self, text: str) -> Iterator[tuple[int, str]]:
+        """Where a secret begins, and which, the longest one."""
+        at = 0
+        while self._start is not None and (start := self._start.search(text, at)):
+            at = start.start()
+            value = next((value for value in self._starting[start[0]] if text.startswith(value, at)), "")
+            if value:
+                yield at, value
+            at += len(value) or 1
+
+
+def _any_of(words: list[str]) -> str:
+    """A pattern that looks at each character of a text at most as often as these words are long."""
+    if len(words) == 1:
+        return re.escape(words[0])
+    by_first: dict[str, list[str]] = {}
+    for word in words:
+        by_first.setdefault(word[0], []).append(word[1:])
+    branches = [re.escape(first) + _any_of(rest) for first, rest in by_first.items()]
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+
+
+_KEYS = re.compile(r"access|refresh|(proxy-)?authorization|bearer", re.IGNORECASE)
+"""Names under which login files keep tokens, and which mean nothing in an environment."""
+_TOKEN = re.compile(
+    r"(sk-|sk_|gh[pousr]_|github_pat_|glpat-|xox[abp]-|ya29\.|AIza|eyJ)[\w.~+/=-]{12,}|-----BEGIN [A-Z ]*PRIVATE KEY"
+)
+_RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~+/=-]{16,}")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\dT")
+_LINE = re.compile(r"""^\s*(?:export\s+)?["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*["']?(?P<value>[^"'\s#,]+)""")
+
+
+def login_secrets(files: Iterable[Path]) -> dict[str, str]:
+    """What must be in no record, by the name of its file and key.
+
+    Values under keys that look secret, and values that look like a token; in JSON, or line by line in anything else.
+    """
+    found: dict[str, str] = {}
+    for file in files:
+        for key, value in _secrets(read_text(file)):
+            name = re.sub(r"[^\w.:-]+", "_", f"{file.name}:{key}")[:100]
+            while found.get(name, value) != value:
+                name += "'"
+            found[name] = value
+    return found
+
+
+def read_text(file: Path) -> str:
+    """What a person keeps there; empty where nothing can be read."""
+    try:
+        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
+            return opened.read(_LARGEST).decode(errors="replace")
+    except OSError:
+        return ""
+
+
+def _secrets(text: str) -> Iterator[tuple[str, str]]:
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        lines = filter(None, map(_LINE.match, text.splitlines()))
+        yield from (one for line in lines for one in _within(line["value"], line["key"], line["key"], below=False))
+    else:
+        yield from _within(document, "", "", below=False)
+
+
+def _within(value: object, trail: str, key: str, *, below: bool) -> Iterator[tuple[str, str]]:
+    """Args:
+    below: whether a key above looks secret.
+    """
+    secret = looks_secret(key) or bool(_KEYS.fullmatch(key))
+    match value:
+        case dict():
+            for name, item in value.items():
+                yield from _within(item, f"{trail}.{name}".lstrip("."), str(name), below=below or secret)
+        case list():
+            for number, item in enumerate(value):
+                yield from _within(item, f"{trail}.{number}".lstrip("."), key, below=below)
+        case str() if _MOMENT.match(value):
+            return
+        case str() if secret or _TOKEN.match(value) or (below and _RANDOM.fullmatch(value)):
+            pieces = [value] if _TOKEN.match(value) else [value, *value.split()]
+            yield from ((trail, piece) for piece in dict.fromkeys(pieces) if len(piece) >= _SHORTEST)

@@ -1,0 +1,197 @@
+"""Roles: who an agent is, in a Markdown file with front matter, and where such files are looked for (AGENT-02, -07).
+
+A team's four places count in this order: `.interlock/agents/`, `.github/agents/` (`*.agent.md`), `.claude/agents/`,
+`.opencode/agent/` (any depth).  A file `<playbook>/<role>` in any of them comes before a bare `<role>` in any of them,
+and what the playbook brings along comes last: a team's bare `review.agent.md` is meant to replace ours.  A file in the
+folder of another playbook is that playbook's alone.  Only the five processes take roles from all four: elsewhere a
+`reviewer.md` that was written for a chat would be no form, so there it is `.interlock/agents/` and ours alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from interlock.agents.values import Role
+from interlock.errors import ConfigInvalid, PathRefused, nearest
+
+PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
+_HEADER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
+_LARGEST = 1_000_000
+_DEEPEST = 6
+
+
+@dataclass(frozen=True)
+class _Place:
+    folder: str
+    suffix: str = ".md"
+    deep: bool = False
+    client: str = ""
+    """The client whose own format it is: a model named there is one of its models."""
+
+
+_PLACES = (
+    _Place(".interlock/agents"),
+    _Place(".github/agents", ".agent.md", client="copilot"),
+    _Place(".claude/agents", client="claude"),
+    _Place(".opencode/agent", deep=True, client="opencode"),
+)
+
+
+@dataclass(frozen=True)
+class RoleFile:
+    text: str
+    """Its instructions; of a file that is ours, the template as it stands."""
+    name: str = ""
+    """What its front matter calls it."""
+    model: str = ""
+    client: str = ""
+    """The client that the model is one of; empty: any."""
+    source: str = ""
+    """Relative to the workspace; empty: ours."""
+
+
+class AgentSettings(Protocol):
+    """What `[agents.NAME]` says, as far as it is of interest here."""
+
+    @property
+    def runner(self) -> str | None: ...
+    @property
+    def model(self) -> str | None: ...
+    @property
+    def timeout_s(self) -> float | None: ...
+    @property
+    def writes(self) -> tuple[str, ...] | None: ...
+    @property
+    def role(self) -> str | None: ...
+
+
+class Roles:
+    """The roles of one playbook in one workspace."""
+
+    def __init__(self, top: Path, playbook: str, ours: Path) -> None:
+        """
+        Args:
+            ours: the folder of role files that the playbook brings along.
+        """
+        self._top = top
+        self._playbook = playbook
+        self._ours = ours
+        self._places = _PLACES if playbook in PROCESSES else _PLACES[:1]
+
+    def find(self, role: str, named: str = "") -> RoleFile | None:
+        """The role's file, if there is one.
+
+        Args:
+            named: the file that settings name for it.
+        """
+        if named:
+            if not (self._top / named).is_file():
+                what = f"the role file of agent {role} is not there"
+                raise ConfigInvalid(what, where=f"agents.{role}.role", found=repr(named))
+            return self._read(self._top / named)
+        for owner in (self._playbook, ""):
+            for place in self._places:
+                if found := self._in_place(place, owner, role):
+                    return found
+        ours = (_parsed(file) for file in _files(self._ours) if file.name.casefold() == f"{role}.md".casefold())
+        return next(ours, None)
+
+    def resolve(
+        self, role: str, *, runner: str, type: str, settings: AgentSettings | None = None, title: str = ""
+    ) -> Role:
+        """Who plays it: its file, and what settings say of it; `ConfigInvalid` where there is no file."""
+        found = self.find(role, (settings.role if settings else None) or "")
+        if found is None:
+            near = nearest(role, (file.name.removesuffix(".md") for file in _files(self._ours)))
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ConfigInvalid(
+                f"{self._playbook} has no role {role!r}{hint}",
+                expected=f".interlock/agents/{self._playbook}/{role}.md",
+                remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
+            )
+        return Role(
+            name=role,
+            title=title,
+            text=found.text,
+            source=found.source,
+            runner=runner,
+            type=type,
+            model=(settings.model if settings else None) or (found.model if found.client in ("", type) else ""),
+            timeout_s=settings.timeout_s if settings else None,
+            writes=settings.writes if settings else None,
+        )
+
+    def _in_place(self, place: _Place, owner: str, role: str) -> RoleFile | None:
+        """By its exact name, by its name in any case, then by what its front matter calls it."""
+        root = self._top / place.folder
+        files = [
+            file
+            for file in _files(root, _DEEPEST if place.deep else 1)
+            if file.name.endswith(place.suffix) and self._belongs(file.parent, root, owner, deep=place.deep)
+        ]
+        bare = {file: file.name.removesuffix(place.suffix) for file in files}
+        wanted = role.casefold()
+        by_name = [file for file in files if bare[file] == role] or [f for f in files if bare[f].casefold() == wanted]
+        for file in by_name or files:
+            found = self._read(file, place.client)
+            if by_name or found.name.casefold() == wanted:
+                return found
+        return None
+
+    def _read(self, file: Path, client: str = "") -> RoleFile:
+        """A file of the workspace. What a link would bring in from elsewhere would be told to a model."""
+        if not file.resolve().is_relative_to(self._top.resolve()):
+            raise PathRefused(str(file), "a role is a file of the workspace")
+        return _parsed(file, file.relative_to(self._top).as_posix(), client)
+
+    def _belongs(self, folder: Path, root: Path, owner: str, *, deep: bool) -> bool:
+        """Whether a file there is this owner's; below `.opencode/agent` any folder is nobody's, if not a playbook's."""
+        if folder == root:
+            return not owner
+        name = folder.name.casefold()
+        return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
+
+
+def _parsed(file: Path, source: str = "", client: str = "") -> RoleFile:
+    with file.open("rb") as opened:
+        text = opened.read(_LARGEST).decode(errors="replace").replace("\r\n", "\n")
+    header, body = split(text)
+    model = _word(header.get("model"))
+    return RoleFile(body.strip("\n"), _word(header.get("name")), "" if model == "inherit" else model, client, source)
+
+
+def split(text: str) -> tuple[Mapping[str, Any], str]:
+    """Front matter and body; a header that cannot be read leaves the whole text as instructions."""
+    from ruamel.yaml import YAML
+
+    found = _HEADER.match(text)
+    if found is None:
+        return {}, text.removeprefix("\ufeff")
+    try:
+        header = YAML(typ="safe", pure=True).load(found[1])
+    except Exception:  # noqa: BLE001 - it raises anything at all
+        return {}, text
+    return (header, found[2]) if isinstance(header, dict) else ({}, found[2] if header is None else text)
+
+
+def _word(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _files(folder: Path, depth: int = 1) -> Iterator[Path]:
+    """Plain files in a folder and so many levels below it, shallow ones first.
+
+    Listed, never asked for by name: the latter ignores case on some systems.
+    """
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError:  # no folder, or not for us
+        return
+    yield from (entry for entry in entries if entry.is_file())
+    for entry in entries if depth else ():
+        if entry.is_dir():
+            yield from _files(entry, depth - 1)

@@ -1,0 +1,147 @@
+"""What can go wrong between an agent and its model service, and when it passes. Pure.
+
+Agents wrap such errors differently, some as an ordinary answer.  A client finds them; what they mean is decided here,
+once: by the HTTP status where one is known, else by the words.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime, timedelta
+
+from interlock.agents.values import Trouble, TroubleKind
+
+_LIMIT, _LOGIN, _BUSY = TroubleKind.LIMIT, TroubleKind.LOGIN, TroubleKind.BUSY
+_BY_STATUS = {
+    **dict.fromkeys((401, 402, 403), _LOGIN),
+    **dict.fromkeys((408, 409, 425, 503, 529), _BUSY),
+    429: _LIMIT,
+}
+_WORDS = (
+    (
+        TroubleKind.MODEL,
+        r"(unknown|invalid|unsupported|no such) model|model\b.{0,60}(not found|not exist|not supported|not available)"
+        r"|issue with the selected model|not_found_error.{0,40}model",
+    ),
+    (
+        TroubleKind.REFUSED,
+        r"prompt is too long|context.?(length|window)|maximum context|too many tokens|invalid.?request|content.?filter",
+    ),
+    (_BUSY, r"overloaded|at capacity|no capacity"),
+    (
+        _LIMIT,
+        r"rate.?limit|too many requests|quota|usage limit|session limit|weekly limit|hit (your|the) limit|limit reached"
+        r"|capacity (is )?exhausted|resource.?exhausted",
+    ),
+    (
+        _LOGIN,
+        r"unauthori[sz]ed|authenticat|(invalid|incorrect|missing|no) (api )?key|not (logged|signed) in|\blog ?in\b"
+        r"|\bsign in\b|permission.?denied|credential|auth method",
+    ),
+)
+_PATTERNS = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
+_STATUS = re.compile(
+    r"(?:^|\(|\[|,\s(?=\d{3}$)|(?:status|error|code|http)\W{0,3}(?:code\W{0,2})?)(4\d\d|5\d\d)(?![\d.]|\s*(?:ms|s|sec|m|h)\b)",
+    re.IGNORECASE,
+)
+"""A number that stands where a status stands; others are ports, limits and seconds."""
+_PERIOD = re.compile(
+    r"(?:retry|again|reset|wait)[^\d\n]{0,20}?(?P<parts>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?"
+    r"|minutes?|h|hrs?|hours?|d|days?)(?![a-z])[\s,]*(?:and\s+)?)+)",
+    re.IGNORECASE,
+)
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_UNITS = {"milli": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86_400.0}
+_EPOCH = re.compile(r"(?<!\d)(1[6-9]\d{8}|2\d{9})(?!\d)")
+_ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
+_CLOCK = re.compile(
+    r"\b(?:again at|resets?(?: at)?|until) (?:(?P<month>[A-Z][a-z]{2}) (?P<day>\d{1,2})(?:st|nd|rd|th)?,? "
+    r"(?:(?P<year>\d{4}),? )?(?:at )?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[AP]M)\b",
+    re.IGNORECASE,
+)
+"""Subscriptions name the moment in local time, with a date only when it is another day."""
+_LONGEST = timedelta(days=8)
+"""What would be a later moment is none."""
+
+
+def trouble(
+    text: str, *, status: int | None = None, until: datetime | None = None, now: datetime | None = None
+) -> Trouble:
+    """What a failed request to the model service means; total, whatever was said.
+
+    Args:
+        now: in local time.
+    """
+    said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
+    kind = _kind(status, said)
+    if kind is _LIMIT and until is None:
+        until = end_of_limit(said, now or datetime.now().astimezone())
+    return Trouble(kind=kind, text=said[:2000], until=until if kind is _LIMIT else None)
+
+
+def used_up(text: str) -> bool:
+    """Whether a text says that the agent reached the limit of cost that it was given."""
+    return bool(_USED_UP.search(text))
+
+
+_USED_UP = re.compile(r"budget[ _](is )?(exhausted|exceeded|reached)|max(imum)?[ _]budget", re.IGNORECASE)
+
+
+def kind_of_words(text: str) -> TroubleKind | None:
+    return next((kind for kind, pattern in _PATTERNS if pattern.search(text)), None)
+
+
+def _kind(status: int | None, text: str) -> TroubleKind:
+    """Words say it before numbers that only may be a status; a used-up quota comes under several."""
+    words = kind_of_words(text)
+    if status is None:
+        found = _STATUS.search(text) if words is None else None
+        status = int(found[1]) if found else None
+    if status is None:
+        return words or _BUSY
+    if status in _BY_STATUS:
+        return _LIMIT if status in (402, 403) and words is _LIMIT else _BY_STATUS[status]
+    if status >= 500:
+        return _BUSY
+    return TroubleKind.MODEL if words is TroubleKind.MODEL or status == 404 else TroubleKind.REFUSED
+
+
+def end_of_limit(text: str, now: datetime) -> datetime | None:
+    """The moment that a text about a limit names, if it names one; not before `now`."""
+    moment = _moment(text, now)
+    return max(moment, now) if moment is not None and moment - now <= _LONGEST else None
+
+
+def _moment(text: str, now: datetime) -> datetime | None:
+    try:
+        if found := _PERIOD.search(text):
+            return after(sum(float(number) * _unit(unit) for number, unit in _PART.findall(found["parts"])), now)
+        if found := _EPOCH.search(text):
+            return datetime.fromtimestamp(int(found[1]), UTC)
+        if found := _ISO.search(text):
+            return datetime.fromisoformat(found[0].replace("Z", "+00:00"))
+        if found := _CLOCK.search(text):
+            return _on_the_clock(found, now)
+    except (ValueError, OverflowError):
+        pass
+    return None
+
+
+def after(seconds: float | None, now: datetime | None = None) -> datetime | None:
+    """That many seconds from now; None for what is no time that anybody waits."""
+    if seconds is None or not 0 <= seconds <= _LONGEST.total_seconds():
+        return None
+    return (now or datetime.now().astimezone()) + timedelta(seconds=seconds)
+
+
+def _unit(name: str) -> float:
+    return next(size for prefix, size in _UNITS.items() if name.lower().startswith(prefix))
+
+
+def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
+    hour = int(found["hour"]) % 12 + (12 if found["half"].upper() == "PM" else 0)
+    moment = now.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
+    if found["month"] is None:
+        return moment if moment >= now else moment + timedelta(days=1)
+    day = datetime.strptime(f"{found['month']} {found['day']} {found['year'] or now.year}", "%b %d %Y")
+    return moment.replace(year=day.year, month=day.month, day=day.day)

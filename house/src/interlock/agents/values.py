@@ -1,0 +1,171 @@
+"""What passes between the engine and a coding agent: values, no behaviour."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from interlock.documents.model import Model
+
+
+class Usage(Model):
+    """What a call cost, as far as the client tells. None: unknown, never 0."""
+
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    cost_usd: float | None = None
+
+    def __add__(self, other: Usage) -> Usage:
+        """The sum of what is known; what nobody told adds nothing."""
+
+        def plus(one: Any, two: Any) -> Any:
+            return two if one is None else one if two is None else one + two
+
+        return Usage(
+            input_tokens=plus(self.input_tokens, other.input_tokens),
+            output_tokens=plus(self.output_tokens, other.output_tokens),
+            cost_usd=plus(self.cost_usd, other.cost_usd),
+        )
+
+    @property
+    def tokens(self) -> int | None:
+        if self.input_tokens is None and self.output_tokens is None:
+            return None
+        return (self.input_tokens or 0) + (self.output_tokens or 0)
+
+
+class TroubleKind(StrEnum):
+    """Why a call did not come to an end of its own, as far as the client's words or status say."""
+
+    LIMIT = "limit"
+    """The service takes no more for now: waited for (RUN-15)."""
+    LOGIN = "login"
+    MODEL = "model"
+    """Unknown or not allowed."""
+    REFUSED = "refused"
+    """The service refuses this request as such."""
+    SESSION = "session"
+    """The session to go on with is unknown: start anew."""
+    BUSY = "busy"
+    """Overloaded, unreachable, an error of the service: weather."""
+    OTHER = "other"
+
+
+class Trouble(Model):
+    kind: TroubleKind
+    text: str
+    """The client's own words, cut to a few lines."""
+    until: datetime | None = None
+    """When a limit passes, where the service tells."""
+
+
+class NewsKind(StrEnum):
+    SESSION = "session"
+    """facts: session, model"""
+    TEXT = "text"
+    """facts: text"""
+    TOOL = "tool"
+    """facts: call, name, subject (one line), state = began | done | failed | refused, why"""
+    PLAN = "plan"
+    """facts: entries = [[text, state]]"""
+    USAGE = "usage"
+    """facts: input_tokens, output_tokens, cost_usd; so far, of this call"""
+    WAITING = "waiting"
+    """facts: why, seconds: the client itself waits for its service"""
+    WARNING = "warning"
+    """facts: text"""
+
+
+class News(Model):
+    """What an agent is heard to do while it works: for people who watch, for the budget, for the transcript."""
+
+    kind: NewsKind
+    facts: dict[str, Any] = {}
+
+
+class Role(Model):
+    """Who plays a role: resolved before anything is paid for."""
+
+    name: str
+    """The role's name in the playbook (`INTERLOCK_AGENT`)."""
+    title: str = ""
+    text: str = ""
+    """What its file tells it, without front matter; rendered into the brief."""
+    source: str = ""
+    """The file that it came from, where that is not one of ours."""
+    runner: str
+    """The name under which settings know it: `claude`, or a name of `[runners]`."""
+    type: str
+    """claude | codex | copilot | opencode | gemini | qwen | acp | command | scripted"""
+    model: str = ""
+    timeout_s: float | None = None
+    writes: tuple[str, ...] | None = None
+    """A scope that settings narrow it to."""
+
+
+class Ask(Model):
+    """One start of a client: all that it is told."""
+
+    role: Role
+    brief: str
+    form: dict[str, Any] | None = None
+    """The JSON Schema of the form that is asked for."""
+    known: dict[str, Any] = {}
+    """Fields of the best answer that follow from this dispatch alone (its criteria): for scripted agents."""
+    samples: dict[str, str] = {}
+    """The outputs that the contract names, each at its best; empty: any text. For scripted agents."""
+    known: dict[str, Any] = {}
+    """Fields of the form that follow from the dispatch (the criteria it was given): for who plays by script."""
+    session: str = ""
+    """The client's own session to go on with."""
+    marker: str = ""
+    """Stands in the environment of everything that this call starts, so that leftovers are found."""
+    env: dict[str, str] = {}
+    """The plain protocol's variables (DESIGN 5)."""
+    timeout_s: float = 3600
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    transcript: Path
+    """Where the client's stream is kept, redacted, cut at 50 MB."""
+
+
+class Exit(Model):
+    """How a call ended. It counts only if `finished`."""
+
+    finished: bool
+    """The client's stream says that the turn ended, and something was said or done."""
+    text: str = ""
+    form: Any = None
+    """What the client itself gave as structured answer, unchecked; the engine looks for a fenced block else."""
+    exit: int | None = None
+    """None where it was ended by us, or never started."""
+    started: bool = True
+    timed_out: bool = False
+    over: str = ""
+    """Which bound of the layer it broke; nothing of it counts."""
+    exhausted: bool = False
+    """Ended because its share of the budget was used up."""
+    trouble: Trouble | None = None
+    session: str = ""
+    model: str = ""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    refused: tuple[str, ...] = ()
+    """Tool calls that the client or its rules did not allow, in a line each."""
+    stderr: str = ""
+    """The last lines, redacted."""
+
+
+class CommandExit(Model):
+    """How a command of the engine ended."""
+
+    exit: int | None = None
+    """None: ended by us, or never started."""
+    error: str = ""
+    """Why it could not be run at all: no such program, not executable."""
+    timed_out: bool = False
+    seconds: float = 0.0
+    out: str = ""
+    """What it printed, both streams together in order, redacted, cut in the middle at 1 MB."""

@@ -1,0 +1,332 @@
+"""Commands that decide: before the work, after it, and one word for the pair (EVID-05, 06, 07, 13, 14).
+
+They run in layers of the engine's own, on trees: the person's, with their caches, and the run's work; never with
+anything ignored that an agent left.  Same command, same tree: run once.  A red that counts was red twice.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from interlock.engine import delivery, junit
+from interlock.engine import events as ev
+from interlock.engine.prompts import fence
+from interlock.engine.world import Command
+from interlock.errors import BadInput
+from interlock.workspace.values import Standing, Tree
+
+if TYPE_CHECKING:
+    from interlock.engine.run import Run
+
+NAMES = 20
+"""Of tests that are told by name."""
+
+
+async def commands(run: Run, named: Sequence[str]) -> list[Command]:
+    """The checks of this run: named by a person, else found; fixed here, before the work (EVID-05)."""
+    slot = run.slot("commands", {}, ev.Got)
+    if slot.outcome is None:
+        place = run.start.where.place
+        found = await run.world.toolbox(run.start.standing.tree, place)
+        chosen = [{"name": f"check-{n}", "line": line, "origin": "named"} for n, line in enumerate(named, 1)]
+        if not chosen:
+            chosen = [{"name": one.name, "line": one.line, "origin": one.origin} for one in found.commands]
+        setup = {"line": found.setup.line, "origin": found.setup.origin} if found.setup else None
+        slot.settle(ev.Got(verb="commands", value={"commands": chosen, "setup": setup}))
+    value = slot.settled.value
+    mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
+    lines = [{**one, "line": mended[n] if n < len(mended) else one["line"]} for n, one in enumerate(value["commands"])]
+    return [Command(name=one["name"], line=one["line"], origin=one["origin"]) for one in lines]
+
+
+async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
+    """Once at the end: what is found or set and was not named; red there and not on the tree before is `broken`."""
+    if not commands:
+        return []
+    slot = run.slot("toolbox", {}, ev.Got)
+    if slot.outcome is None:
+        known = {one.line for one in commands}
+        toolbox = await run.world.toolbox(run.start.standing.tree, run.start.where.place)
+        left = [
+            {"name": f"also-{n}", "line": one.line, "origin": one.origin}
+            for n, one in enumerate(toolbox.commands, 1)
+            if one.line not in known
+        ]
+        slot.settle(ev.Got(verb="toolbox", value=left))
+    proved = []
+    for one in slot.settled.value:
+        command = Command(**one)
+        place = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
+        if place.outcome is None:
+            place.settle(await _beside(run, command))
+        proved.append(place.settled)
+    return proved
+
+
+async def _beside(run: Run, command: Command) -> ev.Proved:
+    """One run after; before only where that is red."""
+    standing = await run.world.standing(run.start.where, run.full.standing)
+    tree = await tree_now(run)
+    after = await run_on(run, command, standing, tree)
+    if after.green or after.exit is None:
+        word: Any = "held"
+        before = None
+    else:
+        before = await run_on(run, command, standing, standing.tree)
+        word = "broken" if before.green else "known"
+    return ev.Proved(name=command.name, command=command.line, tree=tree, before=before, after=after, word=word)
+
+
+def _setup(run: Run) -> Command | None:
+    got = run.recorder.outcome("commands#1")
+    setup = got.value.get("setup") if isinstance(got, ev.Got) else None
+    return Command(name="setup", line=setup["line"], origin=setup["origin"]) if setup else None
+
+
+async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool) -> list[ev.Based]:
+    """Each command on the person's tree without the run's work.
+
+    Raises:
+        BadInput: one cannot be run at all; or, with `expect_red`, all are green.
+    """
+    based = []
+    for command in commands:
+        slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
+        if slot.outcome is None:
+            await run.listen()
+            standing = await run.world.standing(run.start.where, run.full.standing)
+            came = await run_on(run, command, standing, standing.tree, keeps=True)
+            if came.exit is None:
+                why = came.error or f"it was not done in {command.timeout_s:.0f} s"
+                raise BadInput(
+                    f"the check `{command.line}` cannot be run: {why}",
+                    where=f"check ({command.origin})",
+                    expected="a command that ends, green or red",
+                    remedy="Install what it needs, or name another check: --check CMD (or --check none).",
+                )
+            slot.settle(ev.Based(name=command.name, command=command.line, run=came))
+        based.append(slot.settled)
+    if expect_red and based and all(one.run.green for one in based):
+        raise BadInput(
+            "every check is green before the work, and --expect-red was given",
+            expected="a check that is red and is to be mended",
+            remedy="Name the check that shows the fault: --check CMD. Or leave --expect-red out.",
+        )
+    return based
+
+
+async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
+    """Each command on the run's work merged with the person's tree of this moment, with one word for the pair."""
+    proved: list[ev.Proved] = []
+    for command in commands:
+        slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
+        if slot.outcome is None:
+            await run.listen()
+            slot.settle(await _prove(run, command))
+            run.recorder.sync()
+        proved.append(slot.settled)
+    if proved and all(one.after and one.after.green for one in proved):
+        await _shown(run, commands, proved)
+    return proved
+
+
+async def _prove(run: Run, command: Command) -> ev.Proved:
+    before = next((pair.before for pair in run.full.pairs.values() if pair.name == command.name), None)
+    standing = await run.world.standing(run.start.where, run.full.standing)
+    pair = run.full.pending
+    assert pair is not None
+    first = await run.world.merge(pair.base, pair.work, standing.tree)
+    if first.tree is None:
+        return ev.Proved(
+            name=command.name,
+            command=command.line,
+            tree=standing.tree,
+            before=before,
+            after=None,
+            word="conflict",
+            tests=first.conflicts[:NAMES],
+        )
+    tree = first.tree
+    after = await run_on(run, command, standing, tree)
+    flaky = False
+    if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
+        again = await run_on(run, command, standing, tree, again=True)
+        flaky, after = again.green != after.green, again
+    if not after.green and before is not None and before.tree != standing.tree and tree != standing.tree:
+        theirs = await run_on(run, command, standing, standing.tree)
+        before = theirs
+        if not theirs.green and not _by_test(run, theirs, after).broken:
+            return ev.Proved(
+                name=command.name, command=command.line, tree=tree, before=theirs, after=after, word="theirs"
+            )
+    word, tests = _word(run, before, after)
+    weak = await _weakened(run, command, standing, tree, before, after) if after.green else None
+    return ev.Proved(
+        name=command.name,
+        command=command.line,
+        tree=tree,
+        before=before,
+        after=after,
+        word=word,
+        flaky=flaky,
+        tests=tuple(tests[:NAMES]),
+        weak=weak,
+    )
+
+
+def _by_test(run: Run, before: ev.Run1, after: ev.Run1) -> junit.Pairs:
+    return junit.compare(_tests(run, before), _tests(run, after))
+
+
+def _tests(run: Run, one: ev.Run1) -> junit.Tests:
+    told = json.loads(run.text(one.tests)) if one.tests else {}
+    return {name: junit.State(state) for name, state in told.items()} or {
+        junit.WHOLE: junit.State.PASSED if one.green else junit.State.FAILED
+    }
+
+
+def _word(run: Run, before: ev.Run1 | None, after: ev.Run1) -> tuple[Any, list[str]]:
+    """The one word of a pair, and the tests that made it."""
+    if before is None:
+        return ("held" if after.green else "broken"), []
+    pairs = _by_test(run, before, after)
+    accepts = bool(run.start.inputs.get("accept_baseline"))
+    if after.green:
+        if before.green:
+            return "held", []
+        unmended = list(pairs.unmended)
+        return ("still red", unmended) if unmended else ("mended", list(pairs.mended))
+    if before.green:
+        return "broken", list(pairs.broken)
+    if pairs.broken:
+        return "broken", list(pairs.broken)
+    if accepts:
+        return "known", list(pairs.still_red)
+    return "still red", list(pairs.still_red)
+
+
+# --- one run
+
+
+async def run_on(
+    run: Run, command: Command, standing: Standing, tree: Tree, *, keeps: bool = False, again: bool = False
+) -> ev.Run1:
+    """One run of a command on a tree; the same one twice only if asked for."""
+    known = (command.line, tree)
+    if not again and known in run.ran:
+        return run.ran[known]
+    world = run.world
+    run.recorder.sync()
+    if (setup := _setup(run)) is not None:
+        prepared = await world.setup(setup, standing, tree)
+        if prepared is not None and prepared.exit != 0:
+            run.warn_live(f"`{setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
+    changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
+    for _ in range(3):
+        came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
+        if not came.moved:
+            break
+    out = world.redact(came.exit.out)
+    one = ev.Run1(
+        tree=tree,
+        exit=came.exit.exit,
+        seconds=came.exit.seconds,
+        error=came.exit.error,
+        timed_out=came.exit.timed_out,
+        out=world.folder.put(out.encode("utf-8", "backslashreplace")) if out else None,
+        tests=world.folder.put(json.dumps(dict(came.tests)).encode()) if came.tests else None,
+        opened=tuple(sorted(came.opened)),
+    )
+    run.ran[known] = one
+    return one
+
+
+def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
+    """The end of what a command printed, as data for a brief."""
+    said = run.text(one.out).rstrip().splitlines()[-lines:]
+    how = one.error or ("it did not end in its time" if one.timed_out else f"it ended with {one.exit}")
+    return f"{how}\n\n{fence(chr(10).join(said))}" if said else how
+
+
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1][:200]
+
+
+# --- weakened, and shown
+
+
+async def _weakened(
+    run: Run, command: Command, standing: Standing, tree: Tree, before: ev.Run1 | None, after: ev.Run1
+) -> ev.Weak | None:
+    """Changed files that are no product and without whose change the green check would be red (EVID-07)."""
+    world = run.world
+    changes = await world.between(standing.tree, tree)
+    product = await world.product(command, tree, [change.path for change in changes])
+    other = [change for change in changes if change.path not in product]
+    known = _tests(run, before) if before is not None else {}
+    gone = _lost(junit.compare(known, _tests(run, after))) if known else []
+    touched = [one.path for one in other if one.path in after.opened or one.kind == "deleted"]
+    if not touched:
+        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
+
+    async def green_without(paths: Sequence[str]) -> bool:
+        put_back = await world.graft(tree, standing.tree, list(paths))
+        came = await run_on(run, command, standing, put_back)
+        if not came.green:
+            return False
+        here, there = _tests(run, after), _tests(run, came)
+        new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
+        return all(
+            there.get(name) in (state, None if name in new else state)
+            for name, state in here.items()
+            if state is junit.State.PASSED
+        )
+
+    every = [one.path for one in other]
+    if await green_without(every):
+        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
+
+    async def needed(paths: list[str]) -> list[str]:
+        if len(paths) == 1:
+            return paths
+        halves = paths[: len(paths) // 2], paths[len(paths) // 2 :]
+        found = [path for half in halves if not await green_without(half) for path in await needed(half)]
+        return found or paths
+
+    return ev.Weak(paths=tuple(await needed(every)), gone=tuple(gone[:NAMES]))
+
+
+async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> None:
+    """Where no pair is mended without being weakened: does any check tell this work from none (EVID-14)?"""
+    slot = run.slot("shown", {"tree": proved[0].tree}, ev.Got)
+    if slot.outcome is not None:
+        return
+    by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
+    if by is None:
+        standing = await run.world.standing(run.start.where, run.full.standing)
+        tree = proved[0].tree
+        for command in commands:
+            changes = await run.world.between(standing.tree, tree)
+            paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
+            if not paths:
+                continue
+            without = await run.world.graft(tree, standing.tree, paths)
+            if not (await run_on(run, command, standing, without)).green:
+                by = command.name
+                break
+    slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
+    run.recorder.sync()
+
+
+async def tree_now(run: Run) -> Tree:
+    """The run's work merged with the person's tree of this moment, their version on conflicts."""
+    standing = await run.world.standing(run.start.where, run.full.standing)
+    assert run.full.pending is not None
+    return (await delivery.shown(run, run.full.pending, standing.tree))[0]
+
+
+def _lost(pairs: junit.Pairs) -> list[str]:
+    """Tests that were green and are gone or skipped."""
+    return [*pairs.gone, *pairs.skipped]

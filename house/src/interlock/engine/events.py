@@ -1,0 +1,412 @@
+"""What can happen in a run: one event a line of its journal, and nothing else is true of it.
+
+An `Outcome` settles its key: on replay the verb at that key returns it at once.  It carries the digest of what the
+verb was asked; asked something else, the run has diverged (RUN-04).  All other events trace the way there; they
+belong to the key of their verb, too, or to none.  Values that may be large stand in the run's objects, by digest.
+What people are told of an agent's work is a `Remark` inside the outcome that it is about.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal, NewType
+
+from pydantic import Field, TypeAdapter
+
+from interlock.agents.values import News, Usage
+from interlock.documents.model import Model
+from interlock.engine.forms import Ruling
+from interlock.workspace.values import Landing, Pending, Remark, Standing, Tree, Where
+
+Digest = NewType("Digest", str)
+"""The name of a value in the run's objects."""
+
+
+class Event(Model):
+    e: str
+
+
+class Outcome(Event):
+    asked: dict[str, Any] = {}
+    """What the verb was asked: names of trees and documents; what is long, by its digest."""
+
+
+class Words(Model):
+    """What a person said, to be heard by the next dispatch that it concerns."""
+
+    text: str
+    who: str
+    at: datetime
+    gate: str = ""
+    """Given with a decision about this gate."""
+
+
+# --- the run
+
+
+class RunStarted(Event):
+    e: Literal["started"] = "started"
+    run: str
+    playbook: str
+    key: str
+    version: str
+    order: int
+    """Which run of the workspace this is: not the clock tells which is last."""
+    inputs: dict[str, Any]
+    caps: dict[str, int]
+    where: Where
+    standing: Standing
+    headline: str = ""
+    at: datetime
+    source: str = ""
+    """The file of a playbook of one's own, with its digest."""
+    continues: str = ""
+    pending: Pending | None = None
+    """Work taken over from the run that this one continues."""
+    parent: str = ""
+    said: Words | None = None
+
+
+class Resumed(Event):
+    e: Literal["resumed"] = "resumed"
+    version: str
+    changed: tuple[str, ...] = ()
+    """What a person changed since, in words: settings, a mended command, `--runner`."""
+    said: Words | None = None
+    accepted: bool = False
+    """`--accept-recorded`."""
+    options: dict[str, Any] = {}
+
+
+class Reopened(Event):
+    e: Literal["reopened"] = "reopened"
+    forgotten: tuple[str, ...]
+    """Keys whose outcomes no longer count: what failed is done again."""
+    why: str
+
+
+class Paused(Event):
+    """The run stays open, and why: it waits for a person or a limit, or an agent or program failed."""
+
+    e: Literal["paused"] = "paused"
+    status: Literal["waiting", "failed"]
+    why: str
+    remedy: str = ""
+    until: datetime | None = None
+
+
+class Left(Event):
+    """This process ended without the run's end."""
+
+    e: Literal["left"] = "left"
+    how: Literal["interrupted", "fault", "cut"]
+    what: str = ""
+
+
+class Ended(Event):
+    e: Literal["ended"] = "ended"
+    status: Literal["complete", "degraded", "stopped", "cancelled"]
+    exit: int
+    reason: str
+    output: Digest | None = None
+    next: str = ""
+
+
+class Warned(Event):
+    e: Literal["warned"] = "warned"
+    text: str
+
+
+class Refused(Event):
+    """A message of a person that decided nothing, and why."""
+
+    e: Literal["refused"] = "refused"
+    what: str
+    who: str
+    why: str
+
+
+class Intended(Event):
+    """Synced before an effect on the world, so that it happens once."""
+
+    e: Literal["intended"] = "intended"
+    what: Literal["write", "aside", "deliver", "undo", "commit", "branch", "push", "command"]
+    facts: dict[str, Any]
+
+
+class Undone(Event):
+    """What the run delivered was taken out again, or brought again (`apply`): a person's word about a run."""
+
+    e: Literal["undone"] = "undone"
+    how: Literal["undo", "apply"]
+    who: str
+    pair: Pending
+    paths: tuple[str, ...]
+    kept: tuple[str, ...] = ()
+    """What only a conflict kept."""
+
+
+# --- outcomes of verbs
+
+
+class Got(Outcome):
+    e: Literal["got"] = "got"
+    verb: str
+    value: Any = None
+    text: Digest | None = None
+
+
+class Wrote(Outcome):
+    e: Literal["wrote"] = "wrote"
+    path: str
+    before: Digest | None
+    after: Digest | None
+    aside: str = ""
+    pair: Pending | None = None
+
+
+class Decided(Outcome):
+    e: Literal["decided"] = "decided"
+    rule: str
+    inputs: dict[str, str]
+    result: Any
+
+
+class Turn(Outcome):
+    e: Literal["turn"] = "turn"
+    loop: str
+    n: int
+    cap: int
+
+
+class Joined(Outcome):
+    e: Literal["joined"] = "joined"
+    members: tuple[str, ...]
+
+
+class Noted(Outcome):
+    e: Literal["noted"] = "noted"
+    name: str
+    facts: dict[str, Any]
+
+
+class Said(Outcome):
+    e: Literal["said"] = "said"
+    text: Digest
+
+
+class Run1(Model):
+    """One run of one command on one tree."""
+
+    tree: Tree
+    exit: int | None
+    seconds: float
+    error: str = ""
+    timed_out: bool = False
+    out: Digest | None = None
+    tests: Digest | None = None
+    """Test -> passed, failed, skipped or expected, where a report told."""
+    opened: tuple[str, ...] = ()
+    """Which of the files that the run changed were opened by it."""
+
+    @property
+    def green(self) -> bool:
+        return self.exit == 0
+
+
+class Based(Outcome):
+    """A command before the work: on the person's tree alone."""
+
+    e: Literal["based"] = "based"
+    name: str
+    command: str
+    run: Run1
+
+
+class Weak(Model):
+    """Changed files without whose change a green check would be red: told to judge and person (EVID-07)."""
+
+    paths: tuple[str, ...]
+    gone: tuple[str, ...] = ()
+    """Tests that were green and are gone or skipped."""
+
+
+class Proved(Outcome):
+    e: Literal["proved"] = "proved"
+    name: str
+    command: str
+    tree: Tree
+    before: Run1 | None
+    after: Run1 | None
+    """None: a conflict; nothing was run."""
+    word: Literal["mended", "held", "broken", "still red", "conflict", "theirs", "known"]
+    """`theirs`: red on the person's own tree, too, since they changed it; `known`: allowed by --accept-baseline."""
+    flaky: bool = False
+    tests: tuple[str, ...] = ()
+    """Names of the tests that made the word, the first twenty."""
+    weak: Weak | None = None
+    shows: Literal["yes", "no", ""] = ""
+    """Whether it is red with the changed product as before (EVID-14); empty: not asked."""
+
+
+class GateOpened(Event):
+    e: Literal["gate opened"] = "gate opened"
+    gate: str
+    question: str
+    summary: str = ""
+    choices: tuple[str, ...]
+    shown: dict[str, str]
+    """Path or label -> digest of what is shown."""
+    opening: int
+
+
+class GateDecided(Outcome):
+    e: Literal["gate decided"] = "gate decided"
+    gate: str
+    choice: str
+    who: str
+    note: str = ""
+    at: datetime
+    shown: dict[str, str]
+
+
+class Started(Event):
+    """One call of an agent begins."""
+
+    e: Literal["call"] = "call"
+    agent: str
+    member: str
+    step: str
+    attempt: int
+    n: int
+    runner: str
+    model: str = ""
+    role: str = ""
+    session: str = ""
+    standing: Standing
+    pair: Pending
+    shown: Tree
+    layer: str
+    confined: bool = True
+    brief: Digest
+    heard: tuple[Words, ...] = ()
+    timeout_s: float = 0
+
+
+class Heard(Event):
+    """News of a call that outlive it: session, what it spent, what it waits for."""
+
+    e: Literal["heard"] = "heard"
+    news: News
+
+
+class Check(Model):
+    """A check that a judge names, and what came of running it (EVID-04)."""
+
+    command: str
+    told: Literal["green", "red"]
+    expected: bool = False
+    ran: Run1 | None = None
+    word: Literal["agrees", "in its layer only", "refuted", "not run", "told"]
+    why: str = ""
+
+
+class Report(Model):
+    """What a dispatch came to."""
+
+    agent: str
+    member: str
+    attempt: int
+    outcome: Literal["done", "fault"]
+    reason: str = ""
+    """Of a fault: `no start`, `crash`, `timeout`, `over`, `limit`, `login`, `model`, `unusable`, `scope`, `conflict`,
+    `no verdict`."""
+    complaint: str = ""
+    """The fault in words; of a judge what its ruling was asked about."""
+    form: Any = None
+    text: Digest | None = None
+    shown: Tree | None = None
+    """The tree that it was shown: what a judge judged."""
+    did: Pending | None = None
+    """From what it was shown to what counts of its work; None where nothing changed."""
+    paths: tuple[str, ...] = ()
+    held: Pending | None = None
+    """Guarded paths held back: a person's word delivers them."""
+    kept: Tree | None = None
+    """Where it did not count: what it had left, against `did` or what it was shown."""
+    conflicts: tuple[str, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    checks: tuple[Check, ...] = ()
+    ruling: Ruling | None = None
+    calls: int = 1
+    usage: Usage = Usage()
+    seconds: float = 0
+    session: str = ""
+    model: str = ""
+
+    @property
+    def ok(self) -> bool:
+        return self.outcome == "done"
+
+
+class Tried(Event):
+    """A call ended, and another one of the same dispatch follows."""
+
+    e: Literal["tried"] = "tried"
+    report: Report
+    move: Literal["wait", "repeat", "repair", "gave up"]
+    """`gave up`: the run's halt; a resume begins with all its repeats again."""
+    delay_s: float = 0
+    until: datetime | None = None
+
+
+class Done(Outcome):
+    """A dispatch's one outcome."""
+
+    e: Literal["done"] = "done"
+    report: Report
+    pair: Pending
+    """The run's pending work, this one's in it."""
+    standing: Standing
+
+
+class Delivered(Outcome):
+    e: Literal["delivered"] = "delivered"
+    label: str
+    state: Literal["done", "nothing", "other", "conflict", "away"]
+    """`other`: merged with the tree of this moment it is another tree than the one that was judged."""
+    judged: Tree
+    merged: Tree | None = None
+    before: Tree | None = None
+    landing: Landing | None = None
+    pair: Pending | None = None
+    """What is still pending afterwards."""
+    standing: Standing | None = None
+
+
+class Committed(Outcome):
+    e: Literal["committed"] = "committed"
+    what: Literal["commit", "branch", "push", "pr", "hooks"]
+    ref: str = ""
+    commit: str = ""
+    problem: str = ""
+    url: str = ""
+    out: Digest | None = None
+    remarks: tuple[Remark, ...] = ()
+
+
+class Edited(Event):
+    """What a person changed in a document, where they may."""
+
+    e: Literal["edited"] = "edited"
+    path: str
+    fields: dict[str, Any]
+
+
+AnyEvent = Annotated[
+    RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got | Wrote
+    | Decided | Turn | Joined | Noted | Said | Based | Proved | GateOpened | GateDecided | Started | Heard | Tried
+    | Done | Delivered | Committed | Edited,
+    Field(discriminator="e"),
+]  # fmt: skip
+EVENTS: TypeAdapter[Any] = TypeAdapter(AnyEvent)

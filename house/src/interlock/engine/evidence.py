@@ -1,0 +1,75 @@
+"""What a judge claims is run (EVID-03, EVID-04).
+
+Each check that a pass names runs in a fresh layer on the judged tree.  One that does not run as told runs once more in
+the judge's own layer as it left it: what agrees there only is told, and is not the one green check; what agrees nowhere
+is refuted, and the judge is asked once more, with the output.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from interlock.engine import checks
+from interlock.engine import events as ev
+from interlock.engine.forms import Claim, judge
+from interlock.engine.world import Command
+from interlock.workspace.values import Remark, RemarkKind
+
+if TYPE_CHECKING:
+    from interlock.engine.dispatch import Ground
+    from interlock.engine.run import Call, Run
+
+
+async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Ground, *, last: bool) -> ev.Report:
+    """The report of a judge with its ruling; asked about once where it contradicts itself or what it claims."""
+    claim: Claim = form.claim(call.criteria)
+    ran = [await _replayed(run, call, claim, told, ground) for told in claim.checks]
+    green = [one.command for one in call.proved if one.after and one.after.green]
+    weakened = [path for one in call.proved if one.weak for path in one.weak.paths]
+    ruling = judge(
+        claim,
+        criteria=call.criteria,
+        replayed={check.command: check.word for check in ran},
+        green=green,
+        ran=bool(call.proved),
+        weakened=list(dict.fromkeys(weakened)),
+    )
+    updates: dict[str, Any] = {"checks": tuple(ran), "ruling": ruling}
+    if ruling.contradictions and not last:
+        updates["complaint"] = "; ".join(ruling.contradictions)
+    told = [
+        Remark(kind=RemarkKind.BY_PRODUCT, text=f"`{check.command}` runs as told in the judge's own layer only")
+        for check in ran
+        if check.word == "in its layer only"
+    ]
+    updates["remarks"] = (*report.remarks, *told)
+    return report.model_copy(update=updates)
+
+
+async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bool], ground: Ground) -> ev.Check:
+    line, result, expected = told
+    policy = run.limits.replay
+    known = {one.command.strip() for one in call.proved}
+    if not claim.passes or policy == "off" or (policy == "named" and line.strip() not in known):
+        why = "" if not claim.passes or policy == "off" else "only named commands are run again"
+        return ev.Check(command=line, told=result, expected=expected, word="told", why=why)
+    command = Command(name="claim", line=line, timeout_s=run.limits.replay_s)
+    first = await checks.run_on(run, command, ground.standing, ground.shown)
+    if first.exit is None:
+        why = first.error or f"it was not done in {run.limits.replay_s:.0f} s"
+        word: Literal["not run", "refuted", "in its layer only"] = "not run" if first.timed_out else "refuted"
+        if word == "refuted" and await _in_its_layer(run, command, ground, result):
+            word = "in its layer only"
+        return ev.Check(command=line, told=result, expected=expected, ran=first, word=word, why=why)
+    if first.green == (result == "green"):
+        return ev.Check(command=line, told=result, expected=expected, ran=first, word="agrees")
+    if await _in_its_layer(run, command, ground, result):
+        return ev.Check(command=line, told=result, expected=expected, ran=first, word="in its layer only")
+    return ev.Check(
+        command=line, told=result, expected=expected, ran=first, word="refuted", why=checks.tail(run, first)
+    )
+
+
+async def _in_its_layer(run: Run, command: Command, ground: Ground, result: str) -> bool:
+    came = await run.world.check(command, ground.standing, ground.shown, seat=ground.seat)
+    return came.exit.exit is not None and (came.exit.exit == 0) == (result == "green")

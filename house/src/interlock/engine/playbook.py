@@ -1,0 +1,51 @@
+"""What a playbook is: an async function over verbs, with its inputs, rows and texts (OWN-01)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from importlib.resources import files
+from typing import Any
+
+from interlock.documents.model import Model
+from interlock.engine.run import Outcome, Row, Run
+from interlock.engine.view import View
+from interlock.workspace.values import Where
+
+
+@dataclass(frozen=True)
+class Playbook:
+    """A process, in a folder that reads like it."""
+
+    name: str
+    play: Callable[[Run, Any], Awaitable[Outcome]]
+    inputs: type[Model]
+    rows: Sequence[Row]
+    caps: Mapping[str, int]
+    """Loop -> most turns; settings may lower it."""
+    headline: Callable[[Any], str]
+    key: Callable[[Any, Where], str]
+    """Of which one run is open at a time."""
+    package: str = ""
+    """Where its `prompts/` and `agents/` are."""
+    texts: Mapping[str, str] = field(default_factory=dict)
+    """Its prompts, where it has no package."""
+    settings: type[Model] | None = None
+    summary: str = ""
+    state_documents: Sequence[str] = ()
+    invariants: Mapping[str, Callable[[View], bool]] = field(default_factory=dict)
+    """What holds on every path, beside what holds for all playbooks."""
+    check: Callable[[Any, Any], None] | None = None
+    """Refuses inputs before the first effect; gets them and the world."""
+
+    @cached_property
+    def prompts(self) -> dict[str, str]:
+        if not self.package:
+            return dict(self.texts)
+        folder = files(self.package).joinpath("prompts")
+        return {
+            place.name.removesuffix(".md"): place.read_text("utf-8")
+            for place in folder.iterdir()
+            if place.name.endswith(".md")
+        }

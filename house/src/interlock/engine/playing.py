@@ -1,0 +1,180 @@
+"""One process plays a run: from its first unrecorded verb to its end, or to where it stops (RUN-08, RUN-12).
+
+World-free: the doors put the parts together (`interlock.app`), simulations do, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from interlock.documents.model import Model
+from interlock.engine import events as ev
+from interlock.engine import keys, receipt
+from interlock.engine.halts import Cancelled, Parked
+from interlock.engine.journal import Journal
+from interlock.engine.playbook import Playbook
+from interlock.engine.prompts import Prompts
+from interlock.engine.replay import Recorder
+from interlock.engine.run import Limits, Outcome, Run
+from interlock.engine.view import View
+from interlock.engine.world import World
+from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged
+from interlock.workspace.values import Pending, Standing, Where
+
+EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """What a new run begins with."""
+
+    run: str
+    order: int
+    version: str
+    where: Where
+    standing: Standing
+    caps: Mapping[str, int]
+    key: str
+    continues: str = ""
+    pending: Pending | None = None
+    parent: str = ""
+    source: str = ""
+    said: ev.Words | None = None
+
+
+def began(playbook: Playbook, inputs: Model, beginning: Beginning, world: World) -> ev.RunStarted:
+    """The first event of a run: its identity."""
+    return ev.RunStarted(
+        run=beginning.run,
+        playbook=playbook.name,
+        key=beginning.key,
+        version=beginning.version,
+        order=beginning.order,
+        inputs=inputs.model_dump(mode="json"),
+        caps=dict(beginning.caps),
+        where=beginning.where,
+        standing=beginning.standing,
+        headline=playbook.headline(inputs),
+        at=world.now(),
+        source=beginning.source,
+        continues=beginning.continues,
+        pending=beginning.pending,
+        parent=beginning.parent,
+        said=beginning.said,
+    )
+
+
+class Player:
+    """A run in this process."""
+
+    def __init__(
+        self,
+        playbook: Playbook,
+        world: World,
+        prompts: Prompts,
+        *,
+        settings: Any = None,
+        limits: Limits | None = None,
+        flags: Mapping[str, Any] | None = None,
+        hear: Callable[[str, Any], None] | None = None,
+        told: Callable[[ev.Event, str], None] | None = None,
+    ) -> None:
+        self.playbook = playbook
+        self.world = world
+        self.recorder = Recorder(Journal(world.folder.medium), world.folder, world.now, told)
+        self._prompts, self._settings, self._limits = prompts, settings, limits
+        self._flags, self._hear = flags, hear
+
+    @property
+    def view(self) -> View:
+        return self.recorder.view
+
+    def begin(self, started: ev.RunStarted) -> None:
+        self.recorder.add("", started)
+
+    def resume(self, version: str, *, said: ev.Words | None = None, accepted: bool = False, **options: Any) -> None:
+        """Note that this process goes on with the run; what failed in one that ended stopped is done again."""
+        if self.recorder.journal.torn:
+            self.recorder.add("", ev.Left(how="cut", what="the last line was torn by a crash, and is cut"))
+        if self.view.ended is not None:
+            forgotten = self.recorder.since_last_turn()
+            self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))
+        self.recorder.accepting = accepted
+        self.recorder.add("", ev.Resumed(version=version, said=said, accepted=accepted, options=options))
+
+    async def play(self) -> View:
+        """Until the playbook ends, or this process has to stop.
+
+        Raises:
+            BadInput: before the first agent was paid for: nothing of the run counts.
+            InterlockError: the run stays open where it is.
+        """
+        inputs = self.playbook.inputs.model_validate(self._start.inputs)
+        run = Run(
+            self.recorder,
+            self.world,
+            self._prompts,
+            settings=self._settings,
+            limits=self._limits,
+            flags=self._flags,
+            hear=self._hear,
+            state_documents=self.playbook.state_documents,
+        )
+        keys.begin()
+        try:
+            outcome = await self.playbook.play(run, inputs)
+            self.recorder.nothing_left("")
+        except Parked as parked:
+            self._add(ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until))
+        except Cancelled as cancelled:
+            self._end(Outcome("cancelled", str(cancelled)))
+        except asyncio.CancelledError:
+            self._add(ev.Left(how="interrupted"))
+            raise
+        except (Diverged, JournalDamaged):
+            raise
+        except BadInput as error:
+            if not self.view.calls and not self.view.delivered:
+                raise
+            self._end(Outcome.stopped(_in_a_line(error)))
+        except InterlockError as error:
+            self._add(ev.Paused(status="failed", why=_in_a_line(error), remedy=error.remedy or ""))
+            raise
+        except Exception as error:
+            self._add(ev.Left(how="fault", what=f"{type(error).__name__}: {error}"[:500]))
+            raise
+        else:
+            self._end(outcome)
+        return self.view
+
+    @property
+    def _start(self) -> ev.RunStarted:
+        assert self.view.start is not None
+        return self.view.start
+
+    def _add(self, event: ev.Event) -> None:
+        self.recorder.add("", event, sync=True)
+
+    def _end(self, outcome: Outcome) -> None:
+        """The run has ended: its output, its report, its last line."""
+        said = "".join(self.world.folder.get(digest).decode() + "\n" for digest in self.view.said)
+        output = outcome.output or said
+        digest = self.world.folder.put(output.encode("utf-8", "backslashreplace")) if output else None
+        code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
+        self._add(
+            ev.Ended(
+                status=outcome.status,  # type: ignore[arg-type]
+                exit=int(code),
+                reason=outcome.reason,
+                output=digest,
+                next=outcome.next,
+            )
+        )
+        self.world.folder.keep("", "report.md", receipt.markdown(self.view).encode("utf-8", "backslashreplace"))
+
+
+def _in_a_line(error: InterlockError) -> str:
+    return f"{error.what} ({error.where})" if error.where else error.what

@@ -1,0 +1,171 @@
+"""Replay: what is recorded returns at once, what is not happens (RUN-03, RUN-04).
+
+Two folds read a journal: this one, outcomes by key, and the `View`.  A playbook sees the view of what it has asked for
+so far (`seen`): each recalled key's lines are folded as it is recalled, so that nothing it decides can depend on lines
+that it has not come to yet.  The engine's own live decisions use the fold of everything (`view`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, Generic, TypeVar
+
+from interlock.engine import events as ev
+from interlock.engine.folder import Folder
+from interlock.engine.journal import Journal, Line
+from interlock.engine.keys import difference, shortly
+from interlock.engine.view import View
+from interlock.errors import Diverged
+
+O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
+
+
+class Recorder:
+    """The journal of a run that is being played: what stands in it, and what is added."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        folder: Folder,
+        clock: Callable[[], datetime],
+        told: Callable[[ev.Event, str], None] | None = None,
+    ) -> None:
+        self._told = told or (lambda event, key: None)
+        self.journal = journal
+        self.folder = folder
+        self._clock = clock
+        self.view = View()
+        self.seen = View()
+        self.accepting = False
+        """`--accept-recorded`: a person's word to go on where what is asked differs from what is recorded."""
+        self.accepted: list[str] = []
+        self._outcomes: dict[str, Line] = {}
+        self._traces: dict[str, list[Line]] = {}
+        self._asked: set[str] = set()
+        self.members: list[str] = []
+        """Scopes of open members: what is recorded below them may still be asked for."""
+        for line in journal.lines:
+            self._file(line)
+            if isinstance(line.event, ev.RunStarted):
+                self.seen.take(line)
+
+    def _file(self, line: Line) -> None:
+        self.view.take(line)
+        if isinstance(line.event, ev.Reopened):
+            for key in line.event.forgotten:
+                self._outcomes.pop(key, None)
+                self._traces.pop(key, None)
+        elif isinstance(line.event, ev.Outcome):
+            self._outcomes[line.key] = line
+        elif line.key:
+            self._traces.setdefault(line.key, []).append(line)
+
+    def add(self, key: str, event: ev.Event, *, sync: bool = False) -> Line:
+        """Append a line; both folds have it when this returns."""
+        line = self.journal.append(self._clock(), key, event)
+        self._file(line)
+        self.seen.take(line)
+        if sync:
+            self.sync()
+        self._told(event, key)
+        return line
+
+    def sync(self) -> None:
+        """All that was recorded is safe: before every effect."""
+        self.folder.settle()
+        self.journal.sync()
+
+    def recall(self, key: str, asked: Mapping[str, Any], kind: type[O]) -> Slot[O]:
+        """The place of a verb in the journal: with its outcome, or without one and with all that came before it.
+
+        Raises:
+            Diverged: it was asked something else, or something recorded was never asked for.
+        """
+        short = shortly(asked)
+        self._asked.add(key)
+        line = self._outcomes.get(key)
+        traces = self._traces.get(key, [])
+        if line is None:
+            self.nothing_left(key)
+            for trace in traces:
+                self.seen.take(trace)
+            return Slot(self, key, short, None, [trace.event for trace in traces])
+        if not isinstance(line.event, kind):
+            raise self._diverged(key, f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`")
+        if what := difference(line.event.asked, short):
+            if not self.accepting:
+                raise self._diverged(key, what)
+            self.accepted.append(f"{key}: {what}")
+        for trace in (*traces, line):
+            self.seen.take(trace)
+        return Slot(self, key, short, line.event, [])
+
+    def nothing_left(self, key: str) -> None:
+        """Everything recorded was asked for, but what open members may still come to."""
+        left = [
+            other
+            for other in self._outcomes
+            if other not in self._asked
+            and not any(other.startswith((f"{scope}/", f"{scope}#")) for scope in self.members)
+        ]
+        if left and not self.accepting:
+            raise self._diverged(left[0], f"it is recorded, and not asked for before {key or 'the end'}")
+        if left:
+            self.accepted += [f"{other}: recorded, not asked for" for other in left]
+            for other in left:
+                self._outcomes.pop(other)
+
+    def _diverged(self, key: str, what: str) -> Diverged:
+        start = self.view.start
+        version = f" It was recorded by version {start.version}, which goes on with it." if start else ""
+        run = start.run if start else "RUN"
+        return Diverged(
+            f"the playbook no longer asks what is recorded: {what}",
+            key=key,
+            remedy=f"Go on with what is recorded: interlock resume {run} --accept-recorded.{version}",
+        )
+
+    def since_last_turn(self) -> tuple[str, ...]:
+        """The keys of what a stopped run does again: all since its last turn of a loop, else its last dispatch."""
+        outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
+        outer = [line for line in outcomes if isinstance(line.event, ev.Turn) and "/" not in line.key]
+        if outer:
+            since = outer[-1].seq + 1
+        else:
+            since = max((line.seq for line in outcomes if isinstance(line.event, ev.Done)), default=0)
+        return tuple(line.key for line in outcomes if line.seq >= since)
+
+    def outcome(self, key: str) -> ev.Event | None:
+        line = self._outcomes.get(key)
+        return line.event if line else None
+
+
+class Slot(Generic[O]):
+    """Where the outcome of one verb stands, or will."""
+
+    def __init__(
+        self, recorder: Recorder, key: str, asked: dict[str, Any], outcome: O | None, traces: list[ev.Event]
+    ) -> None:
+        self.recorder = recorder
+        self.key = key
+        self.asked = asked
+        self.outcome = outcome
+        self.traces = traces
+
+    def add(self, event: ev.Event, *, sync: bool = False) -> None:
+        self.traces.append(event)
+        self.recorder.add(self.key, event, sync=sync)
+
+    @property
+    def settled(self) -> O:
+        """The outcome, once it is there."""
+        assert self.outcome is not None
+        return self.outcome
+
+    def settle(self, outcome: O) -> O:
+        """Record the outcome; only now does the playbook see it."""
+        settled = outcome.model_copy(update={"asked": self.asked})
+        self.recorder.add(self.key, settled)
+        self.outcome = settled
+        return settled

@@ -1,0 +1,363 @@
+"""What a playbook sees: a `Run` and its verbs (DESIGN 2).
+
+Each verb has a key and one outcome.  Recorded, it returns at once; else it happens, is recorded, and only then seen.
+A playbook touches the world through these alone, so that the same function runs for real and in simulation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from typing import Any, TypeVar
+
+from interlock.documents.model import Model, canonical, plain
+from interlock.engine import checks, commits, delivery, dispatch, keys, people, receipt
+from interlock.engine import events as ev
+from interlock.engine.forms import Form
+from interlock.engine.halts import Parked
+from interlock.engine.prompts import Prompts
+from interlock.engine.replay import Recorder, Slot
+from interlock.engine.tables import Table, name_of, names_of
+from interlock.engine.view import View
+from interlock.engine.world import Command, World
+from interlock.errors import EngineFault
+from interlock.workspace.values import Change, Tree
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Row:
+    """A role of a playbook: who is asked, for what form, with which scope."""
+
+    agent: str
+    prompt: str
+    """The template of its task, in the playbook's `prompts/`."""
+    form: type[Form] | None = None
+    judges: bool = False
+    """It works on nothing but its outputs; its form is a claim that is looked into."""
+    writes: tuple[str, ...] = ()
+    """Globs; empty: nothing but its outputs."""
+    outputs: tuple[str, ...] = ()
+    """Documents that it has to leave: delivered with its dispatch."""
+    timeout_s: float = 3600
+    answers: bool = False
+    """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
+    repeats: int = 2
+    """After weather."""
+    repairs: int = 1
+    """Of an unusable answer."""
+    lost: bool = False
+    """A dispatch that came to nothing is a value for the playbook, not the run's halt."""
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One dispatch that a playbook asks for."""
+
+    row: Row
+    member: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What its prompt is filled with, and what it is asked: values, names of trees and documents."""
+    reads: tuple[str, ...] = ()
+    """Paths that its brief names as inputs."""
+    criteria: tuple[str, ...] = ()
+    """What a judge judges by."""
+    request: str = ""
+    """A person's words that may name guarded paths (TREE-08)."""
+    attempt: int = 1
+    proved: tuple[ev.Proved, ...] = ()
+    """What the engine ran on that very tree."""
+
+
+class Limits(Model):
+    """What of the settings bounds a run; obeyed anew on each resume."""
+
+    max_parallel: int = 4
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    rate_limit_wait_s: float = 8 * 86_400
+    replay: str = "all"
+    replay_s: float = 600
+    weakened: str = "tell"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a playbook ends."""
+
+    status: str
+    reason: str
+    output: str = ""
+    exit: int | None = None
+    next: str = ""
+
+    @classmethod
+    def complete(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("complete", reason, output, **more)
+
+    @classmethod
+    def degraded(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("degraded", reason, output, **more)
+
+    @classmethod
+    def stopped(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("stopped", reason, output, **more)
+
+
+class Run:
+    """One run of one playbook."""
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        world: World,
+        prompts: Prompts,
+        *,
+        settings: Any = None,
+        limits: Limits | None = None,
+        flags: Mapping[str, Any] | None = None,
+        hear: Callable[[str, Any], None] | None = None,
+        state_documents: Sequence[str] = (),
+    ) -> None:
+        self.recorder = recorder
+        self.world = world
+        self.prompts = prompts
+        self.settings = settings
+        self.limits = limits or Limits()
+        self.flags = flags or {}
+        """Options of this process, not of the run: never recorded."""
+        self.hear = hear or (lambda key, news: None)
+        self.state_documents = tuple(state_documents)
+        self._keys = keys.Keys()
+        self.pair_lock = asyncio.Lock()
+        """Members side by side move the pending pair on one after the other."""
+        self.ran: dict[tuple[str, Tree], ev.Run1] = {}
+        """Command line and tree -> how it ran, in this process and before."""
+        self.limited: dict[str, datetime] = {}
+        """Runner -> when its service takes requests again: members of a group wait as one."""
+        assert recorder.view.start is not None
+        self.start = recorder.view.start
+
+    # --- what is known
+
+    @property
+    def view(self) -> View:
+        """The fold of what this playbook has asked for so far."""
+        return self.recorder.seen
+
+    @property
+    def full(self) -> View:
+        """The fold of everything: for the engine's own live decisions alone."""
+        return self.recorder.view
+
+    @property
+    def id(self) -> str:
+        return self.start.run
+
+    def options(self, name: str, default: Any = None) -> Any:
+        """What a person said with `resume`, else at the start."""
+        return self.full.options.get(name, default)
+
+    def text(self, digest: str | None) -> str:
+        """A recorded text."""
+        return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
+
+    # --- keys
+
+    def slot(self, name: str, asked: Mapping[str, Any], kind: type[Any]) -> Slot[Any]:
+        return self.recorder.recall(self._keys.next(keys.here().path, name), asked, kind)
+
+    @contextmanager
+    def step(self, name: str) -> Any:
+        """What is used in here has its key below the step's name."""
+        with keys.within(keys.here().child(name, step=name)):
+            yield
+
+    def loop(self, name: str, cap: int | None = None) -> AsyncIterator[int]:
+        """Turns from 1 to the cap, each in a scope of its own; the cap was fixed when the run began (RUN-10)."""
+        allowed = self.start.caps.get(name)
+        if cap is None and allowed is None:
+            raise EngineFault(f"the loop {name!r} has no cap", where=name, remedy="Give the playbook's caps its name.")
+        return _Turns(self, name, min(number for number in (cap, allowed) if number is not None))
+
+    # --- verbs
+
+    async def dispatch(self, call: Call) -> ev.Report:
+        """One agent does one thing; what it left is looked at, and counts or not."""
+        slot = self.slot(call.member or call.row.agent, dispatch.asked(call), ev.Done)
+        if slot.outcome is None:
+            await self.listen()
+            await dispatch.perform(self, call, slot)
+        report: ev.Report = slot.settled.report
+        return report
+
+    async def together(
+        self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int | None = None
+    ) -> dict[str, T]:
+        """Named members side by side; each has keys of its own below the group's."""
+        outer = keys.here().child(name)
+        paths = {member: f"{outer.path}/{keys.checked_name(member)}" for member in members}
+        slot = self.recorder.recall(self._keys.next(keys.here().path, name), {"members": sorted(members)}, ev.Joined)
+        self.recorder.members += paths.values()
+        try:
+            parallel = max(1, min(cap or len(members), self.limits.max_parallel))
+            came = await self.world.together(members, parallel, lambda member: keys.enter_member(outer, member))
+        finally:
+            for path in paths.values():
+                self.recorder.members.remove(path)
+        if slot.outcome is None:
+            slot.settle(ev.Joined(members=tuple(members)))
+        return came
+
+    def decide(self, rule: Callable[..., T] | Table[T], /, *positional: Any, **named: Any) -> T:
+        """Apply a rule to named inputs; computed again on replay, it has to agree."""
+        known = names_of(rule, positional) if positional else []
+        inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
+        result = rule(*positional, **named)
+        slot = self.slot(name_of(rule), {"inputs": inputs, "result": _word(result)}, ev.Decided)
+        if slot.outcome is None:
+            slot.settle(ev.Decided(rule=name_of(rule), inputs=inputs, result=_word(result)))
+        return result
+
+    def note(self, name: str, /, **facts: Any) -> None:
+        """A fact of the playbook's own, for its documents and for people."""
+        slot = self.slot(name, {"facts": plain(facts)}, ev.Noted)
+        if slot.outcome is None:
+            slot.settle(ev.Noted(name=name, facts=facts))
+
+    def say(self, text: str) -> None:
+        """Output of the playbook itself: standard output, and nothing else is there."""
+        slot = self.slot("say", {}, ev.Said)
+        if slot.outcome is None:
+            digest = self.world.folder.put(text.encode("utf-8", "backslashreplace"))
+            slot.settle(ev.Said(text=digest))
+
+    def warn(self, text: str) -> None:
+        """Tell people something beside the process; once."""
+        slot = self.slot("warn", {}, ev.Got)
+        if slot.outcome is None:
+            self.recorder.add("", ev.Warned(text=text))
+            slot.settle(ev.Got(verb="warn"))
+
+    def once(self, verb: str, asked: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+        """A value that is asked of the world once and is the same ever after: a time, an id, an option."""
+        slot = self.slot(verb, asked, ev.Got)
+        if slot.outcome is None:
+            slot.settle(ev.Got(verb=verb, value=plain(make())))
+        return slot.settled.value
+
+    def now(self) -> datetime:
+        return datetime.fromisoformat(self.once("now", {}, lambda: self.world.now().isoformat()))
+
+    def new_id(self, length: int = 6) -> str:
+        return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))
+
+    async def commands(self, named: Sequence[str] = ()) -> list[Command]:
+        """The checks of this run: named by a person, else found (EVID-05)."""
+        return await checks.commands(self, named)
+
+    async def baseline(self, commands: Sequence[Command], *, expect_red: bool = False) -> list[ev.Based]:
+        """Each command before the work, on the person's tree."""
+        return await checks.baseline(self, commands, expect_red=expect_red)
+
+    async def prove(self, commands: Sequence[Command]) -> list[ev.Proved]:
+        """Each command on the run's work, merged with the person's tree of this moment."""
+        return await checks.prove(self, commands)
+
+    async def rest(self, commands: Sequence[Command]) -> list[ev.Proved]:
+        """What is found or set beside these, once: what the work broke there counts (EVID-14)."""
+        return await checks.rest(self, commands)
+
+    def receipt(self) -> str:
+        """What was reached and on what evidence, as Markdown."""
+        return receipt.markdown(self.full)
+
+    async def changed(self) -> list[Change]:
+        """What the run's pending work changes."""
+        return await delivery.changed(self)
+
+    async def deliver(self, label: str, judged: Tree | None = None) -> ev.Delivered:
+        """Pending work comes into the person's tree, if merged with it it is the tree that was judged."""
+        return await delivery.deliver(self, label, judged)
+
+    async def commit(self, message: str, *, branch: str = "") -> ev.Committed:
+        """One commit of the run's work alone: on its branch, or on a new one in place of a delivery."""
+        return await commits.commit(self, message, branch)
+
+    async def hooks(self, message: str) -> ev.Committed | None:
+        """The person's commit hooks over the tree that would be committed, as a check."""
+        return await commits.hooks(self, message)
+
+    async def pull_request(self, branch: str, title: str, body: str) -> ev.Committed:
+        return await commits.pull_request(self, branch, title, body)
+
+    async def gate(
+        self,
+        name: str,
+        question: str,
+        *,
+        summary: str = "",
+        choices: Sequence[str] = ("approve", "reject"),
+        shows: Sequence[str] = (),
+    ) -> ev.GateDecided:
+        """A person decides; until then the run is parked and its process may end."""
+        return await people.gate(self, name, question, summary, tuple(choices), tuple(shows))
+
+    # --- for the engine's other modules
+
+    async def listen(self) -> None:
+        """Take up what people said meanwhile; raises where they cancelled."""
+        people.listen(self)
+
+    def warn_live(self, text: str) -> None:
+        """Tell people something once, from within a verb."""
+        if text not in self.full.warnings:
+            self.recorder.add("", ev.Warned(text=text))
+
+    def park(self, status: Any, why: str, remedy: str = "", until: datetime | None = None) -> Parked:
+        return Parked(status, why, remedy, until)
+
+
+def _word(value: Any) -> Any:
+    """A decision's input or result as people read it."""
+    if isinstance(value, Enum):
+        return value.name.lower().replace("_", " ")
+    if value is None or isinstance(value, str | int | float | bool):
+        return str(value) if not isinstance(value, str) else value
+    spelled = canonical(plain(value)).decode()
+    return spelled if len(spelled) <= 200 else f"{spelled[:197]}..."
+
+
+class _Turns:
+    """The turns of a loop, each in a scope of its own (``round-1``, ``round-2`` ...)."""
+
+    def __init__(self, run: Run, name: str, cap: int) -> None:
+        self._run, self._name, self._cap, self._turn = run, keys.checked_name(name), cap, 0
+        self._outer = keys.here()
+        self._inner: keys.Scope | None = None
+
+    def __aiter__(self) -> _Turns:
+        return self
+
+    async def __anext__(self) -> int:
+        keys.leave(self._inner, self._outer)
+        self._inner = None
+        if self._turn >= self._cap:
+            raise StopAsyncIteration
+        self._turn += 1
+        slot = self._run.slot(f"{self._name}-turn", {"turn": self._turn}, ev.Turn)
+        if slot.outcome is None:
+            slot.settle(ev.Turn(loop=self._name, n=self._turn, cap=self._cap))
+        self._inner = self._outer.child(f"{self._name}-{self._turn}", turn=self._turn)
+        keys.enter(self._inner)
+        return self._turn
+
+    def __del__(self) -> None:
+        # `break` drops the iterator at once (CPython counts references): that is how a loop's scope ends early.
+        keys.leave(self._inner, self._outer)

@@ -1,0 +1,418 @@
+"""The one read model: what people see of a run, folded from its lines (DESIGN 2).
+
+Terminal, page, MCP, report, notices and `--json` render a `View`; nobody else looks at an event.  Folding is
+incremental and touches nothing.  The engine itself asks the same fold for what counts now: the pending pair, who was
+heard, what was spent.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from interlock.agents.values import News, NewsKind, Usage
+from interlock.engine import events as ev
+from interlock.engine.journal import Line, Unknown
+from interlock.errors import Status
+from interlock.workspace.values import Pending, Remark, Standing
+
+
+@dataclass
+class CallView:
+    """A dispatch: one or more calls of an agent."""
+
+    key: str
+    agent: str
+    member: str
+    step: str
+    attempt: int
+    runner: str
+    started: datetime
+    calls: int = 0
+    model: str = ""
+    role: str = ""
+    state: str = "working"
+    """`working`, `waiting`, `done`, `fault`."""
+    until: datetime | None = None
+    ended: datetime | None = None
+    report: ev.Report | None = None
+    spent: Usage = Usage()
+    """Of all its calls, as far as told; of the present one so far."""
+    earlier: Usage = Usage()
+    tries: list[ev.Report] = field(default_factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return (self.ended - self.started).total_seconds() if self.ended else 0
+
+
+@dataclass
+class GateView:
+    key: str
+    gate: str
+    question: str
+    summary: str
+    choices: tuple[str, ...]
+    shown: dict[str, str]
+    opening: int
+    at: datetime
+    decision: ev.GateDecided | None = None
+
+
+@dataclass
+class PairView:
+    """A command before and after the work."""
+
+    name: str
+    command: str
+    before: ev.Run1 | None = None
+    proved: ev.Proved | None = None
+
+
+@dataclass
+class DecisionView:
+    key: str
+    rule: str
+    inputs: dict[str, str]
+    result: Any
+
+
+@dataclass
+class StepView:
+    """A stage of the process: everything below one top-level scope."""
+
+    name: str
+    keys: list[str] = field(default_factory=list)
+    """Of dispatches, checks and gates, in order."""
+
+
+class View:
+    """A run as it stands after the lines that were folded into it."""
+
+    def __init__(self) -> None:
+        self.start: ev.RunStarted | None = None
+        self.status = Status.WORKING
+        self.why = ""
+        self.remedy = ""
+        self.until: datetime | None = None
+        self.calls: dict[str, CallView] = {}
+        self.gates: dict[str, GateView] = {}
+        self.pairs: dict[str, PairView] = {}
+        self.decisions: list[DecisionView] = []
+        self.turns: dict[str, tuple[int, int]] = {}
+        self.steps: list[StepView] = []
+        self.notes: list[tuple[str, dict[str, Any]]] = []
+        self.warnings: list[str] = []
+        self.delivered: list[ev.Delivered] = []
+        self.wrote: list[ev.Wrote] = []
+        self.committed: list[ev.Committed] = []
+        self.undone: list[ev.Undone] = []
+        self.held: list[Pending] = []
+        """Guarded work that waits for a person's word."""
+        self.said: list[ev.Digest] = []
+        self.words: list[ev.Words] = []
+        self._hearing: dict[str, tuple[ev.Words, ...]] = {}
+        self._settled: set[ev.Words] = set()
+        """Which words a dispatch that ended has heard."""
+        self.shown_by: dict[str, Any] | None = None
+        """Which check tells the work from none, if one was looked for (EVID-14)."""
+        self.options: dict[str, Any] = {}
+        self.pending: Pending | None = None
+        self._pending_at = 0
+        self.standing: Standing | None = None
+        self.own: dict[str, str] = {}
+        """Path -> nothing: what this run delivered (its blobs are asked of the trees)."""
+        self.ended: ev.Ended | None = None
+        self.ended_at: datetime | None = None
+        self.at: datetime | None = None
+        self.seconds = 0.0
+        self._since: datetime | None = None
+        self.last = 0
+        self.unknown: list[Line] = []
+
+    # --- folding
+
+    def take(self, line: Line) -> None:  # noqa: PLR0915 - one match over all events
+        """Fold one more line."""
+        key, event, at = line.key, line.event, line.at
+        self.last = max(self.last, line.seq)
+        self._since = self._since or at
+        self.at = at
+        self._place(key, event)
+        match event:
+            case ev.RunStarted():
+                self.start, self.standing = event, event.standing
+                self.pending = event.pending or Pending(base=event.standing.tree, work=event.standing.tree)
+                self.words += [event.said] if event.said else []
+            case ev.Resumed():
+                self._open(at)
+                self.options |= event.options
+                self.words += [event.said] if event.said else []
+            case ev.Reopened():
+                self._forget(set(event.forgotten))
+            case ev.Paused():
+                self._close(at)
+                self.status = Status(event.status)
+                self.why, self.remedy, self.until = event.why, event.remedy, event.until
+            case ev.Left():
+                self._close(at)
+                self.status = Status.FAILED if event.how == "fault" else Status.INTERRUPTED
+                self.why = event.what
+            case ev.Ended():
+                self._close(at)
+                self.ended, self.ended_at, self.status, self.why = event, at, Status(event.status), event.reason
+                for call in self.calls.values():
+                    if call.report is None:
+                        call.state = "fault"
+            case ev.Warned():
+                self.warnings.append(event.text)
+            case ev.GateOpened():
+                self.gates[key] = GateView(
+                    key, event.gate, event.question, event.summary, event.choices, event.shown, event.opening, at
+                )
+            case ev.GateDecided():
+                if key in self.gates:
+                    self.gates[key].decision = event
+                if event.note:
+                    self.words.append(ev.Words(text=event.note, who=event.who, at=event.at, gate=event.gate))
+            case ev.Started():
+                self._started(key, event, at)
+            case ev.Heard():
+                self._heard(key, event.news)
+            case ev.Tried():
+                call = self.calls[key]
+                call.earlier, call.spent = call.earlier + event.report.usage, call.earlier + event.report.usage
+                call.tries.append(event.report)
+                call.state, call.until = "waiting" if event.move == "wait" else "working", event.until
+            case ev.Done():
+                self._done(line.seq, key, event, at)
+            case ev.Based():
+                self.pairs[event.name] = PairView(event.name, event.command, event.run)
+            case ev.Proved():
+                pair = self.pairs.setdefault(event.name, PairView(event.name, event.command, event.before))
+                pair.proved, pair.before = event, event.before or pair.before
+            case ev.Decided():
+                self.decisions.append(DecisionView(key, event.rule, event.inputs, event.result))
+            case ev.Turn():
+                self.turns[event.loop] = (event.n, event.cap)
+            case ev.Noted():
+                self.notes.append((event.name, event.facts))
+            case ev.Got(verb="shown"):
+                self.shown_by = event.value
+            case ev.Said():
+                self.said.append(event.text)
+            case ev.Wrote():
+                self.wrote.append(event)
+                self._move(line.seq, event.pair)
+            case ev.Delivered():
+                self.delivered.append(event)
+                self._move(line.seq, event.pair)
+                if event.landing:
+                    self.own |= dict.fromkeys(event.landing.paths, "")
+                self.standing = event.standing or self.standing
+            case ev.Committed():
+                self.committed.append(event)
+            case ev.Undone():
+                self.undone.append(event)
+            case Unknown():
+                self.unknown.append(line)
+            case _:
+                pass
+
+    def _place(self, key: str, event: ev.Event) -> None:
+        shows = (ev.Started, ev.Based, ev.Proved, ev.GateOpened, ev.Turn, ev.Committed, ev.Delivered)
+        if not key or not isinstance(event, shows):
+            return
+        top = key.split("/", 1)[0] if "/" in key else ""
+        if isinstance(event, ev.Turn):
+            top = f"{event.loop}-{event.n}" if "/" not in key else top
+        if not self.steps or self.steps[-1].name != top:
+            known = next((step for step in self.steps if step.name == top), None)
+            if known is None:
+                self.steps.append(StepView(top))
+        step = next(step for step in self.steps if step.name == top)
+        if key not in step.keys and not isinstance(event, ev.Turn):
+            step.keys.append(key)
+
+    def _open(self, at: datetime) -> None:
+        self.status, self.why, self.remedy, self.until, self._since = Status.WORKING, "", "", None, at
+        self.ended = self.ended_at = None
+
+    def _close(self, at: datetime) -> None:
+        if self._since is not None:
+            self.seconds += max((at - self._since).total_seconds(), 0)
+        self._since = None
+
+    def _forget(self, keys: set[str]) -> None:
+        self.calls = {key: call for key, call in self.calls.items() if key not in keys}
+        self.gates = {key: gate for key, gate in self.gates.items() if key not in keys}
+        self.decisions = [one for one in self.decisions if one.key not in keys]
+        for step in self.steps:
+            step.keys = [key for key in step.keys if key not in keys]
+
+    def _started(self, key: str, event: ev.Started, at: datetime) -> None:
+        call = self.calls.get(key)
+        if call is None or call.report is not None:
+            call = self.calls[key] = CallView(
+                key, event.agent, event.member, event.step, event.attempt, event.runner, at
+            )
+        call.calls += 1
+        call.earlier = call.spent
+        call.runner, call.model, call.role = event.runner, event.model, event.role
+        call.state, call.until = "working", None
+        self._hearing[key] = (*self._hearing.get(key, ()), *event.heard)
+        self.standing = event.standing
+
+    def _heard(self, key: str, news: News) -> None:
+        call = self.calls.get(key)
+        if call is None:
+            return
+        if news.kind is NewsKind.SESSION:
+            call.model = news.facts.get("model") or call.model
+        elif news.kind is NewsKind.USAGE:
+            known = {name: news.facts.get(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
+            call.spent = call.earlier + Usage(**known)
+
+    def _done(self, seq: int, key: str, event: ev.Done, at: datetime) -> None:
+        call, report = self.calls[key], event.report
+        call.report, call.ended, call.state = report, at, "done" if report.ok else "fault"
+        call.spent, call.until = call.earlier + report.usage, None
+        self._move(seq, event.pair)
+        self.held += [report.held] if report.held else []
+        self._settled |= set(self._hearing.pop(key, ()))
+        self.standing = event.standing
+
+    def _move(self, seq: int, pair: Pending | None) -> None:
+        """The pending pair of the latest line: on replay, members' lines come in another order."""
+        if pair is not None and seq >= self._pending_at:
+            self.pending, self._pending_at = pair, seq
+
+    # --- what is asked of it
+
+    @property
+    def run(self) -> str:
+        return self.start.run if self.start else ""
+
+    @property
+    def gate(self) -> GateView | None:
+        """The gate that waits for a person, if one does."""
+        if not self.status.is_open:
+            return None
+        return next((gate for gate in reversed(self.gates.values()) if gate.decision is None), None)
+
+    @property
+    def now(self) -> list[CallView]:
+        """Who is at work."""
+        return [call for call in self.calls.values() if call.state in ("working", "waiting")]
+
+    @property
+    def unheard(self) -> tuple[ev.Words, ...]:
+        """What people said and no dispatch that ended has heard."""
+        return tuple(words for words in self.words if words not in self._settled)
+
+    @property
+    def usage(self) -> Usage:
+        total = Usage()
+        for call in self.calls.values():
+            total = total + call.spent
+        return total
+
+    @property
+    def cost_known(self) -> bool:
+        """Whether every call told what it cost."""
+        return all(call.spent.cost_usd is not None for call in self.calls.values())
+
+    @property
+    def remarks(self) -> list[Remark]:
+        return [remark for call in self.calls.values() if call.report for remark in call.report.remarks]
+
+    def status_now(self, worked_on: bool) -> Status:
+        """How it stands, given whether a process works on it: without one a working run was interrupted."""
+        if worked_on and self.status.is_open:
+            return Status.WORKING
+        return Status.INTERRUPTED if self.status is Status.WORKING else self.status
+
+    def to_json(self, *, worked_on: bool = False, output: str = "") -> dict[str, Any]:
+        """The run as `--json`, MCP and notices tell it; these names are kept."""
+        start, status, gate = self.start, self.status_now(worked_on), self.gate
+        usage = self.usage
+        return {
+            "run_id": self.run,
+            "playbook": start.playbook if start else "",
+            "key": start.key if start else "",
+            "status": status.value,
+            "exit_code": int(self.ended.exit if self.ended else status.exit),
+            "reason": self.why,
+            "output": output,
+            "gate": None
+            if gate is None
+            else {
+                "name": gate.gate,
+                "question": gate.question,
+                "summary": gate.summary,
+                "choices": list(gate.choices),
+                "shown": gate.shown,
+                "opening": gate.opening,
+            },
+            "dispatches": [_call_json(call) for call in self.calls.values()],
+            "checks": [_pair_json(pair) for pair in self.pairs.values()],
+            "delivered": sorted({path for one in self.delivered if one.landing for path in one.landing.paths}),
+            "commits": [one.commit for one in self.committed if one.commit],
+            "warnings": self.warnings,
+            "next": self.ended.next if self.ended else self.remedy,
+            "usage": usage.model_dump() | {"cost_known": self.cost_known},
+            "started_at": self._first.isoformat() if self._first else None,
+            "finished_at": self.ended_at.isoformat() if self.ended_at else None,
+        }
+
+    @property
+    def _first(self) -> datetime | None:
+        return self.start.at if self.start else None
+
+
+def _call_json(call: CallView) -> dict[str, Any]:
+    report = call.report
+    return {
+        "key": call.key,
+        "agent": call.agent,
+        "member": call.member,
+        "step": call.step,
+        "attempt": call.attempt,
+        "state": call.state,
+        "runner": call.runner,
+        "model": call.model,
+        "calls": call.calls,
+        "seconds": call.seconds,
+        "usage": call.spent.model_dump(),
+        "outcome": report.outcome if report else None,
+        "reason": report.reason if report else "",
+        "form": report.form if report else None,
+        "files": list(report.paths) if report else [],
+        "remarks": [remark.model_dump(mode="json", exclude={"old", "new"}) for remark in report.remarks]
+        if report
+        else [],
+    }
+
+
+def _pair_json(pair: PairView) -> dict[str, Any]:
+    proved = pair.proved
+    return {
+        "name": pair.name,
+        "command": pair.command,
+        "before": pair.before.exit if pair.before else None,
+        "after": proved.after.exit if proved and proved.after else None,
+        "word": proved.word if proved else "",
+        "tests": list(proved.tests) if proved else [],
+        "weakened": list(proved.weak.paths) if proved and proved.weak else [],
+        "flaky": bool(proved and proved.flaky),
+        "shows": proved.shows if proved else "",
+    }
+
+
+def fold(lines: list[Line]) -> View:
+    """The whole of a run, as a door sees it."""
+    view = View()
+    for line in lines:
+        view.take(line)
+    return view

@@ -1,0 +1,278 @@
+"""Every error interlock raises on purpose, and the one table of how a command ends.
+
+    InterlockError
+      BadInput            a person can mend it: an argument, a setting, a document (exit 2)
+        ConfigInvalid       interlock.toml, an environment variable, an option
+        DocumentInvalid     a document of the workspace: path, line, column
+        PathRefused         a path that leaves the workspace
+        Refused             the request does not fit the state of the run
+        NameRefused         a name that cannot stand in a key, a folder or a branch
+      Locked              somebody else works on the run (exit 6)
+      JournalDamaged      the journal is not the one that was written (exit 2)
+      Diverged            the playbook no longer asks what the journal says it asked (exit 2)
+      AgentFailed         an agent did not do its part (exit 5)
+      WorkspaceFailed     git or the file system did not do its part (exit 5)
+      EngineFault         our bug, or a playbook that breaks the engine's rules (exit 5)
+
+Expected outcomes (a broken contract, a refused gate, a cap that is used up) are values, not errors: decision tables
+must see them.  An error carries its parts as attributes; the doors alone put them into lines or JSON.
+"""
+
+from __future__ import annotations
+
+import difflib
+import errno
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum, StrEnum
+from typing import Any, Self
+
+
+class Exit(IntEnum):
+    """How a command ends (RUN-09)."""
+
+    DONE = 0
+    """As asked."""
+    FINDINGS = 1
+    """Finished, with findings that are listed."""
+    INPUT = 2
+    """Bad input or settings; nothing was done."""
+    STOPPED = 3
+    """Stopped for a person: blocked, capped, rejected, cancelled."""
+    WAITING = 4
+    FAILED = 5
+    """An agent, a program or the file system failed."""
+    LOCKED = 6
+    INTERRUPTED = 130
+
+
+class Status(StrEnum):
+    """How a run stands; the last two are answers of a command to whom no run belongs."""
+
+    WORKING = "working"
+    WAITING = "waiting"
+    INTERRUPTED = "interrupted"
+    FAILED = "failed"
+    COMPLETE = "complete"
+    DEGRADED = "degraded"
+    STOPPED = "stopped"
+    CANCELLED = "cancelled"
+    INVALID = "invalid"
+    LOCKED = "locked"
+
+    @property
+    def exit(self) -> Exit:
+        """`working` is the status of a run that somebody else works on: looking at it went well."""
+        return _EXITS[self]
+
+    @property
+    def is_open(self) -> bool:
+        """The run can go on at its first unrecorded verb."""
+        return self in {Status.WORKING, Status.WAITING, Status.INTERRUPTED, Status.FAILED}
+
+    @property
+    def has_ended(self) -> bool:
+        return self in {Status.COMPLETE, Status.DEGRADED, Status.STOPPED, Status.CANCELLED}
+
+
+_EXITS = {
+    Status.WORKING: Exit.DONE,
+    Status.WAITING: Exit.WAITING,
+    Status.INTERRUPTED: Exit.INTERRUPTED,
+    Status.FAILED: Exit.FAILED,
+    Status.COMPLETE: Exit.DONE,
+    Status.DEGRADED: Exit.FINDINGS,
+    Status.STOPPED: Exit.STOPPED,
+    Status.CANCELLED: Exit.STOPPED,
+    Status.INVALID: Exit.INPUT,
+    Status.LOCKED: Exit.LOCKED,
+}
+
+
+class InterlockError(Exception):
+    """What happened; where; what was expected and found; what to do (as far as each is known)."""
+
+    exit_code: Exit = Exit.FAILED
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        where: str | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+        also: Sequence[InterlockError] = (),
+    ) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.expected = expected
+        self.found = found
+        self.remedy = remedy
+        self.also = tuple(also)
+        """Other problems that were found with it: a person can mend all of them at once."""
+
+    def parts(self) -> Iterator[tuple[str, str]]:
+        """The known parts after the first line, as (label, text)."""
+        for label, text in (
+            ("where", self.where),
+            ("expected", self.expected),
+            ("found", self.found),
+            ("to do", self.remedy),
+        ):
+            if text is not None:
+                yield label, text
+
+    def to_json(self) -> dict[str, Any]:
+        known = {label.replace(" ", "_"): text for label, text in self.parts()}
+        return {"what": self.what, **known, **({"also": [other.to_json() for other in self.also]} if self.also else {})}
+
+    @classmethod
+    def together(cls, problems: Iterable[InterlockError]) -> InterlockError:
+        """The first of several problems, which carries the others; at least one."""
+        first, *others = problems
+        first.also = (*first.also, *others)
+        return first
+
+
+class BadInput(InterlockError):
+    exit_code = Exit.INPUT
+
+
+class ConfigInvalid(BadInput):
+    """A setting, option or environment variable that cannot be used."""
+
+
+class DocumentInvalid(BadInput):
+    """A document that is missing, unreadable or not of its format."""
+
+    def __init__(
+        self,
+        what: str,
+        *,
+        path: str,
+        line: int | None = None,
+        column: int | None = None,
+        expected: str | None = None,
+        found: str | None = None,
+        remedy: str | None = None,
+    ) -> None:
+        super().__init__(what, where=place(path, line, column), expected=expected, found=found, remedy=remedy)
+        self.path = path
+        self.line = line
+        self.column = column
+
+
+class PathRefused(BadInput):
+    """A path that is absolute, has `..`, leaves the workspace through a link, or is a name that git cannot hold."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(
+            f"path {path!r} is refused: {why}",
+            where=path,
+            expected="a relative path inside the workspace, without '..'",
+        )
+        self.path = path
+        self.why = why
+
+
+class Refused(BadInput):
+    """A request that does not fit the state of things; nothing was changed."""
+
+
+class NameRefused(BadInput):
+    """A name that is too long, or has characters that the name of a folder cannot have."""
+
+
+class Locked(InterlockError):
+    exit_code = Exit.LOCKED
+
+
+class JournalDamaged(InterlockError):
+    """What is stored of a run is not what was written; mended only when a person says so."""
+
+    exit_code = Exit.INPUT
+
+    def __init__(self, what: str, *, run: str, path: str, line: int | None = None, remedy: str | None = None) -> None:
+        super().__init__(
+            what,
+            where=place(path, line),
+            expected="the bytes that the run's own process wrote",
+            remedy=remedy or f"interlock doctor --mend {run} cuts before it and keeps the rest beside.",
+        )
+        self.line = line
+
+
+class Diverged(InterlockError):
+    """The playbook and its journal disagree about a key; going on would use a wrong result."""
+
+    exit_code = Exit.INPUT
+
+    def __init__(
+        self, what: str, *, key: str, expected: str | None = None, found: str | None = None, remedy: str
+    ) -> None:
+        super().__init__(what, where=key, expected=expected, found=found, remedy=remedy)
+        self.key = key
+
+
+class AgentFailed(InterlockError):
+    """An agent could not be started, or failed after its retries."""
+
+
+class WorkspaceFailed(InterlockError):
+    """A git command or a file operation of the engine failed."""
+
+    @classmethod
+    def of(cls, error: OSError, what: str = "the file system failed", *, where: str | None = None) -> Self:
+        """The error of the operating system, with what a person can do about it."""
+        reason = (error.strerror or type(error).__name__).lower()
+        spot = error.filename if where is None else where
+        return cls(
+            f"{what}: {reason}",
+            where=None if spot is None else os.fsdecode(spot) if isinstance(spot, bytes) else str(spot),
+            remedy=f"{_REMEDIES.get(error.errno or 0, 'See why the operating system refuses this.')} "
+            "Then call interlock again: what is done is not done again.",
+        )
+
+
+class EngineFault(InterlockError):
+    """Our bug, or a playbook that breaks a rule of the engine."""
+
+
+def place(path: str, line: int | None = None, column: int | None = None) -> str:
+    """`path:line:column`, as far as known, as compilers and editors write it."""
+    return ":".join([path, *(str(part) for part in (line, column if line is not None else None) if part is not None)])
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that was probably meant."""
+    by_letters = {each.casefold().replace("-", "_"): each for each in known}
+    close = difflib.get_close_matches(name[:100].casefold().replace("-", "_"), by_letters, 1, likeness)
+    return by_letters[close[0]] if close else None
+
+
+_FULL = "Free some space on that disk, or raise the limit of this user or shell."
+_PERMIT = "Give the user who runs interlock the permission for that place."
+_REMEDIES = {
+    errno.ENOSPC: _FULL,
+    errno.EDQUOT: _FULL,
+    errno.EFBIG: _FULL,
+    errno.EMFILE: "Allow more open files in this shell (ulimit -n 4096).",
+    errno.ENFILE: "The whole system has no more open files: end other programs, or raise fs.file-max.",
+    errno.ENOMEM: "Free some memory.",
+    errno.EAGAIN: "Allow this user more processes (ulimit -u), or end some.",
+    errno.EROFS: "Make that file system writable.",
+    errno.EACCES: _PERMIT,
+    errno.EPERM: _PERMIT,
+    errno.ENOENT: "Something removed it while interlock used it: put it back.",
+    errno.EEXIST: "Something else stands there: move it away.",
+    errno.ENOTDIR: "A file stands where a folder is needed: move it away.",
+    errno.EISDIR: "A folder stands where a file is needed: move it away.",
+    errno.ENAMETOOLONG: "Use a shorter name, or a workspace with a shorter path.",
+    errno.ELOOP: "Links there lead in a circle: remove them.",
+    errno.EIO: "The disk reports an error: check it before anything else.",
+    errno.ESTALE: "The network folder was mounted anew: change into the workspace again.",
+    errno.ENXIO: "Something else than a plain file stands there: move it away.",
+}
+"""What helps, by the number of the error: never guessed from its words."""

@@ -1,0 +1,1 @@
+"""The processes: each a folder that reads like the document it comes from."""

@@ -1,0 +1,287 @@
+"""All that can be set in `interlock.toml`: one frozen tree, read by `settings_file`; paths in it count from the top."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, create_model, model_validator
+
+from interlock.documents.model import Model
+from interlock.documents.reading import pointer
+from interlock.errors import ConfigInvalid, nearest
+
+FILE = "interlock.toml"
+READY = ("claude", "codex", "copilot", "opencode", "gemini", "qwen", "scripted")
+"""Runners that can be named without a table of their own."""
+
+
+def _plain(value: str) -> str:
+    if "\0" in value:
+        raise ValueError("a NUL character cannot be passed to a program")
+    return value
+
+
+def _glob(value: str) -> str:
+    if not value or value.startswith(("/", "~")) or ".." in value.replace("\\", "/").split("/"):
+        raise ValueError("a path pattern must be relative, inside the workspace, without '..'")
+    return value
+
+
+def _below_home(value: str) -> str:
+    path = PurePosixPath(value.removeprefix("~/"))
+    if not path.name or ".." in path.parts or path.parts[0].startswith("~"):
+        raise ValueError("expected a file or folder below HOME, or an absolute path, without '..'; not HOME as a whole")
+    return str(path)
+
+
+def _host(value: str) -> str:
+    if not re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", value, re.ASCII):
+        raise ValueError("expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")
+    return value
+
+
+def _variable(value: str) -> str:
+    if not value or "=" in value or value.startswith("INTERLOCK_"):
+        raise ValueError("a variable needs a name without '=' that does not begin with INTERLOCK_")
+    return value
+
+
+def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
+    if not value or not value[0]:
+        raise ValueError("the first item must be the program to start")
+    return value
+
+
+def _address(value: str) -> str:
+    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
+        raise ValueError("expected an address that begins with http:// or https://")
+    return value
+
+
+# TOML has lists; strict models would want a tuple.
+Plain = Annotated[str, AfterValidator(_plain)]
+Name = Annotated[Plain, Field(min_length=1)]
+Texts = Annotated[tuple[Plain, ...], Strict(False)]
+Globs = Annotated[tuple[Annotated[Plain, AfterValidator(_glob)], ...], Strict(False)]
+Hosts = Annotated[tuple[Annotated[Plain, AfterValidator(_host)], ...], Strict(False)]
+Argv = Annotated[Texts, AfterValidator(_argv)]
+Places = Annotated[tuple[Annotated[Plain, AfterValidator(_below_home)], ...], Strict(False)]
+Variables = Annotated[tuple[Annotated[Plain, AfterValidator(_variable)], ...], Strict(False)]
+Address = Annotated[Plain, AfterValidator(_address)]
+Seconds = Annotated[float, Field(gt=0, le=86_400)]
+Network = Literal["open", "none", "model"]
+
+
+class Table(Model):
+    """A table of `interlock.toml`; that of a playbook, too."""
+
+    model_config = ConfigDict(strict=True)
+
+
+class Runner(Table):
+    """A coding agent, or any program, and how it is started."""
+
+    type: Literal["claude", "codex", "copilot", "opencode", "gemini", "qwen", "acp", "command", "scripted"]
+    argv: Argv | None = Field(
+        default=None, description="Program and arguments of `acp` and `command`; `{agent}` is filled in."
+    )
+    program: Name | None = Field(default=None, description="Program of the others; a path counts from the workspace.")
+    scenario: Name | None = Field(default=None, description="Of `scripted`: its YAML scenario.")
+    model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
+    env: dict[Annotated[Plain, AfterValidator(_variable)], Plain] = Field(
+        default={}, description="Variables that it gets."
+    )
+    network: Network | None = Field(default=None, description="What it reaches; unset: as `sandbox.network`.")
+    hosts: Hosts = Field(default=(), description="What it reaches beside its model, where `network` is `model`.")
+
+    @model_validator(mode="after")
+    def _fits(self) -> Runner:
+        if self.type in ("acp", "command") and self.argv is None:
+            raise ValueError(f"argv is missing: what a runner of type {self.type!r} starts")
+        if self.type not in ("acp", "command") and self.argv is not None:
+            raise ValueError(f"argv is for types 'acp' and 'command'; one of type {self.type!r} has program")
+        return self
+
+
+class Agent(Table):
+    """What differs for one agent; all that is unset comes from its role, the runner and the playbook."""
+
+    runner: Name | None = None
+    model: Name | None = None
+    timeout_s: Seconds | None = Field(default=None, description="Deadline of one call.")
+    writes: Globs | None = Field(default=None, description="What it may change; narrows the role's scope.")
+    role: Name | None = Field(default=None, description="A role file, from the workspace, in place of ours.")
+
+
+class Limits(Table):
+    max_parallel: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="Agents side by side; lowers a playbook's own number, never raises it."
+    )
+    budget_usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="Most that a run spends.")
+    budget_tokens: Annotated[int, Field(ge=1)] | None = Field(
+        default=None, description="The same, for agents without prices."
+    )
+    rate_limit_wait_s: float = Field(
+        default=691_200,
+        ge=0,
+        le=2_592_000,
+        description="How long a service's limit is waited for; beyond it the run waits.",
+    )
+
+    def parallel(self, own: int) -> int:
+        return own if self.max_parallel is None else min(own, self.max_parallel)
+
+
+class SandboxSettings(Table):
+    mode: Literal["auto", "strict", "off"] = Field(
+        default="auto", description="Confined where the kernel allows it; confined or not at all; a private copy alone."
+    )
+    network: Network = Field(
+        default="open", description="What confined programs reach: all, nothing, their model's hosts."
+    )
+    hosts: Hosts = Field(
+        default=(), description="What `model` lets through beside the model: HOST, HOST:PORT, *.DOMAIN."
+    )
+    home: Places = Field(
+        default=(), description="Further files and folders of HOME (or absolute) that programs may read."
+    )
+    env: Variables = Field(default=(), description="Variables that look like keys and are handed on all the same.")
+    max_bytes: int = Field(
+        default=4_000_000_000, ge=1, description="Most that a layer may hold; over it nothing of it counts."
+    )
+    max_files: int = Field(default=400_000, ge=1)
+    guarded: Globs | None = Field(
+        default=None, description="Paths that are held back unless named; unset: interlock's list."
+    )
+    ignored: Globs = Field(default=(), description="Ignored paths that agents may add all the same.")
+    max_untracked_bytes: int = Field(default=32_000_000, ge=1, description="Larger untracked files are in no snapshot.")
+
+
+class EvidenceSettings(Table):
+    replay: Literal["all", "named", "off"] = Field(default="all", description="Which checks of a judge are run again.")
+    replay_s: Seconds = Field(default=600, description="Limit of each.")
+    weakened: Literal["tell", "ask"] = Field(
+        default="tell", description="What happens where a green rests on changed checks."
+    )
+    junit: Globs = Field(default=(), description="Where commands leave JUnit reports, beside `TEST-*.xml`.")
+
+
+class Web(Table):
+    address: Address | None = Field(default=None, description="Where people reach the page; stands in notices.")
+
+
+class Notify(Table):
+    command: Argv | None = Field(
+        default=None, description="Called with the run as JSON at a gate, at the end, at trouble."
+    )
+
+
+class Telemetry(Table):
+    otlp: Address | None = Field(default=None, description="Collector that gets runs as traces, by OTLP over HTTP.")
+
+
+class Settings(Table):
+    """All that can be set."""
+
+    runner: Name | None = Field(default=None, description="For all agents; unset: the first one found.")
+    judges: Name | None = Field(default=None, description="For agents that judge; unset: as `runner`.")
+    runners: dict[Name, Runner] = {}
+    agents: dict[Name, Agent] = Field(default={}, description="By role, or `playbook/role`.")
+    commands: dict[Name, Name] = Field(
+        default={}, description="`setup` prepares; `build`, `test` and any other name count."
+    )
+    limits: Limits = Limits()
+    sandbox: SandboxSettings = SandboxSettings()
+    evidence: EvidenceSettings = EvidenceSettings()
+    web: Web = Web()
+    notify: Notify = Notify()
+    telemetry: Telemetry = Telemetry()
+    fleet: dict[str, Any] = {}
+
+    _file: str = PrivateAttr("")
+    _digest: str = PrivateAttr("")
+    _in_file: dict[tuple[str, ...], Any] = PrivateAttr(default_factory=dict)
+
+    @property
+    def file(self) -> str:
+        """The file that counts, from the workspace; empty where there is none."""
+        return self._file
+
+    @property
+    def digest(self) -> str:
+        """Of the bytes of that file."""
+        return self._digest
+
+    def of(self, playbook: str) -> Any:
+        """The playbook's own table; None where it has none."""
+        return getattr(self, playbook) if is_free(playbook) and playbook in type(self).model_fields else None
+
+    def agent(self, playbook: str, role: str) -> Agent:
+        """What is set for a role: `playbook/role` over `role`, field by field."""
+        general, own = (self.agents.get(name, Agent()) for name in (role, f"{playbook}/{role}"))
+        return general.model_copy(update={name: getattr(own, name) for name in own.model_fields_set})
+
+    def runner_named(self, name: str) -> Runner:
+        """The runner's table, or the plain one of a client that is known; ConfigInvalid names those there are."""
+        if (found := self.runners.get(name)) is not None:
+            return found
+        if name in READY:
+            return Runner.model_validate({"type": name})
+        known = sorted({*self.runners, *READY})
+        near = nearest(name, known)
+        raise ConfigInvalid(
+            f"runner {name!r} is not known",
+            expected=f"one of {', '.join(known)}",
+            found=name,
+            remedy=f"Did you mean {near!r}?"
+            if near
+            else f"Add [{pointer(('runners', name))}] with its type to {FILE}.",
+        )
+
+    def secrets(self) -> dict[str, str]:
+        """Values that must be in no record, by what they are called there (RUN-18)."""
+        return {
+            f"runners.{name}.env.{key}": value for name, each in self.runners.items() for key, value in each.env.items()
+        }
+
+
+def reaches_out(settings: Settings) -> dict[str, Any]:
+    """What of the file reaches out of a layer, by dotted name: it counts only after a person trusted it (OWN-06)."""
+    return {pointer(keys): value for keys, value in settings._in_file.items() if _reaches_out(keys, value)}
+
+
+def _reaches_out(keys: tuple[str, ...], value: Any) -> bool:
+    match keys:
+        case (
+            ("notify" | "telemetry" | "fleet", *_)
+            | ("runners", _, "program" | "argv" | "env" | "hosts", *_)
+            | ("sandbox", "hosts" | "home" | "env" | "guarded" | "ignored", *_)
+        ):
+            return True
+        case ("sandbox", "mode"):
+            return bool(value == "off")
+        case ("sandbox", "max_bytes" | "max_files" as name):
+            return bool(value > SandboxSettings.model_fields[name].default)
+        case ("runners", _, "network"):
+            return bool(value == "open")
+    return False
+
+
+def is_free(name: str) -> bool:
+    """Whether a playbook's table can have this name: the settings themselves have nothing under it."""
+    return not hasattr(Settings, name) and name not in Settings.model_fields
+
+
+@cache
+def _with_tables(tables: tuple[tuple[str, type[Model]], ...]) -> type[Settings]:
+    fields: dict[str, Any] = {name: (table, Field(default_factory=table)) for name, table in tables}
+    return create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, **fields)
+
+
+def with_tables(tables: Mapping[str, type[Model]]) -> type[Settings]:
+    """The model of all settings, with these tables of playbooks; its JSON Schema is that of `interlock.toml`."""
+    return _with_tables(tuple(tables.items()))

@@ -1,0 +1,78 @@
+"""Where a workspace is, and what of a path counts in it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.workspace.repository import Repository, repository_at
+
+HOME = ".interlock"
+SHARED = ("agents", "prompts", "playbooks")
+"""What a team commits of the engine's own folder."""
+
+_IGNORE = f"# interlock's own; a team shares {', '.join(SHARED)}.\n/*\n" + "".join(f"!/{name}/\n" for name in SHARED)
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """A folder that is worked in as a whole."""
+
+    top: Path
+    """git's top level, else the nearest folder upward with `interlock.toml`, else the folder itself."""
+    place: str = "."
+    """Where the person stood, from the top."""
+
+    @property
+    def own(self) -> Path:
+        """The engine's folder; whoever writes there calls `prepared` first."""
+        return self.top / HOME
+
+    def prepared(self) -> Path:
+        """The engine's folder, there and hidden from git."""
+        try:
+            self.own.mkdir(exist_ok=True)
+            ignore = self.own / ".gitignore"
+            if not ignore.exists():
+                ignore.write_text(_IGNORE, encoding="utf-8")
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "interlock's folder cannot be made", where=str(self.own)) from error
+        return self.own
+
+    @classmethod
+    def find(cls, folder: Path) -> Workspace:
+        """The workspace around a folder. A folder that the repository around it ignores is no part of that."""
+        folder = Path(os.path.realpath(folder))
+        tops = (folder, *folder.parents)
+        top = next((top for top in tops if repository_at(top)), None)
+        if top and top != folder and Repository(top).ignores(folder):
+            top = None
+        if top is None:
+            top = next((top for top in tops if (top / "interlock.toml").is_file()), folder)
+        return cls(top, folder.relative_to(top).as_posix())
+
+
+def counts(path: str) -> bool:
+    """Whether a path can be in a snapshot: the engine's own folder is not, but for what a team shares."""
+    first, _, rest = path.partition("/")
+    return first != HOME or rest.partition("/")[0] in SHARED
+
+
+def inside(path: str) -> str:
+    """A path of the workspace without `./` and doubled slashes; refused if it leaves it or enters git's folder."""
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if "\0" in path or path.startswith("/") or ".." in parts or not parts:
+        raise PathRefused(path, "it does not name a file in the workspace")
+    if any(part.lower() == ".git" for part in parts):
+        raise PathRefused(path, "it lies in git's own folder")
+    return "/".join(parts)
+
+
+def above(path: str) -> Iterator[str]:
+    """The folders that a path lies in, the innermost first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path

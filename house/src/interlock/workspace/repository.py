@@ -1,0 +1,195 @@
+"""The person's own repository, read: where it is, what is checked out, whether anything in it converts.
+
+Nothing here changes it, takes a lock or starts a program that its settings name.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+
+from interlock.errors import Refused
+from interlock.workspace.git import Git
+
+DETACHED = "detached"
+_BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
+_CONVERTS = re.compile(rb"(?<![-!\w])(text|crlf|eol|filter|ident|working-tree-encoding)\b")
+_NONE = "0" * 40
+
+
+@dataclass(frozen=True)
+class CheckedOut:
+    """What HEAD says."""
+
+    branch: str
+    """`refs/heads/x`, or `detached`."""
+    head: str = ""
+    """Its commit; empty where there is none yet."""
+    tree: str = ""
+
+
+class Repository:
+    """The repository whose work tree is `top`."""
+
+    def __init__(self, top: Path) -> None:
+        found = repository_at(top)
+        if found is None:
+            raise Refused("this is no git repository any more", where=str(top))
+        self.top = top
+        self.git_dir, self.common_dir = found
+        self.objects = self.common_dir / "objects"
+        self.index = self.git_dir / "index"
+        self.git = Git(self.git_dir, top, personal=True)
+
+    # -- where it stands
+
+    def checked_out(self) -> CheckedOut:
+        reply = self.git.reply("rev-parse", "HEAD", "HEAD^{tree}", "--symbolic-full-name", "HEAD")
+        if reply.code:
+            return CheckedOut(self.git.text("symbolic-ref", "-q", "HEAD", ok=(0, 1)) or DETACHED)
+        head, tree, branch = os.fsdecode(reply.out).split("\n")[:3]
+        return CheckedOut(DETACHED if branch == "HEAD" else branch, head, tree)
+
+    def busy(self) -> tuple[str, ...]:
+        """The marks of a merge, rebase or the like that somebody is in the middle of."""
+        return tuple(name for name in _BUSY if (self.git_dir / name).exists())
+
+    def commit(self, name: str) -> str:
+        """The commit that a name stands for; empty where there is none."""
+        reply = self.git.reply("rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
+        return "" if reply.code else os.fsdecode(reply.out).strip()
+
+    def tree(self, commit: str) -> str:
+        """The tree of a commit, in its clean spelling."""
+        return self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def elsewhere(self, branch: str) -> str:
+        """Another worktree that has this branch checked out; moving the ref would change what git says of it."""
+        folder = ""
+        for fact in self.git.names("worktree", "list", "--porcelain", "-z"):
+            word, _, value = fact.partition(" ")
+            if word == "worktree":
+                folder = value
+            elif word == "branch" and value == branch and Path(folder).resolve() != self.top.resolve():
+                return folder
+        return ""
+
+    def tracked(self) -> list[tuple[str, int, str, str]]:
+        """Tag (`H`; `h` and `S` hide changes; `M` is in conflict), mode, blob and path of each entry of the index."""
+        found = []
+        for entry in self.git.names("ls-files", "-z", "-v", "--stage"):
+            facts, _, path = entry.partition("\t")
+            tag, mode, blob, stage = facts.split(" ")
+            found.append((tag if stage == "0" else "M", int(mode, 8), blob, path))
+        return found
+
+    def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
+        """All blobs that any commit, stash or entry of a reflog had at these paths, newest first, and the staged."""
+        versions: dict[str, dict[str, None]] = {path: {} for path in paths}
+        staged = self.git.names("ls-files", "-z", "--stage", "--", *paths)
+        history = self.git.reply(
+            *("log", "--all", "--reflog", "--full-history", "-m", "--raw", "-z", "--no-abbrev", "--no-renames"),
+            *("--no-ext-diff", "--root", "--format=", "--", *paths),
+        )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
+        for entry in staged:
+            facts, _, path = entry.partition("\t")
+            versions[path][facts.split(" ")[1]] = None
+        fields = os.fsdecode(history.out).split("\0")
+        for facts, path in pairwise(fields):
+            if facts.lstrip("\n").startswith(":") and path in versions:
+                old, new = facts.split(" ")[2:4]
+                versions[path].update({blob: None for blob in (new, old) if blob != _NONE})
+        return versions
+
+    # -- settings
+
+    @cached_property
+    def settings(self) -> dict[str, str]:
+        """Everything that git's settings say to this person here, names in lower case; the last value counts."""
+        pairs = (entry.partition("\n") for entry in self.git.names("config", "-z", "--list"))
+        found = {name.lower(): value for name, _, value in pairs}
+        if found.get("extensions.objectformat", "sha1") != "sha1":
+            raise Refused(
+                "this repository names its objects by SHA-256",
+                where=str(self.top),
+                remedy="interlock works with git repositories of the usual format alone.",
+            )
+        return found
+
+    @cached_property
+    def converts(self) -> bool:
+        """Whether settings, or attributes outside of the tree, make git store other bytes than lie on disk."""
+        if self.settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0", ""):
+            return True
+        places = (self._users("core.attributesfile", "attributes"), self.common_dir / "info" / "attributes")
+        return any(attributes_convert(_content(place)) for place in (*places, Path("/etc/gitattributes")))
+
+    @cached_property
+    def keeps_modes(self) -> bool:
+        """Whether the executable bit on disk means anything here."""
+        return self.settings.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
+
+    @cached_property
+    def partial(self) -> bool:
+        """Whether objects may be missing, to be fetched when somebody asks for them."""
+        return any(name.endswith((".promisor", ".partialclonefilter")) for name in self.settings)
+
+    def excludes(self) -> bytes:
+        """The person's ignore rules that lie outside of the tree, the ones that win last."""
+        places = (self._users("core.excludesfile", "ignore"), self.common_dir / "info" / "exclude")
+        return b"".join(_content(place).removeprefix(b"\xef\xbb\xbf") + b"\n" for place in places)
+
+    def _users(self, setting: str, name: str) -> Path:
+        default = f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/{name}"
+        return self.top / Path(self.settings.get(setting, default)).expanduser()
+
+    def identity(self, role: str) -> tuple[str, str, str]:
+        """Name, address, and why there is none; `role` is AUTHOR or COMMITTER."""
+        reply = self.git.reply("var", f"GIT_{role}_IDENT")
+        if reply.code:
+            return "", "", reply.why
+        who, _, rest = os.fsdecode(reply.out).partition(" <")
+        return who, rest.partition(">")[0], ""
+
+    def ignores(self, folder: Path) -> bool:
+        reply = self.git.reply("check-ignore", "-q", "--", str(folder), env={"GIT_LITERAL_PATHSPECS": "0"})
+        return reply.code == 0
+
+
+def repository_at(top: Path) -> tuple[Path, Path] | None:
+    """git dir and common dir of the repository whose work tree is `top`, found by reading files alone."""
+    dot_git = top / ".git"
+    try:
+        if dot_git.is_dir():
+            git_dir = dot_git
+        elif not dot_git.is_file():
+            return None
+        else:
+            word, _, target = dot_git.read_text("utf-8", "surrogateescape").partition(":")
+            if word != "gitdir":
+                return None
+            git_dir = top / target.strip()
+        if not (git_dir / "HEAD").is_file():
+            return None
+        common = git_dir / "commondir"
+        shared = common.read_text("utf-8", "surrogateescape").strip() if common.is_file() else "."
+        return git_dir.resolve(), (git_dir / shared).resolve()
+    except (OSError, ValueError):
+        return None
+
+
+def attributes_convert(content: bytes) -> bool:
+    """Whether a file of attributes names one by which git stores other bytes than lie on disk."""
+    return any(_CONVERTS.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))
+
+
+def _content(place: Path) -> bytes:
+    try:
+        return place.read_bytes() if place.is_file() else b""
+    except OSError:
+        return b""

@@ -1,0 +1,207 @@
+"""What of an agent's result is no work: an older version of what the person has not committed.
+
+Theory of operation.  In a layer unsaved work is a commit, so that git's ways to throw changes away give it back.  What
+is left is an agent that takes an older version on purpose or by habit (`git checkout HEAD~1 -- f`, `rm`).  A path is
+looked at when the person's version is in no commit and the result changed it.  Three kinds are told apart, the last two
+by lines:
+
+* the result *is* a version that git had, or nothing: set back, unless the content stands elsewhere (a move);
+* it is an edit *on top of* such a version: what the person had changed is undone, and it lies nearer to that version
+  than to what was shown; then that version is its base, and the edit is put onto the present one;
+* anything else is a change like any other.
+
+All is compared in the clean spelling, where history lies; what is given back is raw.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from interlock.workspace.trees import LINK, Entry, Trees
+from interlock.workspace.values import EMPTY, Tree
+
+_VERSIONS = 200
+"""So many versions of a file are compared line by line."""
+_TEXT = 4 << 20
+
+Lines = Counter[bytes]
+
+
+@dataclass(frozen=True)
+class Mended:
+    """A result without what was set back."""
+
+    tree: Tree
+    set_back: tuple[str, ...] = ()
+    """Where it differs from the result."""
+    clashes: tuple[str, ...] = ()
+    """Those of them whose edit could not be put onto the present version."""
+
+
+def is_set_back(head: Entry | None, now: Entry | None, result: Entry | None, had: Iterable[str]) -> bool:
+    """Whether a result, which changed the path, takes back what the person has not committed (`now`, not `head`)."""
+    if now in (head, result):
+        return False
+    if result is None:
+        return True
+    if now is not None and result[1] == now[1]:
+        return head is not None and result[0] == head[0]  # the mode alone
+    return (head is not None and result[1] == head[1]) or result[1] in had
+
+
+def older_base(now: Lines, head: Lines, shown: Lines, result: Lines, versions: Mapping[str, Lines]) -> tuple[str, bool]:
+    """The version that the result is an edit of, if it is one of an older version, and whether that is certain."""
+    added, replaced = now - head, head - now
+    lost, again = (added & shown) - result, replaced & (result - shown)
+    if not (added or replaced) or (added and not lost) or (replaced and not again):
+        return "", False
+    distances = {name: _distance(result, version) for name, version in versions.items()}
+    nearest = min(distances, key=lambda name: distances[name], default="")
+    if not nearest or distances[nearest] >= _distance(result, shown):
+        return "", False
+    return nearest, bool(added and replaced)
+
+
+def mend(
+    trees: Trees,
+    *,
+    head: Tree,
+    now: Tree,
+    shown: Tree,
+    result: Tree,
+    own: Mapping[str, str],
+    clean: tuple[Tree, Tree, Tree] | None = None,
+) -> Mended:
+    """A layer's result with what was set back given back, and edits on an older version put on the present one.
+
+    Args:
+        head: what is committed, in the clean spelling.
+        own: blobs that this run delivered (see `owned`); they are no person's unsaved work.
+        clean: the clean spelling of `now`, `shown` and `result`, where that differs.
+    """
+    now_clean, shown_clean, result_clean = clean or (now, shown, result)
+    touched = [delta.path for delta in trees.deltas(shown, result)]
+    unsaved = trees.deltas(head, now_clean, touched) if touched else []
+    mine = trees.entries(now, [delta.path for delta in unsaved if delta.path in own]) if own else {}
+    suspects = [delta for delta in unsaved if delta.path not in mine or mine[delta.path][1] != own[delta.path]]
+    if not suspects:
+        return Mended(result)
+    paths = [delta.path for delta in suspects]
+    results = trees.entries(result_clean, paths)
+    had = trees.had(paths)
+    back: list[str] = []
+    edited: list[tuple[str, Entry]] = []
+    for delta in suspects:
+        left = results.get(delta.path)
+        if is_set_back(delta.old, delta.new, left, had[delta.path]):
+            back.append(delta.path)
+        elif left is not None and delta.new is not None and delta.old is not None:
+            edited.append((delta.path, delta.old))
+    if any(path not in results for path in back):
+        moved = _moved(trees, shown, result)
+        back = [path for path in back if path in results or path not in moved]
+    bases = _Bases(trees, now_clean, (shown, shown_clean), (result, result_clean))
+    changes: dict[str, Entry | None] = {}
+    clashes: list[str] = []
+    for path, committed in edited:
+        entry, clash = bases.rebased(path, committed, had[path])
+        if clash:
+            clashes.append(path)
+        elif entry is not None:
+            changes[path] = entry
+    tree = trees.graft(trees.tree_of(result, changes), shown, [*back, *clashes])
+    return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes))
+
+
+class _Bases:
+    """Edits on top of an older version, path by path."""
+
+    def __init__(self, trees: Trees, now: Tree, shown: tuple[Tree, Tree], result: tuple[Tree, Tree]) -> None:
+        self._trees = trees
+        self._now = now
+        self._shown = shown
+        self._result = result
+
+    def rebased(self, path: str, committed: Entry, had: Iterable[str]) -> tuple[Entry | None, bool]:
+        """The edit on the present version, where it is one of an older; and whether the two clash."""
+        there = [self._trees.entries(tree, [path]).get(path) for tree in (self._now, *self._shown, *self._result)]
+        if any(entry is None or entry[0] == LINK for entry in there) or committed[0] == LINK:
+            return None, False
+        now, shown_raw, shown, result_raw, result = (entry for entry in there if entry is not None)
+        names = dict.fromkeys((committed[1], *list(had)[:_VERSIONS]))
+        texts = dict(self._trees.blobs((now[1], shown_raw[1], shown[1], result_raw[1], result[1], *names)))
+        if any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()) or committed[1] not in texts:
+            return None, False
+        versions = {name: _lines(texts[name]) for name in names if name in texts}
+        four = [_lines(texts[name]) for name in (now[1], committed[1], shown[1], result[1])]
+        base, certain = older_base(four[0], four[1], four[2], four[3], versions)
+        if not base:
+            return None, False
+        spelled = _raw_like(texts[base], texts[shown[1]], texts[shown_raw[1]])
+        merged = None if spelled is None else self._trees.merge_text(spelled, texts[shown_raw[1]], texts[result_raw[1]])
+        if merged is None:
+            # What the person only added, or only removed, and the agent changed in the same place, is a change.
+            return None, certain
+        return (result_raw[0], self._trees.write_blob(merged)), False
+
+
+def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> tuple[Tree, tuple[str, ...]]:
+    """A result without what the person wrote meanwhile (`base` to `now`) and the agent's program took up, for the
+    folder below a layer is live; and the paths where the two cannot be told apart, on which it is as `shown` again."""
+    meanwhile = {delta.path: delta for delta in trees.deltas(base, now) if delta.new is not None}
+    both = [delta for delta in trees.deltas(shown, result, list(meanwhile)) if delta.new and delta.path in meanwhile]
+    if not both:
+        return result, ()
+    started, present, left = (
+        trees.tree_of(EMPTY, {delta.path: entry for delta in both if (entry := side(delta.path)) is not None})
+        for side in (
+            lambda path: meanwhile[path].old,
+            lambda path: meanwhile[path].new,
+            {delta.path: delta.new for delta in both}.get,
+        )
+    )
+    clashes: tuple[str, ...] = ()
+    merged = trees.merge(present, left, started)
+    while merged.tree is None:
+        clashes = (*clashes, *merged.conflicts)
+        present, left = (trees.graft(tree, started, merged.conflicts) for tree in (present, left))
+        merged = trees.merge(present, left, started)
+    freed = trees.graft(result, merged.tree, [delta.path for delta in both if delta.path not in clashes])
+    return trees.graft(freed, shown, clashes), clashes
+
+
+def owned(trees: Trees, own: Mapping[str, str], *, head: Tree, before: Tree, after: Tree) -> dict[str, str]:
+    """What a run has delivered, after one delivery more: path to blob, where nothing unsaved of the person is in it."""
+    committed = {delta.path for delta in trees.deltas(head, before)}
+    found = dict(own)
+    for delta in trees.deltas(before, after):
+        is_ours = delta.path not in committed or (delta.old is not None and own.get(delta.path) == delta.old[1])
+        if delta.new is not None and is_ours:
+            found[delta.path] = delta.new[1]
+        else:
+            found.pop(delta.path, None)
+    return found
+
+
+def _moved(trees: Trees, old: Tree, new: Tree) -> set[str]:
+    """The paths that stand elsewhere now, by git's rule for renames."""
+    words = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--no-ext-diff")
+    fields = trees.git.names("diff-tree", *words, old, new)
+    return set(fields[1::3])
+
+
+def _lines(text: bytes) -> Lines:
+    return Counter(text.splitlines())
+
+
+def _distance(one: Lines, other: Lines) -> int:
+    return (one - other).total() + (other - one).total()
+
+
+def _raw_like(text: bytes, clean: bytes, raw: bytes) -> bytes | None:
+    """A text of history as it would lie on disk, told by another version of the file; None where nobody can tell."""
+    if raw == clean:
+        return text
+    return text.replace(b"\n", b"\r\n") if raw == clean.replace(b"\n", b"\r\n") else None

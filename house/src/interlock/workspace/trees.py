@@ -1,0 +1,460 @@
+"""States of the workspace as git trees in a repository of our own, and everything that is done with them.
+
+Theory of operation.  `.interlock/trees.git` holds trees as they lie on disk: attributes there are fixed, so that no
+filter, line end or merge driver applies.  It borrows the objects of the person's repository, so that most of a
+snapshot is there already; what a run names gets a ref and a pack of its own (`keep`), since their `gc` may take
+borrowed ones away.  A merge is git's own, of three commits made for it, without renames: each conflict is a path's.
+One lock holds over all runs and processes of a workspace: shared for snapshots, exclusive for deliveries.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from uuid import uuid4
+
+from interlock.errors import WorkspaceFailed
+from interlock.workspace.git import Git, lines
+from interlock.workspace.place import Workspace, above
+from interlock.workspace.repository import DETACHED, CheckedOut, Repository, attributes_convert, repository_at
+from interlock.workspace.snapshot import Snapshots
+from interlock.workspace.values import EMPTY, Change, Merged, Standing, Tree, Where
+
+_CONTROL = {
+    "HEAD": "ref: refs/heads/none\n",
+    "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n[gc]\n\tauto = 0\n",
+    "info/attributes": "* -text -filter -ident -working-tree-encoding !eol !crlf !diff !whitespace merge=text\n",
+}
+_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "info", "indexes", "tmp", "landing")
+_FOREIGN = ("commondir", "config.worktree", "hooks", "shallow", "info/grafts")
+_DIFF = (
+    "-r",
+    "--no-renames",
+    "--no-ext-diff",
+    "--no-textconv",
+    "--no-color",
+    "--ignore-submodules=none",
+    "--full-index",
+)
+_WHO = "interlock <interlock@localhost> 0 +0000"
+_NONE = "0" * 40
+_PIECE = 256
+_ARGUMENTS = 500
+_SETTLES = 40
+
+LINK = 0o120000
+Entry = tuple[int, str]
+"""Mode and blob of a path."""
+
+
+@dataclass(frozen=True)
+class Delta:
+    """One path between two trees; None where it is not there."""
+
+    path: str
+    old: Entry | None
+    new: Entry | None
+
+
+class Trees:
+    """The trees of one workspace; also without a repository of the person."""
+
+    def __init__(self, workspace: Workspace, *, largest: int = 32 << 20) -> None:
+        self.workspace = workspace
+        self.repository = Repository(workspace.top) if repository_at(workspace.top) else None
+        self.folder = workspace.own / "trees.git"
+        self.objects = self.folder / "objects"
+        self._largest = largest
+        self._converting: dict[Tree, bool] = {}
+
+    @cached_property
+    def git(self) -> Git:
+        """git on our repository, which is there from the first use on."""
+        self.workspace.prepared()
+        borrowed = _stores(self.repository.objects) if self.repository else []
+        try:
+            for name in _FOLDERS:
+                (self.folder / name).mkdir(parents=True, exist_ok=True)
+            for name in _FOREIGN:
+                place = self.folder / name
+                shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink(missing_ok=True)
+            for name, content in _CONTROL.items():
+                self._write(name, content.encode())
+            self._write("objects/info/alternates", b"".join(_quoted(store) + b"\n" for store in borrowed))
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "the trees of the workspace cannot be kept") from error
+        return Git(self.folder)
+
+    def _write(self, name: str, content: bytes) -> None:
+        place = self.folder / name
+        if place.is_symlink() or not place.is_file() or place.read_bytes() != content:
+            fresh = self.folder / "tmp" / uuid4().hex
+            fresh.write_bytes(content)
+            fresh.replace(place)
+
+    @cached_property
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.workspace.top, self.git, self.repository, self._largest)
+
+    @contextmanager
+    def _turn(self, how: int) -> Iterator[None]:
+        handle = os.open(self.git.git_dir / "turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(handle, how)
+            yield
+        finally:
+            os.close(handle)
+
+    def reading(self) -> AbstractContextManager[None]:
+        """Nobody delivers meanwhile, in any process."""
+        return self._turn(fcntl.LOCK_SH)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Nobody looks or delivers meanwhile."""
+        return self._turn(fcntl.LOCK_EX)
+
+    # -- snapshots
+
+    def where(self) -> Where:
+        """Branch and place, for a run's start."""
+        return Where(place=self.workspace.place, branch=self._checked_out().branch)
+
+    def _checked_out(self) -> CheckedOut:
+        return self.repository.checked_out() if self.repository else CheckedOut("")
+
+    def standing(self, run: str, where: Where, last: Standing | None = None) -> Standing:
+        """The workspace of this moment, as a run of that branch sees it; `last` is what it saw before."""
+        with self.reading():
+            for _ in range(_SETTLES):
+                at = self._checked_out()
+                if where.branch and at.branch and at.branch != where.branch:
+                    return self._away(where, last)
+                tree, left_out = self.snapshots.take(run)
+                # A checkout that is under way writes HEAD last: half of two branches is nobody's tree.
+                if self._checked_out() == at and not self._is_switching():
+                    break
+                time.sleep(0.05)
+        return Standing(tree=tree, head=at.head, left_out=left_out)
+
+    def _is_switching(self) -> bool:
+        return self.repository is not None and (self.repository.git_dir / "index.lock").exists()
+
+    def _away(self, where: Where, last: Standing | None) -> Standing:
+        """Another branch is checked out: the last tree seen on the run's own, with what its ref has gained since."""
+        assert self.repository is not None
+        head = "" if where.branch == DETACHED else self.repository.commit(where.branch)
+        if last is None:
+            return Standing(tree=Tree(self.repository.tree(head)) if head else EMPTY, head=head, away=True)
+        if not head or head == last.head:
+            return last.model_copy(update={"away": True})
+        old = Tree(self.repository.tree(last.head)) if last.head else EMPTY
+        tree, _ = self.merge_for(old, last.tree, Tree(self.repository.tree(head)))
+        return Standing(tree=tree, head=head, away=True, left_out=last.left_out)
+
+    def copy_index(self, run: str, place: Path) -> Tree:
+        """The index of this run's last snapshot as a file at `place`, stat data included, and the tree it holds."""
+        with self.snapshots.index(run) as git:
+            assert git.index is not None
+            if git.index.exists():
+                shutil.copy2(git.index, place)
+            return Tree(git.text("write-tree", "--missing-ok"))
+
+    # -- merges and differences
+
+    def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
+        """The three trees merged, path by path."""
+        if theirs in (ours, base):
+            return Merged(tree=ours)
+        if ours == base:
+            return Merged(tree=theirs)
+        ours_commit, theirs_commit = self._commits(base, ours, theirs)
+        words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
+        found = self.git.names(*words, ours_commit, theirs_commit, ok=(0, 1))
+        if len(found) == 1:
+            return Merged(tree=Tree(found[0]))
+        # A file that is in the way of a folder is called after its side.
+        marks = re.compile(f"~(?:{ours_commit}|{theirs_commit})(?:_\\d+)?$")
+        return Merged(conflicts=tuple(dict.fromkeys(marks.sub("", path) for path in found[1:])))
+
+    def merge_for(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[Tree, tuple[str, ...]]:
+        """The same, where `theirs` stands on each path in conflict; and these paths."""
+        clashes: dict[str, None] = {}
+        while (merged := self.merge(base, ours, theirs)).tree is None:
+            clashes.update(dict.fromkeys(merged.conflicts))
+            taken = self.graft(ours, theirs, merged.conflicts)
+            # A folder in a file's place: the conflict names what is below, too.
+            ours = taken if taken != ours else theirs
+        return merged.tree, tuple(clashes)
+
+    def merge_text(self, base: bytes, ours: bytes, theirs: bytes, *, ours_stands: bool = False) -> bytes | None:
+        """Three texts merged; None on a conflict, unless ours stands there, and of what is no text."""
+        stage = self.git.git_dir / "tmp" / f"{uuid4().hex}.merge"
+        stage.mkdir()
+        try:
+            for name, text in (("ours", ours), ("base", base), ("theirs", theirs)):
+                (stage / name).write_bytes(text)
+            words = ("merge-file", "-p", "-q", *(("--ours",) if ours_stands else ()), "ours", "base", "theirs")
+            reply = self.git.reply(*words, cwd=stage)
+        finally:
+            shutil.rmtree(stage)
+        return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
+
+    def _commits(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[str, str]:
+        """Two commits of these trees on one of their base; git 2.38 merges nothing else."""
+        root = _commit(base, "")
+        parent = hashlib.sha1(b"commit %d\0" % len(root) + root, usedforsecurity=False).hexdigest()
+        names = []
+        try:
+            for body in (root, _commit(ours, parent), _commit(theirs, parent)):
+                names.append(f"tmp/{uuid4().hex}")
+                (self.git.git_dir / names[-1]).write_bytes(body)
+            listed = "\n".join(names).encode()
+            _, *made = self.git.text("hash-object", "-t", "commit", "-w", "--stdin-paths", stdin=listed).split()
+        finally:
+            for name in names:
+                (self.git.git_dir / name).unlink(missing_ok=True)
+        return made[0], made[1]
+
+    def deltas(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Delta]:
+        """What differs, by name alone."""
+        return [delta for delta, _, _ in self._compared(old, new, paths, "--raw")]
+
+    def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
+        """What differs, with lines counted."""
+        found = self._compared(old, new, paths, "--raw", "--numstat")
+        return [
+            Change(path=delta.path, kind=_kind(delta), added=added, removed=removed) for delta, added, removed in found
+        ]
+
+    def _compared(
+        self, old: Tree, new: Tree, paths: Sequence[str], *what: str
+    ) -> list[tuple[Delta, int | None, int | None]]:
+        if old == new:
+            return []
+        asked = paths if len(paths) <= _ARGUMENTS else ()
+        fields = iter(self.git.names("diff-tree", *_DIFF, "-z", *what, old, new, "--", *asked))
+        deltas: dict[str, Delta] = {}
+        counted: dict[str, tuple[int | None, int | None]] = {}
+        for field in fields:
+            if field.startswith(":"):
+                mode, new_mode, blob, new_blob, _ = field[1:].split(" ")
+                path = next(fields)
+                deltas[path] = Delta(path, _entry(mode, blob), _entry(new_mode, new_blob))
+            else:
+                added, removed, path = field.split("\t", 2)
+                counted[path] = (None if added == "-" else int(added), None if removed == "-" else int(removed))
+        wanted = set(paths) if paths and not asked else None
+        return [
+            (delta, *counted.get(path, (None, None)))
+            for path, delta in deltas.items()
+            if wanted is None or path in wanted or any(folder in wanted for folder in above(path))
+        ]
+
+    def patch(self, old: Tree, new: Tree, paths: Sequence[str] = (), *, context: int = 3) -> bytes:
+        """The difference for `git apply`; bytes of binary files included."""
+        asked = paths if len(paths) <= _ARGUMENTS else [delta.path for delta in self.deltas(old, new, paths)]
+        pieces = [asked[at : at + _ARGUMENTS] for at in range(0, len(asked), _ARGUMENTS)] or [()]
+        words = ("diff-tree", *_DIFF, "-p", "--binary", f"--unified={context}", old, new, "--")
+        return b"".join(self.git.run(*words, *piece) for piece in pieces)
+
+    # -- one tree
+
+    def entries(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, Entry]:
+        """Mode and blob of each file, of these paths and what is below them, else of all."""
+        wanted = [path.rstrip("/") for path in paths]
+        asked = wanted if len(wanted) <= _ARGUMENTS else []
+        found = {}
+        for entry in self.git.names("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked):
+            facts, _, path = entry.partition("\t")
+            mode, _, blob = facts.split(" ")
+            found[path] = (int(mode, 8), blob)
+        if len(wanted) == len(asked):
+            return found
+        names = set(wanted)
+        return {path: entry for path, entry in found.items() if path in names or not names.isdisjoint(above(path))}
+
+    def read(self, tree: Tree, path: str) -> bytes | None:
+        """A file's content, or a link's target; None where there is none."""
+        entry = self.entries(tree, [path]).get(path)
+        return None if entry is None else self.git.run("cat-file", "blob", entry[1])
+
+    def blobs(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
+        """Many contents; what is not there (of a partial clone) is left out."""
+        wanted = list(dict.fromkeys(names))
+        for at in range(0, len(wanted), _PIECE):
+            out = self.git.run("cat-file", "--batch", stdin="\n".join(wanted[at : at + _PIECE]).encode())
+            start = 0
+            while start < len(out):
+                head, start = out[start : (end := out.index(b"\n", start))].split(b" "), end + 1
+                if head[-1] != b"missing":
+                    size = int(head[2])
+                    yield head[0].decode(), out[start : start + size]
+                    start += size + 1
+
+    def write_blob(self, content: bytes) -> str:
+        return self.git.text("hash-object", "-w", "--stdin", stdin=content)
+
+    @contextmanager
+    def scratch(self, tree: Tree = EMPTY, work_tree: Path | None = None) -> Iterator[Git]:
+        """git with an index that holds this tree and is gone afterwards."""
+        index = self.git.git_dir / "tmp" / f"{uuid4().hex}.index"
+        git = replace(self.git, index=index, work_tree=work_tree)
+        try:
+            if tree != EMPTY:
+                git.run("read-tree", tree)
+            yield git
+        finally:
+            index.unlink(missing_ok=True)
+
+    def tree_of(self, base: Tree, changes: Mapping[str, Entry | None]) -> Tree:
+        """`base` with these paths so; None: not there. A file may take a folder's place, and the other way round."""
+        if not changes:
+            return base
+        gone = [f"0 {_NONE}\t{path}\0" for path, entry in changes.items() if entry is None]
+        there = [f"{entry[0]:o} {entry[1]}\t{path}\0" for path, entry in changes.items() if entry is not None]
+        with self.scratch(base) as git:
+            listed = os.fsencode("".join((*gone, *there)))
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed)
+            return Tree(git.text("write-tree", "--missing-ok"))
+
+    def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
+        """`tree` with these paths, files or folders, as `source` has them; absence too."""
+        if not paths or tree == source:
+            return tree
+        gone: dict[str, Entry | None] = dict.fromkeys(self.entries(tree, paths))
+        there = self.entries(source, paths)
+        return self.tree_of(tree, {**gone, **there})
+
+    def from_folder(self, base: Tree, folder: Path, paths: Sequence[str]) -> Tree:
+        """`base` with these paths as they lie in `folder`; what is no file or link there is gone."""
+        if not paths:
+            return base
+        there = [path for path in paths if _is_file(folder, path)]
+        found = set(there)
+        gone = [path for path in paths if path not in found]
+        with self.scratch(base, folder) as git:
+            if gone:
+                git.run("update-index", "-z", "--force-remove", "--stdin", stdin=lines(gone))
+            if there:
+                git.run("update-index", "-z", "--add", "--remove", "--replace", "--stdin", stdin=lines(there))
+            return Tree(git.text("write-tree", "--missing-ok"))
+
+    # -- what the person's repository knows
+
+    def converts(self, tree: Tree) -> bool:
+        """Whether git would store other bytes of this tree than lie on disk."""
+        if self.repository is None or self.repository.converts:
+            return self.repository is not None
+        if tree not in self._converting:
+            listed = self.entries(tree)
+            names = {entry[1] for path, entry in listed.items() if path.rpartition("/")[2] == ".gitattributes"}
+            self._converting[tree] = any(attributes_convert(content) for _, content in self.blobs(names))
+        return self._converting[tree]
+
+    def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
+        """All versions, in the clean spelling, that the person's git had at these paths, newest first."""
+        return self.repository.had(paths) if self.repository and paths else {path: {} for path in paths}
+
+    def ignored(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that the person's rules ignore; what they track never is. A folder ends in `/`."""
+        git = self.repository.git if self.repository else replace(self.git, work_tree=self.workspace.top)
+        top = self.workspace.top
+        # git gives up at the first path beyond a link or inside a repository of its own.
+        asked = [path for path in paths if not any(_is_beyond(top / folder) for folder in above(path.rstrip("/")))]
+        # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.
+        listed, plain = lines([f"./{path}" for path in asked]), {"GIT_LITERAL_PATHSPECS": "0"}
+        found = git.run("check-ignore", "-z", "--stdin", stdin=listed, ok=(0, 1), env=plain)
+        return {path[2:] for path in os.fsdecode(found).split("\0")[:-1]}
+
+    # -- keeping
+
+    def keep(self, run: str, trees: Sequence[Tree]) -> None:
+        """Make these trees safe from anybody's gc: a ref that has them all, and a pack with what is not committed."""
+        ref = f"refs/interlock/{run}"
+        before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
+        head = self._checked_out().tree
+        folders = "".join(f"040000 tree {tree}\t{tree}\n" for tree in sorted(set(trees)))
+        whole = self.git.text("mktree", stdin=folders.encode())
+        body = _commit(whole, before)
+        commit = self.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body)
+        known = [f"^{name}" for name in (before, head) if name]
+        words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", commit, *known)
+        wanted = self.git.run(*words)
+        if head and not before:
+            # An amended or rebased commit takes its trees along, and no merge works without them.
+            facts = self.git.run("ls-tree", "-r", "-d", "--full-tree", "--format=%(objectname)", head)
+            wanted += head.encode() + b"\n" + facts
+        place = self.git.git_dir / "objects" / "pack" / "pack"
+        self.git.run("pack-objects", "-q", "--non-empty", "--missing=allow-any", str(place), stdin=wanted)
+        self.git.run("update-ref", ref, commit, before or _NONE)
+
+    def forget(self, run: str) -> None:
+        """Let go of a run's trees; with the last run everything goes."""
+        with self.writing():
+            self.git.run("update-ref", "-d", f"refs/interlock/{run}")
+            self.snapshots.forget(run)
+            left = self.git.run("for-each-ref", "--count=1", "refs/interlock")
+            if not left and not any((self.folder / "indexes").iterdir()):
+                for place in self.objects.iterdir():
+                    if place.name != "info":
+                        shutil.rmtree(place)
+                (self.objects / "pack").mkdir()
+
+
+def _commit(tree: str, parent: str) -> bytes:
+    above = f"parent {parent}\n" if parent else ""
+    return f"tree {tree}\n{above}author {_WHO}\ncommitter {_WHO}\n\n".encode()
+
+
+def _entry(mode: str, blob: str) -> Entry | None:
+    return (int(mode, 8), blob) if blob != _NONE else None
+
+
+def _kind(delta: Delta) -> str:
+    if LINK in (delta.old and delta.old[0], delta.new and delta.new[0]):
+        return "link"
+    if delta.old is None:
+        return "added"
+    if delta.new is None:
+        return "deleted"
+    return "mode" if delta.old[1] == delta.new[1] else "changed"
+
+
+def _is_file(folder: Path, path: str) -> bool:
+    """Whether a file or link is there, not reached through a link."""
+    place = folder / path
+    return (place.is_symlink() or place.is_file()) and not any((folder / name).is_symlink() for name in above(path))
+
+
+def _is_beyond(folder: Path) -> bool:
+    return folder.is_symlink() or os.path.lexists(folder / ".git")
+
+
+def _stores(objects: Path) -> list[Path]:
+    """An object folder and those that it borrows from; git follows no relative ones of others."""
+    found: list[Path] = []
+    left = [objects]
+    while left:
+        store = Path(os.path.realpath(left.pop()))
+        if store in found or not store.is_dir():
+            continue
+        found.append(store)
+        listed = store / "info" / "alternates"
+        if listed.is_file():
+            names = (name for name in listed.read_bytes().split(b"\n") if name and not name.startswith(b"#"))
+            left.extend(store / os.fsdecode(name) for name in names)
+    return found
+
+
+def _quoted(folder: Path) -> bytes:
+    raw = os.fsencode(folder)
+    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
