@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.agents.roles import Roles, split
+from interlock.agents.roles import Roles
 from interlock.errors import ConfigInvalid, PathRefused
 
 OURS = "---\nname: ours\n---\nYou are ours.\n"
@@ -107,16 +107,26 @@ def test_the_exact_name_comes_before_another_case_and_a_name_inside(tmp_path: Pa
 
 
 @pytest.mark.parametrize("header", ["name: [", "- a\n- b", "a: 1\na: 2", "x: !!python/object:os.system {}", "\t:"])
-def test_a_broken_header_leaves_the_whole_text_as_instructions(header: str) -> None:
+def test_a_broken_header_leaves_the_whole_text_as_instructions(tmp_path: Path, header: str) -> None:
     """Nothing that a team wrote gets lost."""
-    text = f"---\n{header}\n---\nbody\n"
-    assert split(text) == ({}, text)
+    text = f"---\n{header}\n---\nbody"
+    assert written(tmp_path, text.encode()) == text
 
 
-@pytest.mark.parametrize("text", ["body\n", "\ufeffbody\n", "---\n---\nbody\n", "\ufeff---\nname: x\n---\nbody\n"])
-def test_front_matter_is_no_part_of_the_text(text: str) -> None:
-    """With and without a header, with a mark of byte order."""
-    assert split(text)[1] == "body\n"
+@pytest.mark.parametrize(
+    "raw", [b"body\n", b"\xef\xbb\xbfbody\n", b"---\n---\nbody\n", b"\xef\xbb\xbf---\r\nname: x\r\n---\r\nbody\r\n"]
+)
+def test_front_matter_is_no_part_of_the_text(tmp_path: Path, raw: bytes) -> None:
+    """With and without a header, with a mark of byte order, with line ends of another system."""
+    assert written(tmp_path, raw) == "body"
+
+
+def written(top: Path, raw: bytes) -> str:
+    write(top, ".interlock/agents/Review.md")
+    (top / ".interlock/agents/Review.md").write_bytes(raw)
+    found = roles(top).find("Review")
+    assert found is not None
+    return found.text
 
 
 def test_settings_name_another_file_and_win_over_it(tmp_path: Path) -> None:

@@ -137,7 +137,7 @@ class Stream(Reading):
         self.form = line.at("structured_output").value
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
         read, written = _input(line.at("usage")), line.count("usage", "output_tokens")
-        self.spend(read or written and read or self.usage.input_tokens, written, line.number("total_cost_usd"))
+        self.spend(read or (written and read) or self.usage.input_tokens, written, line.number("total_cost_usd"))
 
     def trouble(self) -> Trouble | None:
         stopped, status = self._result.text("subtype"), self._result.count("api_error_status")

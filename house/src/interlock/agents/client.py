@@ -1,7 +1,7 @@
 """One call of a coding agent, the same for all clients: started, followed, held to its limits, judged.
 
 What is particular about a client is its module: `ROW`, `start` (pure) and `reader`.  Here is the rest: process,
-deadline, budget, limits of the service, redaction, transcript, and that nothing counts which did not finish.
+deadline, budget, redaction, transcript, and that nothing counts which did not finish (EVID-10).
 """
 
 from __future__ import annotations
@@ -10,24 +10,23 @@ import asyncio
 import os
 import re
 import shutil
+import stat
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 from interlock.agents import process
 from interlock.agents.environment import Environment
 from interlock.agents.process import Ended, Pipe
 from interlock.agents.process_tree import MARKER
-from interlock.agents.reading import BEGAN, DONE, REFUSED, Said, cut, json_line
+from interlock.agents.reading import BEGAN, DONE, REFUSED, Json, Reading, cut, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words
 from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
 
 Hear = Callable[[News], None]
-ARGUMENT_LIMIT = 128 * 1024 - 1
-"""Bytes of one argument, or of one variable with its name, that Linux hands over to a program."""
 
 
 @dataclass(frozen=True)
@@ -39,12 +38,12 @@ class Row:
     title: str
     program: str
     """On PATH."""
-    install: str
+    install: str = ""
     """What a person types to get it."""
-    sign_in: str
+    sign_in: str = ""
     """What a person does to sign in."""
     logins: tuple[str, ...] = ()
-    """Files below HOME: the login, and settings without which it does not start. Names may be patterns."""
+    """Files below HOME: the login, and settings without which it does not start."""
     signed_in: tuple[str, ...] = ()
     """Those of them, and variables, whose presence says that somebody is signed in."""
     variables: tuple[str, ...] = ()
@@ -69,11 +68,11 @@ class Seat:
     confined: bool = True
     """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
     root: Path = Path("/")
-    """The workspace's top, outside or inside: what stands there is the same."""
+    """The workspace's top, as far as names of files are looked at before the start."""
     exchange: str = ""
     """The folder, as it sees it, where the files of its start lie."""
     new_session: str = ""
-    """A name for a new session, for clients that would tell theirs too late."""
+    """A name for a new session, for clients that would tell theirs too late; a UUID."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ class Start:
     """How a client is started for one call."""
 
     argv: tuple[str, ...]
-    stdin: bytes = b""
+    stdin: str = ""
     env: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
     """Written into the exchange before, by name."""
@@ -91,16 +90,9 @@ class Start:
     """Bytes of its output that its reader wants to see as a whole."""
 
 
-class Reader(Protocol):
-    """Reads the stream of one call."""
-
-    def take(self, line: dict[str, Any]) -> Sequence[News]:
-        """What this object of the stream says; nothing for what is not known. Total."""
-        ...
-
-    def end(self, stderr: str, left: Mapping[str, str]) -> Said:
-        """What was said in all; callable at any moment, also after half a stream."""
-        ...
+def fits(argument: str) -> bool:
+    """Whether Linux starts a program with it: 128 KiB, a variable's name included."""
+    return len(argument.encode(errors="surrogateescape")) < 128 * 1024
 
 
 @runtime_checkable
@@ -125,7 +117,7 @@ class Client(Protocol):
     @property
     def ROW(self) -> Row: ...
     def start(self, ask: Ask, seat: Seat) -> Start: ...
-    def reader(self, ask: Ask, seat: Seat) -> Reader: ...
+    def reader(self, ask: Ask, seat: Seat) -> Reading: ...
 
 
 class Wrapped(Protocol):
@@ -183,16 +175,16 @@ async def call(
     """
     program = program or client.ROW.program
     seat = Seat(program, tuple(args), layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()))
-    start = client.start(ask, seat)
-    for name in (*start.files, *start.leaves):
-        _clear(layer.exchange, name)
-    for name, text in start.files.items():
-        _lay(layer.exchange, name, text)
+    start, reader, heard = client.start(ask, seat), client.reader(ask, seat), Hearing(ask, hear)
     given = {**env.variables, **start.env, **env.own, **ask.env, MARKER: ask.marker}
-    if (missing := _missing(start.argv[0], given)) and client.ROW.install:
-        return Exit(finished=False, started=False, trouble=_other(f"{missing} Install it: {client.ROW.install}"))
+    if not _is_there(start.argv[0], given):
+        remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
+        return _exit(ask, reader, Ended(error=f"{start.argv[0]!r} is not found.{remedy}"), heard, redact)
+    for name in (*start.files, *start.leaves):
+        _clear(layer.exchange / name)
+    for name, text in start.files.items():
+        (layer.exchange / name).write_text(text, "utf-8", "surrogateescape")
     wrapped = layer.wrap(start.argv, given, cwd=cwd, network=network)
-    reader, heard = client.reader(ask, seat), Hearing(ask, hear)
     ended = await process.run(
         wrapped.argv,
         wrapped.env,
@@ -200,7 +192,7 @@ async def call(
         marker=ask.marker,
         deadline_s=ask.timeout_s,
         redact=redact,
-        stdin=reader.talk if isinstance(reader, Talks) else start.stdin,
+        stdin=reader.talk if isinstance(reader, Talks) else start.stdin.encode("utf-8", "surrogateescape"),
         on_line=lambda line: heard.line(reader, line),
         transcript=ask.transcript,
         keep=start.keep,
@@ -211,14 +203,13 @@ async def call(
     )
     if isinstance(reader, Looks):
         reader.look(ended)
-    return _exit(ask, reader.end(ended.stderr, _left(layer.exchange, start, redact)), ended, heard, redact)
+    reader.end(ended.stderr, _left(layer.exchange, start, redact))
+    return _exit(ask, reader, ended, heard, redact)
 
 
-def read_back(
-    client: Client, ask: Ask, exit_file: Path | None, exchange: Path, redact: Redaction, *, confined: bool = True
-) -> Exit | None:
+def read_back(client: Client, ask: Ask, layer: Layer, exit_file: Path | None, redact: Redaction) -> Exit | None:
     """What a call came to whose engine died before it could say so; None where its turn had not ended."""
-    seat = Seat(client.ROW.program, (), confined, Path("/"), str(exchange), ask.session)
+    seat = Seat(client.ROW.program, (), layer.confined, layer.root, layer.inside_exchange, ask.session)
     reader, heard = client.reader(ask, seat), Hearing(ask, lambda news: None)
     try:
         with ask.transcript.open("rb") as lines:
@@ -226,9 +217,9 @@ def read_back(
                 heard.line(reader, line)
     except OSError:
         return None
-    said = reader.end("", _left(exchange, client.start(ask, seat), redact))
-    exit_ = process.recorded_exit(exit_file) if exit_file is not None else None
-    return _exit(ask, said, Ended(exit=exit_), heard, redact) if said.finished else None
+    reader.end("", _left(layer.exchange, client.start(ask, seat), redact))
+    ended = Ended(exit=process.recorded_exit(exit_file) if exit_file is not None else None)
+    return _exit(ask, reader, ended, heard, redact) if reader.finished else None
 
 
 class Hearing:
@@ -242,71 +233,60 @@ class Hearing:
         self._hear = hear
         self.enough = asyncio.Event()
         """Set when the share of the budget is used up."""
-        self.waiting = ""
         self._refused: dict[tuple[str, str], str] = {}
-        self._working: set[str] = set()
         self._over = False
 
     @property
     def refused(self) -> tuple[str, ...]:
         return tuple(self._refused.values())[:5]
 
-    def line(self, reader: Reader, line: bytes) -> None:
-        if (said := json_line(line)) is not None:
-            for news in reader.take(said):
-                self.take(news)
+    def line(self, reader: Reading, line: bytes) -> None:
+        """What is no JSON (warnings, banners, half lines) is passed over."""
+        if line.lstrip().startswith(b"{"):
+            reader.read(Json(parsed(line.decode(errors="replace"))))
+            for news in reader.news():
+                self.take(news, at_work=reader.at_work)
 
-    def take(self, news: News) -> None:
-        match news.kind:
-            case NewsKind.WAITING:
-                self.waiting = str(news.facts["why"])
-            case NewsKind.TEXT | NewsKind.TOOL | NewsKind.PLAN:
-                self.waiting = ""
-        if news.kind is NewsKind.TOOL:
-            self._tool(news.facts)
-        elif news.kind is NewsKind.USAGE and not self._over:
-            self._spend(Usage(**news.facts))
+    def take(self, news: News, *, at_work: bool) -> None:
+        facts = news.facts
+        if news.kind is NewsKind.TOOL:  # What was not allowed is remembered, unless it could be done later after all.
+            what = facts["name"], facts["subject"]
+            if facts["state"] == REFUSED:
+                self._refused[what] = cut(" ".join(what).strip(), 200) + (f": {facts['why']}" if facts["why"] else "")
+            elif facts["state"] == DONE:
+                self._refused.pop(what, None)
+            elif facts["state"] == BEGAN and self._over:
+                self.enough.set()
+        elif news.kind is NewsKind.USAGE and not self._over and self._is_over(Usage(**facts)):
+            self._over = True
+            if at_work:
+                self.enough.set()
+            else:
+                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.enough.set)
         self._hear(news)
 
-    def _tool(self, facts: Mapping[str, Any]) -> None:
-        """What was not allowed is remembered, unless it could be done later after all."""
-        what = facts["name"], facts["subject"]
-        if facts["state"] == BEGAN:
-            self._working.add(facts["call"])
-            if self._over:
-                self.enough.set()
-            return
-        self._working.discard(facts["call"])
-        if facts["state"] == REFUSED:
-            self._refused[what] = cut(" ".join(what).strip(), 200) + (f": {facts['why']}" if facts["why"] else "")
-        elif facts["state"] == DONE:
-            self._refused.pop(what, None)
-
-    def _spend(self, used: Usage) -> None:
+    def _is_over(self, used: Usage) -> bool:
         usd, tokens = self._ask.budget_usd, self._ask.budget_tokens
         over_usd = usd is not None and used.cost_usd is not None and used.cost_usd >= usd
-        self._over = over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
-        if self._over and self._working:
-            self.enough.set()
-        elif self._over:
-            asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.enough.set)
+        return over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
 
 
 _END_OF_TURN_S = 1.0
 """How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
 
 
-def _exit(ask: Ask, said: Said, ended: Ended, heard: Hearing, redact: Redaction) -> Exit:
-    """What a call comes to. The final text and the exit status are never enough (EVID-10).
+def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redaction) -> Exit:
+    """What a call comes to. The final text and the exit status are never enough.
 
     Some agents answer an error of their service as text, some end with 0 when they were told to stop, some end a turn
     without a word.
     """
     exhausted = said.exhausted or (ended.enough and not said.finished)
-    trouble = None if exhausted or ended.over else _trouble(ask, said, ended, heard)
+    trouble = None if exhausted or ended.over else _trouble(ask, said, ended)
     something = bool(said.text.strip()) or said.acted or said.form is not None
+    broken = trouble is not None or exhausted or ended.timed_out or bool(ended.over)
     return Exit(
-        finished=said.finished and something and trouble is None and not (exhausted or ended.over or ended.timed_out),
+        finished=said.finished and something and not broken,
         text=redact(said.text),
         form=redact.data(said.form),
         exit=ended.exit,
@@ -324,31 +304,27 @@ def _exit(ask: Ask, said: Said, ended: Ended, heard: Hearing, redact: Redaction)
     )
 
 
-def _trouble(ask: Ask, said: Said, ended: Ended, heard: Hearing) -> Trouble | None:
-    waiting, last = said.waiting or heard.waiting, _last_line(ended.stderr)
+def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if ended.error:
-        return _other(ended.error)
+        return Trouble(kind=TroubleKind.OTHER, text=ended.error)
     if ended.timed_out:  # asleep through a limit is not slow
-        text = f"the deadline passed while it waited ({waiting})"
-        return Trouble(kind=TroubleKind.LIMIT, text=text) if waiting else None
-    if ask.session and not said.acted and said.usage == Usage():
-        told = said.trouble.text if said.trouble is not None else ""
-        if found := _NO_SESSION.search(f"{told}\n{ended.stderr}"):
-            return Trouble(kind=TroubleKind.SESSION, text=cut(found[0].strip(), 300))
-    if said.trouble is not None or said.finished:
-        return said.trouble
-    if ended.deaf:
-        return _other("its answer was too long to be read")
+        text = f"the deadline passed while it waited ({said.waiting})"
+        return Trouble(kind=TroubleKind.LIMIT, text=text) if said.waiting else None
+    told = said.trouble()
+    words = f"{told.text if told else ''}\n{ended.stderr}"
+    unknown = _NO_SESSION.search(words) if ask.session and not said.acted and said.usage == Usage() else None
+    if unknown is not None:
+        return Trouble(kind=TroubleKind.SESSION, text=cut(unknown[0].strip(), 300))
+    if told is not None or said.finished:
+        return told
+    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
+    last = "its answer was too long to be read" if ended.deaf else cut(lines[-1], 300) if lines else ""
     how = "it ended" if ended.exit is None else f"it ended with exit status {ended.exit}"
     if ended.exit is not None and ended.exit < 0:
         how = f"it was ended by signal {-ended.exit}"
     kind = None if said.acted else kind_of_words(last)
-    because = f": {last}" if last else ""
-    return Trouble(kind=kind or TroubleKind.OTHER, text=f"{how} without reporting the end of its turn{because}")
-
-
-def _other(text: str) -> Trouble:
-    return Trouble(kind=TroubleKind.OTHER, text=text)
+    text = f"{how} without reporting the end of its turn{f': {last}' if last else ''}"
+    return Trouble(kind=kind or TroubleKind.OTHER, text=text)
 
 
 _NO_SESSION = re.compile(
@@ -360,52 +336,32 @@ _NO_SESSION = re.compile(
 """In the words of all that were tried: no conversation found, no rollout found, session not found, and so on."""
 
 
-def _last_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return cut(lines[-1], 300) if lines else ""
+def _is_there(program: str, env: Mapping[str, str]) -> bool:
+    """bubblewrap would only say that something failed. A path that is not absolute counts inside."""
+    inside = "/" in program and not program.startswith("/")
+    return inside or shutil.which(program, path=env.get("PATH", os.defpath)) is not None
 
 
-def _missing(program: str, env: Mapping[str, str]) -> str:
-    """Why a program is not there: bubblewrap would only say that something failed. A relative one counts inside."""
-    if ("/" in program and not program.startswith("/")) or shutil.which(program, path=env.get("PATH", os.defpath)):
-        return ""
-    return f"{program!r} is not found."
-
-
-def _clear(folder: Path, name: str) -> None:
+def _clear(place: Path) -> None:
     """Nothing of an earlier call can be taken for this one's; an agent may have left anything there."""
-    place = folder / name
     if place.is_dir() and not place.is_symlink():
         shutil.rmtree(place, ignore_errors=True)
     else:
         place.unlink(missing_ok=True)
 
 
-def _lay(folder: Path, name: str, text: str) -> None:
-    handle = os.open(folder / name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
-    with os.fdopen(handle, "wb") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
-
-
 def _left(folder: Path, start: Start, redact: Redaction) -> dict[str, str]:
-    found = {}
-    for name in start.leaves:
-        if (raw := read_plain(folder / name)) is not None:
-            found[name] = redact(raw.decode(errors="replace"))
-    return found
+    found = {name: read_plain(folder / name) for name in start.leaves}
+    return {name: redact(raw.decode(errors="replace")) for name, raw in found.items() if raw is not None}
 
 
 def read_plain(path: Path, limit: int = 10_000_000) -> bytes | None:
     """What an agent left there; None if there is nothing, or it is longer than that, or no plain file: a pipe would
     keep a reader waiting for ever, a link would lead anywhere."""
-    import stat
-
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(handle, "rb") as file:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                return None
-            content = file.read(limit + 1)
+            content = file.read(limit + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
     except OSError:
         return None
-    return content if len(content) <= limit else None
+    return content if content is None or len(content) <= limit else None

@@ -13,7 +13,7 @@ from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.schemas import strict
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Trouble
+from interlock.agents.values import Ask, Trouble, Usage
 
 ROW = Row(
     name="codex",
@@ -54,7 +54,7 @@ def start(ask: Ask, seat: Seat) -> Start:
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(formed=ask.form is not None and strict(ask.form) is not None)
+    return Stream(formed=ask.form is not None and strict(ask.form) is not None, before=ask.spent)
 
 
 def _permissions(seat: Seat) -> Iterator[str]:
@@ -79,12 +79,13 @@ def _budget(ask: Ask) -> Iterator[str]:
 
 
 class Stream(Reading):
-    def __init__(self, *, formed: bool = False) -> None:
+    def __init__(self, *, formed: bool = False, before: Usage | None = None) -> None:
         """Args:
         formed: its final message is the form.
+        before: its numbers are those of the whole thread.
         """
         super().__init__()
-        self._formed = formed
+        self._formed, self._before = formed, before
         self._failure = ""
         """Of the turn, or the last error while it is not over."""
 
@@ -103,7 +104,8 @@ class Stream(Reading):
                 self.warn(_plain(self._failure))
             case "turn.completed":
                 self.finished, self._failure, self.exhausted = True, "", False
-                self.spend(line.count("usage", "input_tokens"), line.count("usage", "output_tokens"))
+                used = line.at("usage")
+                self.spend(used.count("input_tokens"), used.count("output_tokens"), before=self._before)
                 self.form = parsed(self.text) if self._formed else None
             case "turn.failed":
                 self.finished = True
@@ -117,9 +119,9 @@ class Stream(Reading):
                 self.text = text
                 self.speak(text)
             case "todo_list":
-                states = {True: "completed"}
-                todos = item.each("items")
-                self.plan([(one.text("text"), states.get(one.at("completed").value is True, "pending")) for one in todos])
+                done = {True: "completed"}
+                todos = [(one.text("text"), one.at("completed").value is True) for one in item.each("items")]
+                self.plan([(text, done.get(over, "pending")) for text, over in todos])
             case "error" if ended:
                 self.warn(item.text("message"))
             case "command_execution" | "file_change" | "mcp_tool_call" | "collab_tool_call" | "web_search" as kind:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask, Trouble, TroubleKind, Usage
 
 ROW = Row(
     name="copilot",
@@ -40,16 +40,17 @@ def start(ask: Ask, seat: Seat) -> Start:
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(ask.session or seat.new_session)
+    return Stream(ask.session or seat.new_session, ask.spent)
 
 
 class Stream(Reading):
-    def __init__(self, named: str = "") -> None:
+    def __init__(self, named: str = "", before: Usage | None = None) -> None:
         """Args:
         named: the session's name, as it was told to it.
+        before: its account is that of the whole session.
         """
         super().__init__()
-        self._named = named
+        self._named, self._before = named, before
         self._error: Json | None = None
         """The last one after which the agent has done nothing more."""
         self._complaint = ""
@@ -66,8 +67,8 @@ class Stream(Reading):
                 self.speak(self.text)
             case "tool.execution_start":
                 # A patch is text, not an object: its second line says what it is about.
-                patch = data.text("arguments").splitlines()[1:2]
-                self.tool(data.text("toolCallId"), data.text("toolName"), data.at("arguments").subject or "".join(patch))
+                subject = data.at("arguments").subject or "".join(data.text("arguments").splitlines()[1:2])
+                self.tool(data.text("toolCallId"), data.text("toolName"), subject)
             case "tool.execution_complete":
                 refused = data.text("error", "code") in ("denied", "rejected")
                 state = DONE if data.at("success").value is True else REFUSED if refused else FAILED
@@ -86,7 +87,7 @@ class Stream(Reading):
         """Its own account counts in credits, never in dollars."""
         used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).values("modelMetrics")]
         into = sum(one.count("inputTokens") or 0 for one in used)
-        self.spend(into, sum(one.count("outputTokens") or 0 for one in used))
+        self.spend(into, sum(one.count("outputTokens") or 0 for one in used), before=self._before)
         # What keeps it from beginning at all is said on standard error alone.
         if not self.finished and (found := _NO_SIGN_IN.search(stderr)):
             self._complaint = found[0]

@@ -9,6 +9,7 @@ A program of its own, started inside of the layer as `python -I -S player.py`: n
     run                      shell commands, in order up to the first that fails
     say, otherwise           the final message; `otherwise` if a command failed (null: its exit status is ours)
     exit                     the exit status
+    account                  [path, text]: written at the end, where somebody looks who is not the agent
     then                     "hang", "crash" (by a signal, half of the work written) or "huge" (60 MB), or ""
 """
 
@@ -56,6 +57,7 @@ def play(order: dict[str, Any]) -> int:
         for _ in range(_HUGE // len(_LINE) + 1):
             sys.stdout.write(_LINE)
     sys.stdout.write(said.replace(RUN, printed))
+    _write(root, [order["account"]], "w")
     return exit_ or int(order["exit"])
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -74,7 +73,7 @@ def parsed(text: str) -> Any:
     return found
 
 
-class Reading(ABC):
+class Reading:
     """What the stream of one call has said so far."""
 
     def __init__(self) -> None:
@@ -94,9 +93,9 @@ class Reading(ABC):
         self._news: list[News] = []
         self._working: dict[str, tuple[str, str]] = {}
 
-    @abstractmethod
     def read(self, line: Json) -> None:
         """Takes in one object of the stream; nothing of what is not known. Total."""
+        raise NotImplementedError
 
     def end(self, stderr: str, left: Mapping[str, str]) -> None:
         """Takes in what is said beside the stream, when the program has ended.
@@ -146,13 +145,22 @@ class Reading(ABC):
 
     def plan(self, entries: list[tuple[str, str]]) -> None:
         """Its list of tasks: what, and how far."""
-        self.acted = True
+        self.acted, self.waiting = True, ""
         self._tell(NewsKind.PLAN, entries=[[cut(text, 300), state] for text, state in entries[:50]])
 
-    def spend(self, read: int | None, written: int | None, cost: float | None = None) -> None:
-        """What the call has cost so far. Zeros are what agents count when every request failed."""
-        known = bool(read or written)
-        said = Usage(input_tokens=read if known else None, output_tokens=written if known else None, cost_usd=cost or None)
+    def spend(
+        self, read: int | None, written: int | None, cost: float | None = None, *, before: Usage | None = None
+    ) -> None:
+        """What the call has cost so far. Zeros are what agents count when every request failed.
+
+        Args:
+            before: what is counted with it and was paid for earlier.
+        """
+        if before is not None:
+            read = None if read is None else max(0, read - (before.input_tokens or 0))
+            written = None if written is None else max(0, written - (before.output_tokens or 0))
+        into, out = (read, written) if read or written else (None, None)
+        said = Usage(input_tokens=into, output_tokens=out, cost_usd=cost or None)
         if said != Usage():
             self.usage = said
             self._tell(NewsKind.USAGE, **said.model_dump())

@@ -9,17 +9,17 @@ folder of another playbook is that playbook's alone.  Only the five processes ta
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.agents.values import Role
-from interlock.errors import ConfigInvalid, PathRefused, nearest
+from interlock.documents.markdown import front_matter
+from interlock.documents.reading import Text
+from interlock.errors import ConfigInvalid, DocumentInvalid, PathRefused, nearest
 
 PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
-_HEADER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)^---[ \t]*(?:\r?\n|\Z)(.*)", re.DOTALL | re.MULTILINE)
 _LARGEST = 1_000_000
 _DEEPEST = 6
 
@@ -158,24 +158,19 @@ class Roles:
 
 def _parsed(file: Path, source: str = "", client: str = "") -> RoleFile:
     with file.open("rb") as opened:
-        text = opened.read(_LARGEST).decode(errors="replace").replace("\r\n", "\n")
-    header, body = split(text)
+        text = Text.of(opened.read(_LARGEST).decode(errors="replace").encode(), source).text
+    header, body = split(text, source)
     model = _word(header.get("model"))
     return RoleFile(body.strip("\n"), _word(header.get("name")), "" if model == "inherit" else model, client, source)
 
 
-def split(text: str) -> tuple[Mapping[str, Any], str]:
+def split(text: str, source: str) -> tuple[Mapping[str, Any], str]:
     """Front matter and body; a header that cannot be read leaves the whole text as instructions."""
-    from ruamel.yaml import YAML
-
-    found = _HEADER.match(text)
-    if found is None:
-        return {}, text.removeprefix("\ufeff")
     try:
-        header = YAML(typ="safe", pure=True).load(found[1])
-    except Exception:  # noqa: BLE001 - it raises anything at all
+        found = front_matter(text, source)
+    except DocumentInvalid:
         return {}, text
-    return (header, found[2]) if isinstance(header, dict) else ({}, found[2] if header is None else text)
+    return found.source.data, found.body.text
 
 
 def _word(value: Any) -> str:

@@ -29,6 +29,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -39,6 +40,9 @@ from pydantic import AfterValidator, BeforeValidator, Field
 from interlock.agents.answers import PROSE, best, said
 from interlock.agents.values import Ask, Usage
 from interlock.documents.model import Model
+from interlock.documents.problems import load
+from interlock.documents.reading import Text, read_yaml
+from interlock.errors import ConfigInvalid
 
 OUTSIDE = ("interlock-outside.txt", "outside/interlock-outside.txt")
 """What `write_outside` writes beside its work."""
@@ -108,6 +112,12 @@ class Scenario(Model):
     strict: bool = False
     reactions: tuple[Reaction, ...] = ()
 
+    @classmethod
+    def parse(cls, raw: bytes, path: str) -> Scenario:
+        """The scenario in a YAML file; DocumentInvalid names the line of whatever is wrong."""
+        source = read_yaml(Text.of(raw, path).text, path)
+        return load(cls, source if source.data is not None else replace(source, data={}))
+
 
 class Played(NamedTuple):
     order: dict[str, Any]
@@ -117,8 +127,8 @@ class Played(NamedTuple):
     """Index of the reaction that fired, for counting its uses."""
 
 
-def react(scenario: Scenario, ask: Ask, uses: Mapping[int, int], root: str) -> Played | str:
-    """What the scenario makes an agent do; a sentence where a strict one says nothing of this call.
+def react(scenario: Scenario, ask: Ask, uses: Mapping[int, int], root: str) -> Played:
+    """What the scenario makes an agent do; ConfigInvalid where a strict one says nothing of this call.
 
     Args:
         uses: how often each reaction was used so far, by its index.
@@ -130,7 +140,7 @@ def react(scenario: Scenario, ask: Ask, uses: Mapping[int, int], root: str) -> P
             return Played(_order(reaction, ask, facts, root), reaction.usage, index)
     if scenario.strict:
         told = ", ".join(f"{name} {value!r}" for name, value in facts.items())
-        return f"the strict scenario has no reaction for this call: {told}"
+        raise ConfigInvalid(f"the strict scenario has no reaction for this call: {told}")
     return Played(_order(Reaction(), ask, facts, root), Usage(), None)
 
 

@@ -112,14 +112,14 @@ class Ask(Model):
     brief: str
     form: dict[str, Any] | None = None
     """The JSON Schema of the form that is asked for."""
-    known: dict[str, Any] = {}
-    """Fields of the best answer that follow from this dispatch alone (its criteria): for scripted agents."""
     samples: dict[str, str] = {}
-    """The outputs that the contract names, each at its best; empty: any text. For scripted agents."""
+    """The outputs that the contract names, each at its best; empty: any text. For who plays by script."""
     known: dict[str, Any] = {}
     """Fields of the form that follow from the dispatch (the criteria it was given): for who plays by script."""
     session: str = ""
     """The client's own session to go on with."""
+    spent: Usage = Usage()
+    """What that session has cost before, as recorded: some clients count it again."""
     marker: str = ""
     """Stands in the environment of everything that this call starts, so that leftovers are found."""
     env: dict[str, str] = {}

@@ -105,6 +105,11 @@ class Player:
         self.recorder.accepting = accepted
         self.recorder.add("", ev.Resumed(version=version, said=said, accepted=accepted, options=options))
 
+    def cancel(self, who: str) -> View:
+        """End a run that nobody works on."""
+        self._end(Outcome("cancelled", f"cancelled by {who}"))
+        return self.view
+
     async def play(self) -> View:
         """Until the playbook ends, or this process has to stop.
 

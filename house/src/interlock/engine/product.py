@@ -2,85 +2,131 @@
 
 Product is a file with a source suffix that has no test folder and no test name, and that is named neither by the
 command nor, two levels deep, by files without source suffix that it names.  `make`, `npm` and their like name the file
-that they read, and of it the parts that have a word of the command (a target, a script) at the beginning of a line.
+that they read; of such a file those parts count that begin with a word of the command (a target, a script).
 """
 
 from __future__ import annotations
 
+import posixpath
 import re
-from collections.abc import Callable, Iterable
-from pathlib import PurePosixPath
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
-SOURCE = frozenset(
-    f".{suffix}"
-    for suffix in (
+_SHELL = ("sh", "bash", "zsh", "fish", "ps1")
+"""Source, but one that a command names is read on as what it does."""
+_SOURCE = frozenset(
+    (
         *("py", "pyi", "pyx", "js", "jsx", "mjs", "cjs", "ts", "tsx", "mts", "cts", "vue", "svelte", "go", "rs", "rb"),
         *("java", "kt", "kts", "scala", "groovy", "clj", "cljs", "c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m"),
         *("mm", "swift", "cs", "fs", "vb", "php", "pl", "pm", "lua", "r", "jl", "hs", "ml", "mli", "ex", "exs", "erl"),
-        *("dart", "zig", "nim", "d", "lean", "sql", "proto", "graphql", "html", "css", "scss", "sass", "less", "sh"),
-        *("bash", "zsh", "fish", "ps1", "asm", "s", "cu", "f90", "sol", "wat", "tf"),
+        *("dart", "zig", "nim", "d", "lean", "sql", "proto", "graphql", "html", "css", "scss", "sass", "less", "asm"),
+        *("s", "cu", "f90", "sol", "tf", *_SHELL),
     )
 )
-_SHELL = frozenset({".sh", ".bash", ".zsh", ".fish", ".ps1"})
-"""Source, but one that a command names is read as what it does."""
-_TEST_FOLDERS = frozenset(
-    ["test", "tests", "spec", "specs", "__tests__", "testing", "testdata", "test_data", "__snapshots__", "snapshots", "golden", "goldens", "fixtures", "__mocks__", "e2e", "cypress", "features"]
+_TEST_FOLDER = re.compile(
+    r"tests?|specs?|testing|test_?data|fixtures|e2e|cypress|snapshots|goldens?|__(tests|mocks|snapshots)__",
+    re.IGNORECASE,
 )
 _TEST_NAME = re.compile(
-    r"(conftest|noxfile|sitecustomize|usercustomize|test|tests|runtests|run_tests)\.py|test[_-].*|.*[_-]tests?\.\w+"
-    r"|.*_spec\.\w+|.*\.(test|spec|cy|e2e|snap|stories)\.\w+|.*(Test|Tests|TestCase|Spec|IT)\.\w+|Test[A-Z]\w*\.\w+"
-    r"|.*\.(config|conf|setup|workspace)\.[cm]?[jt]s|test_helper\.\w+|build\.gradle\.kts|settings\.gradle\.kts|setup\.py"
+    r"(conftest|noxfile|sitecustomize|usercustomize|setup|tests?|run_?tests)\.py|test[_-].*|.*[_-]tests?\.\w+|.*_spec\.rb"
+    r"|.*\.(test|spec|cy|e2e|stories)\.\w+|([A-Z]\w*(Tests?|TestCase|Spec|IT)|Test[A-Z]\w*)\.(java|kt|scala|groovy|cs|php|swift)"
+    r"|(jest|vitest|vite|karma|mocha|ava|nyc|eslint|playwright|cypress|wdio|webpack|babel)\.(config|conf|setup)\.[cm]?[jt]s"
+    r"|(build|settings)\.gradle\.kts|test_helper\.\w+"
 )
 _READS = {
     **dict.fromkeys(("make", "gmake"), ("GNUmakefile", "makefile", "Makefile")),
-    **dict.fromkeys(("npm", "pnpm", "yarn", "bun", "npx"), ("package.json",)),
-    **dict.fromkeys(("tox", "pytest"), ("tox.ini",)),
-    **{"just": ("justfile", "Justfile"), "task": ("Taskfile.yml", "Taskfile.yaml"), "rake": ("Rakefile",)},
+    **dict.fromkeys(("npm", "pnpm", "yarn", "bun"), ("package.json",)),
+    "just": ("justfile", "Justfile"),
+    "tox": ("tox.ini",),
 }
-_WORD = re.compile(r"[^\s\"'`;&|()<>{}\[\]=,:$*?!\\]+")
+_WHOLE = ("tox.ini",)
+"""Its parts have no names that stand in a command."""
+_WORD = re.compile(r"[^\s\"'`;&|()<>{}\[\]=,:$*?!@\\]+")
 _MODULE = re.compile(r"-m[ \t]+([\w.]+)")
+_UPWARD = re.compile(r"(\.{0,2}/)*")
 _LEVELS = 2
 _MOST = 200_000
 """Characters of one file that are read for names."""
 
+Read = Callable[[str], str | None]
+"""A file's text, by its path from the top; None where there is none."""
 
-def products(paths: Iterable[str], command: str, cwd: str, read: Callable[[str], str | None]) -> set[str]:
-    """The paths that are product for this command.
 
-    Args:
-        cwd: the folder, from the top, in which the command runs.
-        read: a file's text, by its path from the top; None where there is none.
-    """
+def products(paths: Iterable[str], command: str, cwd: str, read: Read) -> set[str]:
+    """The paths that are product for this command, which runs in the folder `cwd` (from the top)."""
     named = names(command, cwd, read)
     return {path for path in paths if is_product(path, named)}
 
 
-def is_product(path: str, named: Iterable[str]) -> bool:
-    """Whether a file is product, where these names are what a check names (see `names`)."""
-    place = PurePosixPath(path)
-    if place.suffix.lower() not in SOURCE or _TEST_NAME.fullmatch(place.name):
+def is_product(path: str, named: Iterable[str] = ()) -> bool:
+    """Whether a file is product, where these are what a check names (see `names`)."""
+    *folders, name = path.split("/")
+    if not _is_source(name) or _TEST_NAME.fullmatch(name) or any(map(_TEST_FOLDER.fullmatch, folders)):
         return False
-    if not _TEST_FOLDERS.isdisjoint(part.lower() for part in place.parts[:-1]):
-        return False
-    return not any(path == name or path.endswith(f"/{name}") for name in named)
+    return not any(path == one or path.endswith(f"/{one}") for one in named)
 
 
-def names(command: str, cwd: str, read: Callable[[str], str | None]) -> set[str]:
-    """The files that a command names, itself and by the files without source suffix that it names, as path or end."""
+def names(command: str, cwd: str, read: Read) -> set[str]:
+    """The source files that a command names, itself and by what it names: paths, or their ends."""
     found: set[str] = set()
-    texts = [command]
     seen: set[str] = set()
-    words: set[str] = set()
+    texts = [command]
     for level in range(_LEVELS + 1):
-        new = [word for text in texts for word in _words(text)]
-        words |= {word for word in new if re.fullmatch(r"[\w.-]+", word)}
-        found |= {path for word in new if ((path := _path(word)) and "." in path.rpartition("/")[2]) or "/" in word}
-        texts = []
-        for word in new if level < _LEVELS else ():
-            known = _READS.get(PurePosixPath(word).name)
-            for name in known or ((word,) if PurePosixPath(word).suffix not in SOURCE - _SHELL else ()):
-                for path in dict.fromkeys((_path(f"{cwd}/{name}"), _path(name))):
-                    if path and path not in seen and (text := read(path)) is not None:
-                        seen.add(path)
-                        texts.append("\n".join(_parts(text[:_MOST], words)) if known else text[:_MOST])
-    return {_path(name) or name for name in found}
+        for text in texts:
+            found |= {_UPWARD.sub("", word, count=1) for word in _words(text) if _is_source(word)}
+            for module in _MODULE.findall(text):
+                found |= {f"{module.replace('.', '/')}{behind}" for behind in (".py", "/__main__.py")}
+        if level < _LEVELS:
+            leads = chain.from_iterable(_leads(text, cwd, first=level == 0) for text in texts)
+            texts = [text for path, words in leads if (text := _text(path, words, read, seen))]
+    return found
+
+
+def _leads(text: str, cwd: str, *, first: bool) -> Iterator[tuple[str, frozenset[str]]]:
+    """The files that a text names and that can name more; of some only what begins with these words."""
+    words = _words(text)
+    folders = [cwd, *(posixpath.join(cwd, word) for word in words if first)]  # `cd web && npm test`, `make -C lib`
+    for word in words:
+        known = _READS.get(posixpath.basename(word), ())
+        for name in known:
+            only = frozenset() if name in _WHOLE else frozenset(words)
+            yield from ((posixpath.join(folder, name), only) for folder in folders)
+        if not known and (first or "/" in word) and (not _is_source(word) or word.endswith(_SHELL)):
+            yield posixpath.join(cwd, word), frozenset()
+
+
+def _text(path: str, words: frozenset[str], read: Read, seen: set[str]) -> str:
+    path = posixpath.normpath(path)
+    if path in seen or path.startswith(("/", "../")) or path == "." or (text := read(path)) is None:
+        return ""
+    seen.add(path)
+    return _parts(text[:_MOST], set(words)) if words else text[:_MOST]
+
+
+def _parts(text: str, words: set[str]) -> str:
+    """The lines that begin with one of these words, what is indented below them, and what these name in turn."""
+    lines = text.replace("\\\n", " ").split("\n")
+    taken: set[int] = set()
+    for _ in range(len(words) + 20):  # from target to target
+        before, deep = len(taken), -1
+        for number, line in enumerate(lines):
+            indent = len(line) - len(line.lstrip())
+            inside = 0 <= deep < indent
+            if line.strip() and not inside:
+                head, sign, _ = re.split("([:=]|$)", line, maxsplit=1)
+                inside = sign != "" and not words.isdisjoint(_words(head))
+                deep = indent if inside else -1
+            if inside and number not in taken:
+                taken.add(number)
+                words = words | set(_words(line))
+        if len(taken) == before:
+            break
+    return "\n".join(lines[number] for number in sorted(taken))
+
+
+def _words(text: str) -> list[str]:
+    return list(dict.fromkeys(_WORD.findall(text)))
+
+
+def _is_source(word: str) -> bool:
+    return word.rpartition("/")[2].rpartition(".")[2].lower() in _SOURCE and "." in word.rpartition("/")[2]

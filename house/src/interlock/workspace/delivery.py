@@ -1,10 +1,10 @@
 """Work that was accepted, put into the person's tree: file by file, each still being what was decided about.
 
 Theory of operation.  A file is staged beside our trees and exchanged with the one in the tree in a single step of the
-kernel; what came out must be what `before` says, else it is exchanged back.  So a person who writes at that moment loses
-nothing, and finds nothing half written.  A late difference takes back what was done; whoever asked merges anew.  What is
-staged is listed in a manifest first: a process that died is followed by `finish`, which looks at what lies in its stage
-before anything else, for it may be what a person wrote a moment before.
+kernel; what came out must be what `before` says, else it is exchanged back.  So a person who writes at that moment
+loses nothing and finds nothing half written.  A late difference takes back what was done; whoever asked merges anew.  What is
+staged is listed in a manifest first: after a process that died `finish` looks at what lies on its stage before anything
+else, for it may be what a person wrote a moment before.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.place import above, inside
+from interlock.workspace.place import above
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOREPLACE, _EXCHANGE = 1, 2
-_CANNOT = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
-_SWAPS = 8
+_UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
+"""What a system or file system says that does not know how to exchange."""
 _MANIFEST = "manifest.json"
-RUN = "delivery"
-"""The index by which a delivery that goes on after a crash looks at the workspace."""
+_INDEX = "delivery"
+_TRIES = 3
 
 
 class _Late(Exception):
@@ -48,22 +48,16 @@ class _Late(Exception):
 
 @dataclass
 class _Step:
-    """One file on its way; the stage holds what comes before it is done, and what came out afterwards."""
+    """One file on its way: its stage holds ours first, and then what came out of the tree."""
 
     path: str
     stage: Path
     old: Entry | None
     new: Entry | None
-    came: os.stat_result | None = None
-    """What came out of the tree, as it was when it was found to be `old`."""
     placed: os.stat_result | None = None
-    """The file of ours that is in the tree."""
-
-
-@dataclass
-class _Sorted:
-    deltas: list[Delta] = field(default_factory=list)
-    refused: list[Remark] = field(default_factory=list)
+    """Our file, once it is in the tree."""
+    came: os.stat_result | None = None
+    """What came out, once it is known to be `old`."""
 
 
 class Delivery:
@@ -72,6 +66,7 @@ class Delivery:
     def __init__(self, trees: Trees) -> None:
         self._trees = trees
         self._top = trees.workspace.top
+        self._modes_count = trees.repository is None or trees.repository.keeps_modes
 
     def deliver(self, before: Tree, after: Tree, *, modes: Mapping[str, int] | None = None) -> Landing:
         """Make the tree have what `after` has and `before` has not, or nothing of it.
@@ -84,215 +79,215 @@ class Delivery:
             return self._deliver(before, after, modes or {})
 
     def finish(self, before: Tree, after: Tree) -> Landing:
-        """Bring a delivery to its end that a dead process began: forward, or back where a person's edits conflict."""
+        """Bring to its end what a dead process began: forward, or back where a person's edits are in conflict."""
         with self._trees.writing():
             self._tidy()
-            for _ in range(3):
-                now = self._trees.snapshots.take(RUN)[0]
+            for _ in range(_TRIES):
+                now = self._trees.snapshots.take(_INDEX)[0]
                 merged = self._trees.merge(before, now, after)
                 target = merged.tree or self.undoing(before, after, now)[0]
                 landing = self._deliver(now, target, {})
                 if landing.state == "done":
                     break
-            else:
-                return landing
+            self._trees.snapshots.forget(_INDEX)
+        if landing.state != "done":
+            return landing
         if merged.tree is None:
             return Landing(state="conflict", conflicts=merged.conflicts)
         paths = tuple(delta.path for delta in self._trees.deltas(before, after))
         return landing.model_copy(update={"paths": paths})
 
     def undoing(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
-        """`now` without what a delivery changed, hunk by hunk: one that a person has changed since stays; and the paths
-        on which something stays."""
+        """`now` without what a delivery changed, hunk by hunk, and the paths on which a person's later change keeps
+        something of it."""
         merged = self._trees.merge(after, now, before)
         if merged.tree is not None:
             return merged.tree, ()
-        entries = [self._trees.entries(tree, merged.conflicts) for tree in (after, now, before)]
         tree, kept = self._trees.merge_for(after, before, now)
+        sides = [self._trees.entries(side, kept) for side in (after, now, before)]
         changes: dict[str, Entry | None] = {}
         for path in kept:
-            three = [found.get(path) for found in entries]
-            if any(entry is None or entry[0] in (LINK, GITLINK) for entry in three):
-                continue
-            base, ours, theirs = (entry for entry in three if entry is not None)
-            texts = dict(self._trees.blobs((base[1], ours[1], theirs[1])))
-            text = self._trees.merge_text(texts[base[1]], texts[ours[1]], texts[theirs[1]], ours_stands=True)
-            if text is not None:
-                changes[path] = (ours[0], self._trees.write_blob(text))
+            three = [entry for side in sides if (entry := side.get(path)) and entry[0] not in (LINK, GITLINK)]
+            if len(three) == len(sides):
+                texts = dict(self._trees.blobs(entry[1] for entry in three))
+                text = self._trees.merge_text(*(texts[entry[1]] for entry in three), ours_stands=True)
+                if text is not None:
+                    changes[path] = (three[1][0], self._trees.write_blob(text))
         return self._trees.tree_of(tree, changes), kept
 
     # -- one delivery
 
     def _deliver(self, before: Tree, after: Tree, modes: Mapping[str, int]) -> Landing:
-        sorted_ = self._sorted(self._trees.deltas(before, after))
-        stage = self._trees.folder / "landing" / uuid4().hex
+        deltas, refused = self._possible(self._trees.deltas(before, after))
+        if not deltas:
+            return Landing(state="done", refused=refused)
+        stage = self._trees.git.git_dir / "landing" / uuid4().hex
+        begun: list[_Step] = []
         try:
             stage.mkdir()
-            steps = self._staged(stage, sorted_.deltas, modes)
-            done: list[_Step] = []
-            try:
-                for step in steps:
-                    done.append(step)  # before it is: what broke off in the middle is taken back, too
-                    self._take(step)
-                late = next((step.path for step in steps if not _is_still(step)), None)
-                if late is not None:
-                    raise _Late(late)
-            except (_Late, OSError) as error:
-                for step in reversed(done):
-                    self._take_back(step)
-                if isinstance(error, _Late):
-                    return Landing(state="late", conflicts=(error.path,))
-                raise
-            replaced = {step.path: step.came.st_mode for step in steps if step.came is not None}
-            return Landing(
-                state="done",
-                paths=tuple(step.path for step in steps),
-                modes={path: stat.S_IMODE(mode) for path, mode in replaced.items() if stat.S_ISREG(mode)},
-                refused=tuple(sorted_.refused),
-            )
-        except OSError as error:
-            raise WorkspaceFailed.of(error, "a file cannot be delivered; nothing was") from error
-        finally:
-            self._tidy_one(stage)
+            steps = self._staged(stage, deltas, modes)
+            for step in steps:
+                begun.append(step)
+                self._take(step)
+            for step in steps:  # somebody who had it open may have written to what came out
+                if step.came and not _is_same(step.stage, step.came):
+                    raise _Late(step.path)
+            for step in steps:
+                if step.new is None:
+                    self._clear_folders(step.path)
+        except (_Late, OSError) as error:
+            for step in reversed(begun):
+                self._take_back(step)
+            self._clear(stage, begun)
+            if isinstance(error, _Late):
+                return Landing(state="late", conflicts=(error.path,))
+            raise WorkspaceFailed.of(error, "work cannot be delivered, and nothing of it was") from error
+        replaced = {step.path: step.came.st_mode for step in steps if step.came}
+        self._clear(stage, steps)
+        return Landing(
+            state="done",
+            paths=tuple(sorted(step.path for step in steps)),
+            modes={path: stat.S_IMODE(mode) for path, mode in replaced.items() if stat.S_ISREG(mode)},
+            refused=refused,
+        )
 
-    def _sorted(self, deltas: list[Delta]) -> _Sorted:
-        """What can be delivered, in order: first what goes, then what comes."""
-        found = _Sorted()
+    def _possible(self, deltas: Sequence[Delta]) -> tuple[list[Delta], tuple[Remark, ...]]:
+        """What can be delivered, what goes first; and why not the rest."""
         going = {delta.path for delta in deltas if delta.new is None}
-        blocked: set[str] = set()
+        nested = {delta.path for delta in deltas if GITLINK in (delta.old and delta.old[0], delta.new and delta.new[0])}
+        blocked: dict[str, str] = {}
         for delta in deltas:
-            if delta.new is None or delta.old is not None or delta.new[0] == GITLINK:
-                continue
-            place = self._top / delta.path
-            left = [] if place.is_symlink() or not place.is_dir() else _files_in(self._top, delta.path)
-            if kept := [path for path in left if path not in going]:
-                blocked.add(delta.path)
-                text = f"a folder with files that are nobody's to remove stands there ({kept[0]} and others)"
-                found.refused.append(Remark(kind=RemarkKind.REFUSED, text=text, paths=(delta.path,)))
-        for delta in sorted(deltas, key=lambda delta: (delta.new is not None, delta.path)):
-            inside(delta.path)
-            modes = {entry[0] for entry in (delta.old, delta.new) if entry is not None}
-            if GITLINK in modes:
-                text = "a repository of its own: run interlock there"
-                found.refused.append(Remark(kind=RemarkKind.NESTED, text=text, paths=(delta.path,)))
-            elif delta.path not in blocked and blocked.isdisjoint(above(delta.path)):
-                found.deltas.append(delta)
-        return found
+            if delta.old is None and delta.path not in nested:
+                left = next((path for path in _files_in(self._top, delta.path) if path not in going), None)
+                if left is not None:
+                    blocked[delta.path] = left
+        refused = [
+            Remark(kind=RemarkKind.REFUSED, text=f"a folder stands there, and {left} is in it", paths=(path,))
+            for path, left in blocked.items()
+        ]
+        if nested:
+            text = "a repository of its own: run interlock there"
+            refused.append(Remark(kind=RemarkKind.NESTED, text=text, paths=tuple(sorted(nested))))
+        out = nested | set(blocked)
+        possible = [delta for delta in deltas if out.isdisjoint((delta.path, *above(delta.path)))]
+        return sorted(possible, key=lambda delta: (delta.new is not None, delta.path)), tuple(refused)
 
-    def _staged(self, stage: Path, deltas: list[Delta], modes: Mapping[str, int]) -> list[_Step]:
-        """All files that come, beside the tree, and the manifest of what is to happen."""
-        steps = [_Step(delta.path, stage / str(at), delta.old, delta.new) for at, delta in enumerate(deltas)]
-        listed = [[step.path, step.stage.name, step.old, step.new] for step in steps]
+    def _staged(self, stage: Path, deltas: Sequence[Delta], modes: Mapping[str, int]) -> list[_Step]:
+        """The manifest of what is to happen, and all files that come, on the file system to which they go."""
+        device = stage.stat().st_dev
+        steps = []
+        for at, delta in enumerate(deltas):
+            near = next(folder for up in (*above(delta.path), ".") if (folder := self._top / up).is_dir())
+            beside = near / f".{stage.name}.{at}.interlock"
+            steps.append(
+                _Step(delta.path, stage / str(at) if near.stat().st_dev == device else beside, delta.old, delta.new)
+            )
+        listed = [[step.path, str(step.stage), step.old, step.new] for step in steps]
         (stage / _MANIFEST).write_text(json.dumps(listed), encoding="ascii")
         coming: dict[str, list[_Step]] = {}
         for step in steps:
-            if step.new is not None:
+            if step.new:
                 coming.setdefault(step.new[1], []).append(step)
         for blob, content in self._trees.blobs(coming):
             for step in coming.pop(blob):
-                assert step.new is not None
-                if step.new[0] == LINK:
-                    step.stage.symlink_to(os.fsdecode(content))
-                else:
-                    step.stage.write_bytes(content)
-                    self._set_mode(step, modes.get(step.path))
-        if coming:
-            raise WorkspaceFailed("the content of work is gone", where=next(iter(coming.values()))[0].path)
+                self._stage_one(step, content, modes.get(step.path))
+        for left in coming.values():
+            raise WorkspaceFailed("the content of work is gone", where=left[0].path)
         return steps
 
-    def _set_mode(self, step: _Step, known: int | None) -> None:
-        """The mode and the owner of what is replaced, but for the bit that git knows."""
+    def _stage_one(self, step: _Step, content: bytes, known: int | None) -> None:
+        """Our file, with the mode and owner of the one that it replaces, but for the bit that git knows."""
         assert step.new is not None
-        place = self._top / step.path
-        there = None if place.is_symlink() or not place.is_file() else place.stat()
-        mode = known if known is not None else there.st_mode if there else 0o666 & ~_umask()
-        if step.new[0] & 0o100:
-            mode |= (mode & 0o444) >> 2
+        if step.new[0] == LINK:
+            step.stage.symlink_to(os.fsdecode(content))
+            return
+        step.stage.write_bytes(content)
+        there = _status(self._top / step.path)
+        if there is None or not stat.S_ISREG(there.st_mode):
+            there, mode = None, 0o666 & ~_umask()
         else:
-            mode &= ~0o111
-        if os.geteuid() == 0:  # in a tree of somebody else (common in containers) a file is theirs
-            owner = there or next((self._top / up for up in above(step.path) if (self._top / up).is_dir()), self._top)
-            status = owner.stat() if isinstance(owner, Path) else owner
-            os.chown(step.stage, status.st_uid, status.st_gid)
+            mode = there.st_mode
+        mode = mode if known is None else known
+        mode = mode | (mode & 0o444) >> 2 if step.new[0] & 0o100 else mode & ~0o111 if self._modes_count else mode
+        if os.geteuid() == 0:  # in a tree of somebody else, common in containers, a file is theirs
+            near = (self._top / up for up in (*above(step.path), "."))
+            owner = there or next(folder for folder in near if folder.is_dir()).stat()
+            os.chown(step.stage, owner.st_uid, owner.st_gid)
         step.stage.chmod(stat.S_IMODE(mode))
 
     def _take(self, step: _Step) -> None:
         """One file into the tree, or out of it."""
-        with self._folder_of(step.path, make=step.new is not None) as (folder, name):
-            if folder is None:
-                if step.old is not None:
-                    raise _Late(step.path)
-                return
-            if step.new is not None:
-                ours = step.stage.lstat()
-                try:
-                    _move(step.stage, folder, name, _EXCHANGE if step.old is not None else _NOREPLACE)
-                except (FileNotFoundError, FileExistsError, IsADirectoryError) as error:
-                    raise _Late(step.path) from error
-                step.placed = ours
-            else:
-                try:
-                    _move_out(folder, name, step.stage)
-                except FileNotFoundError as error:
-                    raise _Late(step.path) from error
+        with self._folder_of(step.path) as (folder, name):
+            ours = _status(step.stage)
+            try:
+                if step.new is None:
+                    os.rename(name, step.stage, src_dir_fd=folder)
+                elif step.old is not None:
+                    _move(step.stage, folder, name, _EXCHANGE)
+                else:
+                    _remove_empty(self._top / step.path)
+                    _move(step.stage, folder, name, _NOREPLACE)
+            except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+                raise _Late(step.path) from error
+            step.placed = ours
             if step.old is not None:
-                step.came = _known(step.stage, step.old)
-                if step.came is None:
+                came = _status(step.stage)
+                if not self._fits(_entry_of(step.stage), step.old):
                     raise _Late(step.path)
-        if step.new is None:
-            self._clear_folders(step.path)
+                step.came = came
 
     def _take_back(self, step: _Step) -> None:
-        """The tree as it was before this step, and as a person has made it since."""
-        if not os.path.lexists(step.stage) and step.placed is None:
+        """The tree as it was before this step; what a person has written since stands."""
+        out = os.path.lexists(step.stage)
+        if (step.new and step.placed is None) or (step.new is None and not out):
             return
-        with self._folder_of(step.path, make=True) as (folder, name):
-            if folder is None:
-                return
-            for _ in range(_SWAPS):
-                if step.placed is None:
-                    if step.new is None:  # it was taken out: back, unless somebody has made another since
-                        with suppress(FileExistsError):
-                            _move(step.stage, folder, name, _NOREPLACE)
-                    return
-                if step.old is None:
-                    with suppress(FileNotFoundError):
-                        _move_out(folder, name, step.stage)
-                        if not _is_same(step.stage, step.placed):  # a person's: it stays
-                            with suppress(FileExistsError):
-                                _move(step.stage, folder, name, _NOREPLACE)
-                    break
-                try:
+        try:
+            with self._folder_of(step.path) as (folder, name):
+                if step.new is None:
+                    _move(step.stage, folder, name, _NOREPLACE)
+                elif step.old is None:
+                    os.rename(name, step.stage, src_dir_fd=folder)
+                    if not _is_same(step.stage, step.placed):
+                        _move(step.stage, folder, name, _NOREPLACE)
+                else:
                     _move(step.stage, folder, name, _EXCHANGE)
-                except FileNotFoundError:  # a person has removed it since
-                    break
-                if _is_same(step.stage, step.placed):
-                    break
-                # What came out is what a person has written since; it goes back, and is what is looked at next.
-                step.placed = step.stage.lstat()
-                _move(step.stage, folder, name, _EXCHANGE)
-                break
-        if step.new is not None and step.old is None:
+                    if not _is_same(step.stage, step.placed):
+                        _move(step.stage, folder, name, _EXCHANGE)
+                        self._keep(step)
+        except (OSError, _Late):  # they have removed it, or made something else in its place
+            self._keep(step)
+        if step.old is None:
             self._clear_folders(step.path)
+
+    def _keep(self, step: _Step) -> None:
+        """What came out of the tree, was nobody's decision, and has another version of the person in its place."""
+        if step.came is None and os.path.lexists(step.stage) and not _is_same(step.stage, step.placed):
+            attic = self._trees.workspace.own / "attic"
+            attic.mkdir(exist_ok=True)
+            step.stage.rename(attic / f"{uuid4().hex[:8]}-{Path(step.path).name[-200:]}")
+
+    def _fits(self, found: Entry | None, wanted: Entry) -> bool:
+        if found is None or found[1] != wanted[1] or (found[0] == LINK) != (wanted[0] == LINK):
+            return False
+        return found[0] == wanted[0] or not self._modes_count
 
     # -- folders and leftovers
 
     @contextmanager
-    def _folder_of(self, path: str, *, make: bool) -> Iterator[tuple[int | None, str]]:
-        """The open folder of a path; entered step by step, so that no link leads elsewhere."""
+    def _folder_of(self, path: str) -> Iterator[tuple[int, str]]:
+        """The open folder of a path, made where there is none; entered step by step: no link leads elsewhere."""
         *parts, name = path.split("/")
         handle = os.open(self._top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             for part in parts:
+                with suppress(FileExistsError):
+                    os.mkdir(part, dir_fd=handle)
+                    if os.geteuid() == 0:
+                        owner = os.fstat(handle)
+                        os.chown(part, owner.st_uid, owner.st_gid, dir_fd=handle)
                 try:
                     inner = os.open(part, _FOLDER, dir_fd=handle)
-                except FileNotFoundError:
-                    if not make:
-                        yield None, name
-                        return
-                    self._make_folder(handle, part)
-                    inner = os.open(part, _FOLDER, dir_fd=handle)
-                except NotADirectoryError as error:
+                except OSError as error:
                     raise _Late(path) from error
                 os.close(handle)
                 handle = inner
@@ -300,39 +295,126 @@ class Delivery:
         finally:
             os.close(handle)
 
-    def _make_folder(self, above_it: int, name: str) -> None:
-        with suppress(FileExistsError):
-            os.mkdir(name, dir_fd=above_it)
-            if os.geteuid() == 0:
-                status = os.fstat(above_it)
-                os.chown(name, status.st_uid, status.st_gid, dir_fd=above_it)
-
     def _clear_folders(self, path: str) -> None:
-        """Folders above it that are empty by now go, as git does it."""
+        """Folders above a path that are empty by now go, as git does it."""
         for folder in above(path):
             try:
                 (self._top / folder).rmdir()
             except OSError:
                 return
 
+    def _clear(self, stage: Path, steps: Sequence[_Step]) -> None:
+        for step in steps:
+            with suppress(OSError):
+                step.stage.unlink(missing_ok=True)
+        shutil.rmtree(stage, ignore_errors=True)
+
     def _tidy(self) -> None:
         """What dead processes left on their stages."""
-        landing = self._trees.git.git_dir / "landing"
-        for stage in sorted(landing.iterdir()):
+        for stage in sorted((self._trees.git.git_dir / "landing").iterdir()):
             try:
                 listed = json.loads((stage / _MANIFEST).read_text(encoding="ascii"))
             except (OSError, ValueError):  # it had not yet begun
                 listed = []
-            for path, name, old, new in listed:
-                place = stage / name
-                left = _entry_of(place)
-                if left is None or left[1] in {entry[1] for entry in (old, new) if entry is not None}:
+            steps = [_Step(path, Path(place), old, new) for path, place, old, new in listed]
+            for step in steps:
+                left, there = _entry_of(step.stage), _entry_of(self._top / step.path)
+                known = [entry[1] for entry in (step.old, step.new) if entry]
+                if not os.path.lexists(step.stage) or (left and left[1] in known):
                     continue
                 # A person's version came out, and nobody looked at it: back with it, where ours is in its place.
-                there = _entry_of(self._top / path)
-                if (there is None and new is None) or (new is not None and there is not None and there[1] == new[1]):
-                    place.replace(self._top / path)
-            self._tidy_one(stage)
+                if (there and there[1]) == (step.new and step.new[1]):
+                    self._top.joinpath(step.path).parent.mkdir(parents=True, exist_ok=True)
+                    step.stage.replace(self._top / step.path)
+                else:
+                    self._keep(step)
+            self._clear(stage, steps)
 
-    def _tidy_one(self, stage: Path) -> None:
-        shutil.rmtree(stage, ignore_errors=True)
+
+def _status(place: Path) -> os.stat_result | None:
+    try:
+        return place.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _entry_of(place: Path) -> Entry | None:
+    """Mode and blob of a file or link as git names them."""
+    status = _status(place)
+    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
+        return None
+    if stat.S_ISLNK(status.st_mode):
+        return LINK, _blob(os.fsencode(os.readlink(place)))  # noqa: PTH115
+    return 0o100755 if status.st_mode & 0o100 else 0o100644, _blob(place.read_bytes())
+
+
+def _blob(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _is_same(place: Path, known: os.stat_result | None) -> bool:
+    """Whether this very file is there, and nobody has written to it."""
+    found = _status(place)
+    if found is None or known is None:
+        return found is known
+    return (found.st_ino, found.st_size, found.st_mtime_ns) == (known.st_ino, known.st_size, known.st_mtime_ns)
+
+
+def _files_in(top: Path, path: str) -> Iterator[str]:
+    """What lies below a folder that stands at a path."""
+    folder = top / path
+    if folder.is_dir() and not folder.is_symlink():
+        for at, inner, files in os.walk(folder):
+            links = [name for name in inner if os.path.islink(f"{at}/{name}")]  # noqa: PTH114
+            yield from (os.path.relpath(f"{at}/{name}", top) for name in (*files, *links))
+
+
+def _remove_empty(folder: Path) -> None:
+    """A folder in whose place a file comes; what is still in it makes that file late."""
+    if folder.is_dir() and not folder.is_symlink():
+        for at, _, _ in os.walk(folder, topdown=False):
+            with suppress(OSError):
+                Path(at).rmdir()
+
+
+def _umask() -> int:
+    try:
+        for line in Path("/proc/self/status").read_text("utf-8", "replace").splitlines():
+            if line.startswith("Umask:"):
+                return int(line.split()[1], 8)
+    except (OSError, ValueError):
+        pass
+    return 0o022  # asking for it would change it for all threads
+
+
+def _move(source: Path, folder: int, name: str, how: int) -> None:
+    """Into a folder of the tree: exchanged with what is there, or only if nothing is."""
+    exchange = _renameat2()
+    if exchange is not None:
+        code = exchange(os.fsencode(source), folder, os.fsencode(name), how)
+        if code == 0:
+            return
+        if code not in _UNKNOWN:
+            raise OSError(code, os.strerror(code), str(source))
+    out = source.with_name(f"{source.name}.out")
+    if how == _EXCHANGE:
+        os.rename(name, out, src_dir_fd=folder)
+    os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
+    source.unlink()
+    if how == _EXCHANGE:
+        out.rename(source)
+
+
+@cache
+def _renameat2() -> Callable[[bytes, int, bytes, int], int] | None:
+    """Linux' rename with flags: the number of its error, or 0; None where there is no such thing."""
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if call is None:
+        return None
+    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+
+    def exchange(source: bytes, folder: int, name: bytes, how: int) -> int:
+        at_working_folder = -100
+        return 0 if call(at_working_folder, source, folder, name, how) == 0 else ctypes.get_errno()
+
+    return exchange

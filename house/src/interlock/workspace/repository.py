@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -58,6 +58,14 @@ class Repository:
     def busy(self) -> tuple[str, ...]:
         """The marks of a merge, rebase or the like that somebody is in the middle of."""
         return tuple(name for name in _BUSY if (self.git_dir / name).exists())
+
+    def is_dirty(self) -> bool:
+        """Whether anything is not committed, told by git itself; filters do not run, so that a file that looks touched
+        and has one counts as changed."""
+        filters = {name.rpartition(".")[0] for name in self.settings if name.startswith("filter.")}
+        off = [f"{name}.{what}" for name in filters for what in ("clean=", "process=", "required=false")]
+        git = replace(self.git, settings=tuple(off))
+        return bool(git.run("status", "--porcelain", "-z", "--no-renames", "-unormal", "--ignore-submodules=dirty"))
 
     def commit(self, name: str) -> str:
         """The commit that a name stands for; empty where there is none."""

@@ -143,7 +143,13 @@ class Trees:
                 if self._checked_out() == at and not self._is_switching():
                     break
                 time.sleep(0.05)
-        return Standing(tree=tree, head=at.head, left_out=left_out)
+        return Standing(tree=tree, head=at.head, unsaved=self._is_unsaved(tree, at.tree), left_out=left_out)
+
+    def _is_unsaved(self, tree: Tree, committed: str) -> bool:
+        """Whether a snapshot of this moment has what is not committed."""
+        if self.repository and committed and self.converts(tree):
+            return self.repository.is_dirty()
+        return tree != committed
 
     def _is_switching(self) -> bool:
         return self.repository is not None and (self.repository.git_dir / "index.lock").exists()
@@ -158,7 +164,8 @@ class Trees:
             return last.model_copy(update={"away": True})
         old = Tree(self.repository.tree(last.head)) if last.head else EMPTY
         tree, _ = self.merge_for(old, last.tree, Tree(self.repository.tree(head)))
-        return Standing(tree=tree, head=head, away=True, left_out=last.left_out)
+        unsaved = last.unsaved if self.converts(tree) else tree != self.repository.tree(head)
+        return Standing(tree=tree, head=head, away=True, unsaved=unsaved, left_out=last.left_out)
 
     def copy_index(self, run: str, place: Path) -> Tree:
         """The index of this run's last snapshot as a file at `place`, stat data included, and the tree it holds."""

@@ -1,0 +1,85 @@
+"""Any program that reads a brief and writes an answer is an agent: the plain protocol (DESIGN 5).
+
+The brief is on its standard input, what it prints is its final message, exit status 0 or failure.  Where a form is
+asked for, its JSON Schema stands in the file that `INTERLOCK_SCHEMA` names, and the form may be written as JSON to the
+one that `INTERLOCK_RESULT` names; else it is looked for in what was printed.  The variables that tell which dispatch
+this is come with the ask.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from interlock.agents.client import Row, Seat, Start
+from interlock.agents.output import TRANSCRIPT_LIMIT
+from interlock.agents.process import Ended
+from interlock.agents.reading import Json, Reading, cut, parsed
+from interlock.agents.trouble import kind_of_words
+from interlock.agents.values import Ask, Trouble, TroubleKind
+
+ROW = Row(name="command", title="a program of your own", program="", install="", sign_in="", tells_tokens=False)
+BRIEF, RESULT, SCHEMA, PARTIAL = "brief.md", "result.json", "schema.json", "partial"
+"""Files of the exchange, as the variables of the protocol name them."""
+_PLACEHOLDER = re.compile(r"{(agent|member|step|attempt|playbook|model)}")
+
+
+def start(ask: Ask, seat: Seat) -> Start:
+    env = {f"INTERLOCK_{name}": f"{seat.exchange}/{file}" for name, file in _FILES.items()}
+    files = {BRIEF: ask.brief}
+    if ask.form is None:
+        del env["INTERLOCK_SCHEMA"]
+    else:
+        files[SCHEMA] = json.dumps(ask.form, ensure_ascii=False, indent=2)
+    return Start(filled(ask, seat), ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
+
+
+_FILES = {"BRIEF": BRIEF, "RESULT": RESULT, "SCHEMA": SCHEMA, "PARTIAL": PARTIAL}
+
+
+def filled(ask: Ask, seat: Seat) -> tuple[str, ...]:
+    """The command line that settings name; `{agent}` and the like are filled in, all other braces stay."""
+    facts = {"model": ask.role.model, "agent": ask.role.name}
+
+    def fact(found: re.Match[str]) -> str:
+        return ask.env.get(f"INTERLOCK_{found[1].upper()}") or facts.get(found[1], "")
+
+    return tuple(_PLACEHOLDER.sub(fact, argument) for argument in (seat.program, *seat.args))
+
+
+def reader(ask: Ask, seat: Seat) -> Answer:
+    return Answer()
+
+
+class Answer(Reading):
+    """What a program without a stream has answered."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._ended = Ended()
+
+    def read(self, line: Json) -> None:
+        """A line of JSON means nothing here."""
+
+    def look(self, ended: Ended) -> None:
+        self._ended, self.text = ended, ended.out.decode(errors="replace")
+        # Whether it changed a file is seen where its layer is: an end without a word can be one.
+        self.finished = self.acted = ended.exit == 0
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        if RESULT in left:
+            self.form = parsed(left[RESULT])
+            if self.form is None:
+                self.form = "the file that INTERLOCK_RESULT names is no JSON"
+
+    def trouble(self) -> Trouble | None:
+        """Why it failed; its own last words decide whether that is worth another try."""
+        if self.finished or self._ended.exit is None:
+            return None
+        said = [line.strip() for line in self._ended.stderr.splitlines() if line.strip()]
+        how = f"it ended with exit status {self._ended.exit}"
+        if self._ended.exit < 0:
+            how = f"it was ended by signal {-self._ended.exit}"
+        words = cut(said[-1], 300) if said else ""
+        return Trouble(kind=kind_of_words(words) or TroubleKind.OTHER, text=f"{how}: {words}" if words else how)

@@ -1,0 +1,380 @@
+"""interlock as the doors use it: a place with its settings and runs, and what can be done with a run there.
+
+Everything that a person can do to a run stands here once: begin, resume, decide, cancel, undo, apply.  The doors turn
+words into these calls and what comes of them into output.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version as installed
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Literal
+
+from interlock import settings_file
+from interlock.agents.redaction import Redaction
+from interlock.agents.roles import Roles
+from interlock.documents.model import Model
+from interlock.engine import events as ev
+from interlock.engine.delivery import merged
+from interlock.engine.folder import Message
+from interlock.engine.playbook import Playbook
+from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.prompts import Prompts
+from interlock.engine.real import RealWorld
+from interlock.engine.run import Limits
+from interlock.engine.runs import Entry, Runs
+from interlock.engine.view import GateView, View
+from interlock.errors import BadInput, Refused, Status, nearest
+from interlock.settings import Settings
+from interlock.workspace.delivery import Delivery
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import Change, Pending
+
+SHIPPED = {"task": "interlock.playbooks.task:TASK"}
+
+
+def playbook_named(name: str) -> Playbook:
+    """A playbook by its name."""
+    if name not in SHIPPED:
+        near = nearest(name, SHIPPED)
+        raise BadInput(
+            f"there is no playbook {name!r}",
+            expected=f"one of {', '.join(sorted(SHIPPED))}",
+            remedy=f"Did you mean {near}?" if near else None,
+        )
+    module, _, attribute = SHIPPED[name].partition(":")
+    found: Playbook = getattr(import_module(module), attribute)
+    return found
+
+
+@dataclass(frozen=True)
+class Watcher:
+    """How a door hears of a run while it works; nothing that it does can change the run."""
+
+    hear: Callable[[str, Any], None] = lambda key, news: None
+    """News of a call that is under way: key, `agents.values.News`."""
+    told: Callable[[View, str], None] = lambda view, key: None
+    """After each line: the run as it stands now, and the key that the line is about."""
+    ask: Callable[[GateView], Awaitable[Message | None]] | None = None
+    """The person at the terminal, if one is there."""
+
+
+@dataclass
+class Place:
+    """Where a person stands: the workspace, its settings, its runs."""
+
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        return Workspace.find(self.folder)
+
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self.workspace.own)
+
+    @cached_property
+    def settings(self) -> Settings:
+        tables = {name: model for name in SHIPPED if (model := playbook_named(name).settings) is not None}
+        return settings_file.load(self.folder, self.workspace.top, os.environ, self.options, tables)
+
+    @cached_property
+    def trees(self) -> Trees:
+        return Trees(self.workspace, largest=self.settings.sandbox.max_untracked_bytes)
+
+    @cached_property
+    def layers(self) -> Layers:
+        return Layers(self.trees, self.settings.sandbox)
+
+    # --- beginning and going on
+
+    async def run(
+        self, playbook: Playbook, inputs: Model, watcher: Watcher, *, runner: str = "", said: str = ""
+    ) -> tuple[Entry, View]:
+        """Begin a run, or go on with the open one of its key and inputs (RUN-08)."""
+        if playbook.check is not None:
+            playbook.check(inputs, None)
+        where = self.trees.where()
+        key = playbook.key(inputs, where)
+        with self.runs.key_lock(playbook.name, key):
+            last = self.runs.of_key(playbook.name, key)
+            if last is not None and (head := last.head()) and head.status.is_open:
+                if last.first.get("inputs") != inputs.model_dump(mode="json"):
+                    raise Refused(
+                        f"run {last.id} of the same request is open, with other options",
+                        remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
+                    )
+                return last, await self.resume(last, watcher, runner=runner, said=said)
+            return await self._begin(playbook, inputs, key, watcher, runner, said)
+
+    async def _begin(
+        self, playbook: Playbook, inputs: Model, key: str, watcher: Watcher, runner: str, said: str
+    ) -> tuple[Entry, View]:
+        entry = self.runs.new(playbook.name, datetime.now(UTC))
+        player = self._player(playbook, entry, watcher, runner)
+        world = player.world
+        for row in playbook.rows:
+            world.role(row.agent, judges=row.judges)  # what cannot be asked is found before anything is paid for
+        with entry.lock():
+            try:
+                standing = await world.standing(world.where(), None)
+                player.begin(
+                    began(
+                        playbook,
+                        inputs,
+                        Beginning(
+                            run=entry.id,
+                            order=self.runs.next_order(),
+                            version=installed("interlock"),
+                            where=world.where(),
+                            standing=standing,
+                            caps=self._caps(playbook, inputs),
+                            key=key,
+                            said=self._words(said),
+                        ),
+                        world,
+                    )
+                )
+                return entry, await player.play()
+            except BadInput:
+                if not player.view.calls:
+                    await asyncio.to_thread(self._remove, entry)
+                raise
+
+    def _caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
+        """A cap is the least of what the playbook has, its settings and what was asked for (RUN-10)."""
+        table = self.settings.of(playbook.name)
+        caps = {}
+        for loop, most in playbook.caps.items():
+            named = f"{loop}s"
+            asked = [getattr(source, named, most) for source in (inputs, table)]
+            caps[loop] = min([most, *(number for number in asked if isinstance(number, int))])
+        return caps
+
+    def _remove(self, entry: Entry) -> None:
+        """A run that never began leaves nothing behind."""
+        from shutil import rmtree
+
+        rmtree(entry.path, ignore_errors=True)
+        self.layers.clean(entry.id)
+        self.trees.forget(entry.id)
+
+    async def resume(
+        self,
+        entry: Entry,
+        watcher: Watcher,
+        *,
+        runner: str = "",
+        said: str = "",
+        accepted: bool = False,
+        **options: Any,
+    ) -> View:
+        """Go on with a run: an open one at its first unrecorded verb, a stopped one with what failed (RUN-08)."""
+        with entry.lock():
+            view = entry.view()
+            if view.start is None:
+                raise Refused(f"run {entry.id} never began", remedy=f"Remove it: interlock runs --clean")
+            if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
+                again = f"Ask again: interlock run {view.start.playbook} ..."
+                raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)
+            player = self._player(playbook_named(view.start.playbook), entry, watcher, runner)
+            known = {name: value for name, value in options.items() if value is not None}
+            player.resume(installed("interlock"), said=self._words(said), accepted=accepted, **known)
+            return await player.play()
+
+    def _words(self, text: str) -> ev.Words | None:
+        return ev.Words(text=text, who=who(), at=datetime.now(UTC)) if text.strip() else None
+
+    def _player(self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str) -> Player:
+        ours = Path(str(files(playbook.package).joinpath("agents"))) if playbook.package else self.folder
+        world = RealWorld(
+            entry.id,
+            entry.folder,
+            self.trees,
+            self.layers,
+            self.settings,
+            Roles(self.workspace.top, playbook.name, ours),
+            self.redaction,
+            place=self.workspace.place,
+            playbook=playbook.name,
+            runner=runner,
+            ask=watcher.ask,
+        )
+        player = Player(
+            playbook,
+            world,
+            Prompts(playbook.prompts, self._own_prompts(playbook.name)),
+            settings=self.settings.of(playbook.name),
+            limits=self._limits(),
+            hear=watcher.hear,
+            told=lambda event, key: watcher.told(player.view, key),
+        )
+        return player
+
+    def _limits(self) -> Limits:
+        limits, evidence = self.settings.limits, self.settings.evidence
+        return Limits(
+            max_parallel=limits.max_parallel or 4,
+            budget_usd=limits.budget_usd,
+            budget_tokens=limits.budget_tokens,
+            rate_limit_wait_s=limits.rate_limit_wait_s,
+            replay=evidence.replay,
+            replay_s=evidence.replay_s,
+            weakened=evidence.weakened,
+        )
+
+    def _own_prompts(self, playbook: str) -> dict[str, tuple[str, str]]:
+        folder = self.workspace.own / "prompts" / playbook
+        return {
+            file.name.removesuffix(".md"): (file.read_text("utf-8"), str(file.relative_to(self.workspace.top)))
+            for file in sorted(folder.glob("*.md"))
+        }
+
+    @cached_property
+    def redaction(self) -> Redaction:
+        from interlock.agents import clients
+
+        logins = [Path.home() / name for row in clients.rows() for name in row.logins]
+        return Redaction(os.environ, self.settings.secrets(), files=[file for file in logins if file.is_file()])
+
+    # --- deciding
+
+    def decide(
+        self,
+        entry: Entry,
+        what: Literal["approve", "reject", "answer"],
+        *,
+        note: str = "",
+        choice: str = "",
+        seen: GateView | None = None,
+    ) -> None:
+        """Record a person's decision about the gate that waits; the run goes on when somebody works on it."""
+        view = entry.view()
+        gate = seen or view.gate
+        if gate is None:
+            raise Refused(
+                f"run {entry.id} waits for no decision: it is {entry.status(view).value}",
+                remedy=f"See how it stands: interlock show {entry.id}",
+            )
+        if what == "reject" and not note.strip():
+            raise Refused("a rejection needs words", expected="--note TEXT")
+        bound = {"opening": gate.opening, "shown": gate.shown} if seen else {}
+        entry.folder.say(
+            Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note, **bound)
+        )
+
+    def cancel(self, entry: Entry) -> bool:
+        """End a run; at once where nobody works on it. False: whoever works on it ends it."""
+        view = entry.view()
+        if not view.status.is_open:
+            raise Refused(f"run {entry.id} has ended: it is {view.status.value}")
+        message = Message(what="cancel", who=who(), at=datetime.now(UTC))
+        if entry.holder() is not None:
+            entry.folder.say(message)
+            return False
+        with entry.lock():
+            assert view.start is not None
+            player = self._player(playbook_named(view.start.playbook), entry, Watcher(), "")
+            player.cancel(message.who)
+        return True
+
+    # --- its work
+
+    def work(self, view: View) -> tuple[Pending | None, list[Change]]:
+        """What is pending of a run, against the person's tree of this moment."""
+        if view.pending is None or view.start is None or view.pending.base == view.pending.work:
+            return None, []
+        return view.pending, self.trees.between(view.pending.base, view.pending.work)
+
+    async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
+        """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
+        return await self._again(entry, "undo", paths, dry)
+
+    async def apply(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
+        """Bring a run's refused, held-back or undone work into the tree: a person's word."""
+        return await self._again(entry, "apply", paths, dry)
+
+    async def _again(self, entry: Entry, how: Literal["undo", "apply"], paths: Sequence[str], dry: bool) -> ev.Undone:
+        with entry.lock():
+            view = entry.view()
+            start = view.start
+            if start is None or view.status.is_open:
+                raise Refused(f"run {entry.id} is open", remedy=f"Cancel it first: interlock cancel {entry.id}")
+            player = self._player(playbook_named(start.playbook), entry, Watcher(), "")
+            world, recorder = player.world, player.recorder
+            pairs = _delivered(view) if how == "undo" else _refused(view)
+            if not pairs:
+                what = "delivered nothing" if how == "undo" else "has no work that was refused or taken out"
+                raise Refused(f"run {entry.id} {what}")
+            standing = await world.standing(start.where, view.standing)
+            if standing.away:
+                raise Refused(f"another branch than {start.where.branch} is checked out", remedy="Check it out first.")
+            after, kept = standing.tree, []
+            for pair in reversed(pairs) if how == "undo" else pairs:
+                if how == "undo":
+                    after, left = Delivery(self.trees).undoing(pair.base, pair.work, after)
+                else:
+                    after, left = await merged(world, pair, after)
+                kept += left
+            if paths:
+                after = await world.graft(standing.tree, after, list(paths))
+            changed = [change.path for change in await world.between(standing.tree, after)]
+            undone = ev.Undone(
+                how=how,
+                who=who(),
+                pair=Pending(base=standing.tree, work=after),
+                paths=tuple(changed),
+                kept=tuple(dict.fromkeys(kept)),
+            )
+            if dry or not changed:
+                return undone
+            await world.keep([standing.tree, after])
+            facts = {"before": standing.tree, "after": after}
+            recorder.add("", ev.Intended(what="undo", facts=facts), sync=True)
+            landing = await world.deliver(standing.tree, after)
+            if landing.state != "done":
+                raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
+            recorder.add("", undone, sync=True)
+            return undone
+
+
+def _delivered(view: View) -> list[Pending]:
+    """What a run delivered and nobody took out again, in order."""
+    last = next((one for one in reversed(view.undone)), None)
+    if last is not None:
+        return [last.pair] if last.how == "apply" else []
+    return [
+        Pending(base=one.before, work=one.merged)
+        for one in view.delivered
+        if one.state == "done" and one.before and one.merged
+    ]
+
+
+def _refused(view: View) -> list[Pending]:
+    last = next((one for one in reversed(view.undone)), None)
+    if last is not None and last.how == "undo":
+        return [Pending(base=last.pair.work, work=last.pair.base)]
+    pairs = [] if last is not None else list(view.held)
+    if view.pending is not None and view.pending.base != view.pending.work:
+        pairs.insert(0, view.pending)
+    return pairs
+
+
+def who() -> str:
+    """The person at this terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -1,0 +1,437 @@
+"""The real world: the person's workspace, layers, agents, commands, the clock.
+
+`workspace` is plain synchronous Python, called in threads and always waited for; `agents` starts programs.  Nothing is
+decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import secrets
+import shutil
+import subprocess
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+from interlock.agents import client as clients_client
+from interlock.agents import clients, process
+from interlock.agents.environment import Environment, environment
+from interlock.agents.redaction import Redaction
+from interlock.agents.roles import Roles
+from interlock.agents.values import Ask, CommandExit, Exit, Role
+from interlock.documents import files
+from interlock.engine import junit, product, toolchains
+from interlock.engine.folder import Message, RunFolder
+from interlock.engine.halts import Halted
+from interlock.engine.keys import sha256
+from interlock.engine.view import GateView
+from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
+from interlock.settings import Settings
+from interlock.workspace.commits import Commits
+from interlock.workspace.delivery import Delivery
+from interlock.workspace.layers.layer import Layer
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import (
+    Change,
+    Committed,
+    Found,
+    Landing,
+    Merged,
+    Needs,
+    Standing,
+    Tree,
+    Where,
+)
+
+T = TypeVar("T")
+P = ParamSpec("P")
+OUT = 1_000_000
+"""Bytes of a command's output that are kept; the middle is cut."""
+
+
+async def thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+    """Run it in a thread; cancelled, it is waited for: nothing of ours is left half done behind our back."""
+    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        await asyncio.wait([task])
+        raise
+
+
+class RealSeat:
+    """A layer in which one agent works."""
+
+    def __init__(self, layer: Layer) -> None:
+        self.layer = layer
+        self.name = layer.name
+        self.shown = layer.shown
+        self.confined = layer.confined
+
+    async def found(self, own: Mapping[str, str]) -> Found:
+        return await thread(self.layer.found, own)
+
+    async def put_back(self, paths: Sequence[str]) -> None:
+        await thread(self.layer.put_back, paths)
+
+    async def read(self, path: str) -> bytes | None:
+        return await thread(self.layer.read, path)
+
+    async def drop(self, *, keep_ignored: bool) -> None:
+        await thread(self.layer.drop, keep_ignored=keep_ignored)
+
+
+class RealWorld:
+    """One run's world."""
+
+    def __init__(
+        self,
+        run: str,
+        folder: RunFolder,
+        trees: Trees,
+        layers: Layers,
+        settings: Settings,
+        roles: Roles,
+        redaction: Redaction,
+        *,
+        place: str,
+        playbook: str,
+        runner: str = "",
+        ask: Callable[[GateView], Awaitable[Message | None]] | None = None,
+    ) -> None:
+        self.run = run
+        self.folder: RunFolder = folder
+        self._trees, self._layers, self._settings, self._roles = trees, layers, settings, roles
+        self._redact = redaction
+        self._place, self._playbook = place, playbook
+        self._runner = runner
+        self._ask = ask
+        self._delivery = Delivery(trees)
+        self._commits = Commits(trees, layers.clean_of)
+        self._cache = asyncio.Lock()
+        """One command at a time in the engine's cache: two mounts of one upper are undefined."""
+        self._prepared = ""
+
+    # clock and chance
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def draw(self, length: int) -> str:
+        return "".join(secrets.choice("0123456789abcdef") for _ in range(length))
+
+    async def sleep_until(self, at: datetime) -> None:
+        """By the wall clock: a machine that slept has waited, too."""
+        while (left := (at - self.now()).total_seconds()) > 0:
+            await asyncio.sleep(min(left, 5.0))
+
+    async def together(
+        self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
+    ) -> dict[str, T]:
+        turns = asyncio.Semaphore(cap)
+
+        async def one(name: str, member: Callable[[], Awaitable[T]]) -> T:
+            begin(name)
+            async with turns:
+                return await member()
+
+        tasks = {name: asyncio.ensure_future(one(name, member)) for name, member in members.items()}
+        try:
+            pending: set[asyncio.Future[T]] = set(tasks.values())
+            while pending:
+                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
+                errors = [task.exception() for task in done if not task.cancelled()]
+                if any(error is not None and not isinstance(error, Halted) for error in errors):
+                    break  # an error ends the siblings; a halt lets them finish: they are paid for
+        finally:
+            for task in tasks.values():
+                task.cancel()
+            await asyncio.gather(*tasks.values(), return_exceptions=True)
+        failures = [error for task in tasks.values() if not task.cancelled() and (error := task.exception())]
+        for error in sorted(failures, key=lambda error: isinstance(error, Halted)):
+            raise error
+        return {name: task.result() for name, task in tasks.items()}
+
+    def redact(self, text: str) -> str:
+        return self._redact(text)
+
+    # the person's workspace and its trees
+    def where(self) -> Where:
+        return self._trees.where()
+
+    async def standing(self, where: Where, last: Standing | None) -> Standing:
+        return await thread(self._trees.standing, self.run, where, last)
+
+    async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
+        return await thread(self._trees.merge, base, ours, theirs)
+
+    async def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
+        return await thread(self._trees.between, old, new, paths)
+
+    async def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
+        return await thread(self._trees.patch, old, new, paths)
+
+    async def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
+        return await thread(self._trees.graft, tree, source, paths)
+
+    async def read(self, tree: Tree, path: str) -> bytes | None:
+        return await thread(self._trees.read, tree, path)
+
+    async def list(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, str]:
+        found = await thread(self._trees.entries, tree, paths)
+        return {path: blob for path, (_, blob) in found.items()}
+
+    async def keep(self, trees: Sequence[Tree]) -> None:
+        await thread(self._trees.keep, self.run, trees)
+
+    # effects on it
+    async def deliver(self, before: Tree, after: Tree) -> Landing:
+        return await thread(self._delivery.deliver, before, after)
+
+    async def finish(self, before: Tree, after: Tree) -> Landing:
+        return await thread(self._delivery.finish, before, after)
+
+    async def document(self, path: str) -> bytes | None:
+        place = self._trees.workspace.top / path
+        return await thread(clients_client.read_plain, place, 50_000_000)
+
+    async def write(self, path: str, content: bytes | None, before: bytes | None) -> bool:
+        return await thread(files.write_document, self._trees.workspace.top, path, content, before)
+
+    async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
+        return await thread(self._commits.tree, where, order.base, order.work)
+
+    async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
+        return await thread(
+            self._commits.plan, where, order.base, order.work, order.message, new=order.branch, when=order.at
+        )
+
+    async def publish(self, where: Where, commit: str, branch: str) -> Committed:
+        return await thread(self._commits.publish, where, commit, new=branch)
+
+    async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
+        return None
+
+    async def pull_request(self, branch: str, title: str, body: str) -> Committed:
+        return await thread(_pull_request, self._trees.workspace.top, branch, title, body)
+
+    # agents
+    def runner_of(self, name: str, *, judges: bool) -> str:
+        """Who plays a role: `--runner`, its own setting, `judges`, `runner`, else the first agent found."""
+        own = self._settings.agent(self._playbook, name).runner
+        chosen = self._runner or own or (self._settings.judges if judges else None) or self._settings.runner
+        return chosen or clients.first_found(os.environ, Path.home()).name
+
+    def role(self, name: str, *, judges: bool) -> Role:
+        runner = self.runner_of(name, judges=judges)
+        table = self._settings.runner_named(runner)
+        role = self._roles.resolve(
+            name, runner=runner, type=table.type, settings=self._settings.agent(self._playbook, name)
+        )
+        return role.model_copy(update={"model": role.model or table.model or ""})
+
+    async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
+        needs = self._needs(role)
+        layer = await thread(self._layers.open, self.run, slot, standing, shown, needs, goes_on=goes_on)
+        return RealSeat(layer) if layer is not None else None
+
+    def _needs(self, role: Role) -> Needs:
+        table = self._settings.runner_named(role.runner)
+        row = clients.row(table.type)
+        return Needs(
+            logins=row.logins,
+            shows=clients.shows(table.type, table.program or row.program),
+            hosts=(*row.hosts, *table.hosts),
+            network=table.network or "",
+        )
+
+    def environment(self, needed: Sequence[str] = (), own: Mapping[str, str] | None = None) -> Environment:
+        top = self._trees.workspace.top
+        allowed = self._settings.sandbox.env
+        return environment(os.environ, top, self._place, needed=needed, allowed=allowed, own=own)
+
+    async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
+        layer: Layer = seat.layer
+        table = self._settings.runner_named(ask.role.runner)
+        made = clients.client(table, ask)
+        await thread(layer.refresh_logins)
+        workspace = str(layer.root)
+        exit_ = await clients_client.call(
+            made,
+            ask.model_copy(update={"env": {**ask.env, "INTERLOCK_WORKSPACE": workspace}}),
+            layer,
+            hear,
+            self._redact,
+            env=self.environment(made.ROW.variables, table.env),
+            program=table.program or "",
+            cwd=self._place,
+            network=table.network or self._settings.sandbox.network,
+            watch=self._watch(layer),
+        )
+        await thread(layer.logins_back)
+        return exit_
+
+    def _watch(self, layer: Layer) -> Callable[[], str]:
+        bounds = self._settings.sandbox
+
+        def grown() -> str:
+            size, count = layer.touched()
+            if size > bounds.max_bytes:
+                return f"{size:,} bytes of at most {bounds.max_bytes:,} ([sandbox] max_bytes)"
+            if count > bounds.max_files:
+                return f"{count:,} files of at most {bounds.max_files:,} ([sandbox] max_files)"
+            return ""
+
+        return grown
+
+    # commands
+    async def toolbox(self, tree: Tree, place: str) -> Toolbox:
+        settings = self._settings.commands
+        look = _TreeFiles(self._trees, tree)
+        commands = [Command(name, line, "interlock.toml") for name, line in settings.items() if name != "setup"]
+        if not commands:
+            found = await thread(toolchains.find, look, place)
+            commands = [Command(tool.name, tool.line_from(place), tool.source) for tool in found]
+        if (setup := settings.get("setup")) is not None:
+            return Toolbox(commands, Command("setup", setup, "interlock.toml"))
+        prepares = await thread(toolchains.setups, look, place)
+        line = " && ".join(f"({tool.line_from(place)})" for tool in prepares)
+        source = ", ".join(tool.source for tool in prepares)
+        return Toolbox(commands, Command("setup", line, source) if prepares else None)
+
+    async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
+        return await thread(product.products, paths, command.line, self._place, _TreeFiles(self._trees, tree).read)
+
+    async def check(
+        self,
+        command: Command,
+        standing: Standing,
+        tree: Tree,
+        *,
+        keeps: bool = False,
+        changed: Sequence[str] = (),
+        seat: Any = None,
+    ) -> Checked:
+        if seat is not None:
+            return await self._checked(command, seat.layer, changed, standing)
+        async with self._cache:
+            layer = await thread(self._layers.for_command, self.run, standing, tree, keeps=keeps)
+            try:
+                return await self._checked(command, layer, changed, standing)
+            finally:
+                await thread(layer.drop, keep_ignored=keeps)
+
+    async def _checked(self, command: Command, layer: Layer, changed: Sequence[str], standing: Standing) -> Checked:
+        reports = layer.exchange / "reports"
+        shutil.rmtree(reports, ignore_errors=True)
+        reports.mkdir(parents=True)
+        env = self.environment()
+        asking = junit.asking(env.variables, f"{layer.inside_exchange}/reports")
+        wrapped = layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place, network="")
+        ended = await process.run(
+            wrapped.argv,
+            wrapped.env,
+            wrapped.cwd,
+            marker=f"{self.run}/command/{secrets.token_hex(4)}",
+            deadline_s=command.timeout_s,
+            redact=self._redact,
+            one_stream=True,
+            keep=OUT,
+            watch=self._watch(layer),
+            pass_fds=wrapped.pass_fds,
+            exit_file=wrapped.exit_file,
+        )
+        out = ended.out.decode("utf-8", "backslashreplace")
+        came = CommandExit(
+            exit=ended.exit,
+            error=ended.error or ended.over or toolchains.not_runnable(command.line, ended.exit, out),
+            timed_out=ended.timed_out,
+            seconds=ended.seconds,
+            out=out,
+        )
+        if came.error:
+            came = came.model_copy(update={"exit": None})
+        globs = self._settings.evidence.junit
+        tests = await thread(self._tests, layer, reports, came, globs)
+        opened = await thread(layer.opened, list(changed)) if changed else set()
+        now = await self.standing(Where(place=self._place, branch=self._trees.where().branch), standing)
+        return Checked(came, tests, tuple(sorted(opened)), moved=now.tree != standing.tree)
+
+    def _tests(self, layer: Layer, reports: Path, came: CommandExit, globs: Sequence[str]) -> dict[str, str]:
+        contents = [file.read_bytes() for file in sorted(reports.rglob("*")) if file.is_file()]
+        contents += layer.left(lambda path: junit.is_report(path, globs))
+        return {name: state.value for name, state in junit.tests_of(came.exit, came.out, contents).items()}
+
+    async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
+        """Where a manifest is not the person's, or what it makes is missing; once for each state of the manifests."""
+        mark = await thread(self._unprepared, command, standing, tree)
+        if mark in ("", self._prepared):
+            return None
+        self._prepared = mark
+        await thread(self._layers.reset_cache, self.run)
+        return (await self.check(command, standing, tree, keeps=True)).exit
+
+    def _unprepared(self, command: Command, standing: Standing, tree: Tree) -> str:
+        """A name for the state of the manifests that the person's own preparations do not serve; empty: they do."""
+        tools = toolchains.setups(_TreeFiles(self._trees, tree), self._place)
+        manifests = [path for tool in tools for path in tool.manifests]
+        ours = self._trees.entries(tree, manifests) if manifests else {}
+        theirs = self._trees.entries(standing.tree, manifests) if manifests else {}
+        top = self._trees.workspace.top
+        if ours == theirs and all((top / path).exists() for tool in tools for path in tool.makes):
+            return ""
+        return sha256(json.dumps([command.line, sorted(ours.items())]).encode())
+
+    # people
+    async def ask(self, gate: GateView) -> Message | None:
+        return await self._ask(gate) if self._ask else None
+
+
+class _TreeFiles:
+    """A tree as something to look at."""
+
+    def __init__(self, trees: Trees, tree: Tree) -> None:
+        self._trees, self._tree = trees, tree
+        self._entries: dict[str, tuple[int, str]] | None = None
+
+    @property
+    def entries(self) -> dict[str, tuple[int, str]]:
+        if self._entries is None:
+            self._entries = self._trees.entries(self._tree)
+        return self._entries
+
+    def read(self, path: str) -> str | None:
+        if path not in self.entries:
+            return None
+        raw = self._trees.read(self._tree, path)
+        return None if raw is None else raw[:1_000_000].decode("utf-8", "replace")
+
+    def list(self, folder: str) -> list[str]:
+        lead = "" if folder in (".", "") else f"{folder}/"
+        return sorted({path[len(lead) :].partition("/")[0] for path in self.entries if path.startswith(lead)})
+
+
+def _pull_request(top: Path, branch: str, title: str, body: str) -> Committed:
+    """Pushed and opened by the person's own program; else what to type. `commit` holds the address."""
+    program = next((name for name in ("gh", "glab") if shutil.which(name)), "")
+    push = ["git", "push", "--set-upstream", "origin", branch]
+    opens = {
+        "gh": ["gh", "pr", "create", "--head", branch, "--title", title, "--body-file", "-"],
+        "glab": ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--description", body, "--yes"],
+    }
+    typed = f"{' '.join(push)} && gh pr create --head {branch}"
+    if not program:
+        return Committed(problem="neither gh nor glab is installed", commit=typed)
+    for argv in (push, opens[program]):
+        try:
+            done = subprocess.run(argv, cwd=top, input=body.encode(), capture_output=True, timeout=300, check=False)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return Committed(problem=f"{argv[0]}: {error}", commit=typed)
+        if done.returncode != 0:
+            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+            return Committed(problem=f"{' '.join(argv[:2])}: {(said or ['failed'])[-1]}", commit=typed)
+    return Committed(commit=done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])

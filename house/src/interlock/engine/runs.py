@@ -1,0 +1,206 @@
+"""The runs of a workspace: found, listed, locked (RUN-07, CLI-06)."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from interlock.engine.folder import Lock, RunFolder, holder
+from interlock.engine.journal import read_lines
+from interlock.engine.keys import sha256
+from interlock.engine.view import View, fold
+from interlock.errors import Refused, Status, nearest
+
+_TAIL = 65_536
+
+
+@dataclass(frozen=True)
+class Head:
+    """A run in a list: what its first and last lines tell, without reading all of them."""
+
+    id: str
+    order: int
+    playbook: str
+    key: str
+    headline: str
+    status: Status
+    why: str
+    started: datetime
+    changed: datetime
+
+
+class Entry:
+    """One run of a workspace."""
+
+    def __init__(self, runs: Runs, path: Path) -> None:
+        self._runs = runs
+        self.path = path
+        self.id = path.name
+
+    @cached_property
+    def folder(self) -> RunFolder:
+        return RunFolder(self.path)
+
+    @property
+    def journal(self) -> Path:
+        return self.path / "journal.jsonl"
+
+    def view(self) -> View:
+        """The run as it stands now; `JournalDamaged` where it cannot be read."""
+        return fold(read_lines(self.journal))
+
+    def holder(self) -> dict[str, Any] | None:
+        """Who works on it, if anybody does."""
+        return holder(self.path / "lock")
+
+    def status(self, view: View | None = None) -> Status:
+        return (view or self.view()).status_now(self.holder() is not None)
+
+    @cached_property
+    def first(self) -> dict[str, Any]:
+        """Its first event, as it stands; empty where there is none."""
+        with suppress(OSError, ValueError), self.journal.open("rb") as file:
+            found = json.loads(file.readline())
+            if isinstance(found, dict) and isinstance(found.get("event"), dict):
+                return dict(found["event"])
+        return {}
+
+    def head(self) -> Head | None:
+        """What a list tells of it; None where its journal cannot be read."""
+        first = self.first
+        if not first or first.get("e") != "started":
+            return None
+        status, why, changed = Status.WORKING, "", first["at"]
+        for line in reversed(self._last_lines()):
+            event = line["event"]
+            changed = max(changed, line["at"])
+            if event["e"] in ("ended", "paused"):
+                status, why = Status(event["status"]), event.get("reason") or event.get("why") or ""
+                break
+            if event["e"] == "left":
+                status = Status.FAILED if event["how"] == "fault" else Status.INTERRUPTED
+                why = event.get("what", "")
+                break
+            if event["e"] not in ("refused", "undone", "warned"):
+                break
+        held = self.holder() is not None
+        status = Status.WORKING if held and status.is_open else status
+        status = Status.INTERRUPTED if status is Status.WORKING and not held else status
+        return Head(
+            self.id,
+            int(first["order"]),
+            first["playbook"],
+            first["key"],
+            first.get("headline", ""),
+            status,
+            why,
+            datetime.fromisoformat(first["at"]),
+            datetime.fromisoformat(changed),
+        )
+
+    def _last_lines(self) -> list[dict[str, Any]]:
+        with self.journal.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            lines = file.read().splitlines()
+        found = []
+        for line in lines[1:] if size > _TAIL else lines:
+            with suppress(ValueError):  # torn
+                found.append(json.loads(line))
+        return found
+
+    @contextmanager
+    def lock(self) -> Iterator[None]:
+        """Work on it, alone."""
+        lock = Lock(self.path / "lock")
+        lock.take(f"run {self.id}", {"run": self.id})
+        self.folder.settle()
+        try:
+            yield
+        finally:
+            lock.free()
+
+
+class Runs:
+    """`.interlock/runs/`."""
+
+    def __init__(self, own: Path) -> None:
+        self._own = own
+        self.path = own / "runs"
+
+    def all(self) -> list[Entry]:
+        """Every run, the latest first."""
+        try:
+            names = [name for name in os.listdir(self.path) if (self.path / name / "journal.jsonl").exists()]
+        except OSError:
+            return []
+        entries = [Entry(self, self.path / name) for name in names]
+        return sorted(entries, key=lambda entry: (int(entry.first.get("order", 0)), entry.id), reverse=True)
+
+    def find(self, name: str) -> Entry:
+        """The run of that name, or of which that is the beginning; `latest`.
+
+        Raises:
+            Refused: none, or several.
+        """
+        every = self.all()
+        if not every:
+            raise Refused("there are no runs here yet", where=str(self.path), remedy='Begin one: interlock "REQUEST"')
+        if name == "latest":
+            return every[0]
+        found = [entry for entry in every if entry.id == name] or [
+            entry for entry in every if entry.id.startswith(name)
+        ]
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise Refused(
+                f"{name!r} begins several runs",
+                found=", ".join(entry.id for entry in found[:5]),
+                expected="enough of the name to tell one",
+            )
+        near = nearest(name, [entry.id for entry in every])
+        raise Refused(
+            f"there is no run {name!r}",
+            expected="the name of a run, its beginning, or latest",
+            remedy=f"Did you mean {near}?" if near else "List them: interlock runs",
+        )
+
+    def waiting(self) -> list[Entry]:
+        return [entry for entry in self.all() if (head := entry.head()) and head.status is Status.WAITING]
+
+    def of_key(self, playbook: str, key: str) -> Entry | None:
+        """The latest run of a run key."""
+        return next(
+            (one for one in self.all() if one.first.get("playbook") == playbook and one.first.get("key") == key), None
+        )
+
+    def next_order(self) -> int:
+        return max((int(entry.first.get("order", 0)) for entry in self.all()), default=0) + 1
+
+    def new(self, playbook: str, now: datetime) -> Entry:
+        """A name for a run; nothing is on disk yet."""
+        stamp = now.astimezone().strftime("%Y%m%d-%H%M%S")
+        while True:
+            name = f"{re.sub(r'[^A-Za-z0-9_-]', '-', playbook)}-{stamp}-{secrets.token_hex(2)}"
+            if not (self.path / name).exists():
+                return Entry(self, self.path / name)
+
+    @contextmanager
+    def key_lock(self, playbook: str, key: str) -> Iterator[None]:
+        """One run per key is open."""
+        lock = Lock(self._own / "keys" / sha256(f"{playbook}\0{key}".encode())[:32])
+        lock.take(f"this {playbook}", {})
+        try:
+            yield
+        finally:
+            lock.free()

@@ -1,0 +1,280 @@
+"""How a project is built, tested and prepared, found in its files as a person would (EVID-05). Pure.
+
+From the place upward to the top, nearest first; in each folder by the list of files below: the first that says a
+command wins, what one does not say the next may.  A lock file's runner is part of the command.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Protocol
+
+
+class Look(Protocol):
+    """A way to look at files: a folder, a git tree, a simulated one. Paths count from the top; `.` is the top."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file; None where there is none."""
+        ...
+
+    def list(self, folder: str) -> Sequence[str]:
+        """The names in a folder; none where there is no such folder."""
+        ...
+
+
+@dataclass(frozen=True)
+class Tool:
+    """A command for a shell, and why it is one."""
+
+    name: str
+    """`build`, `test` or `setup`"""
+    line: str
+    folder: str
+    """Where it runs, from the top."""
+    source: str
+    """The file that says it, from the top."""
+    manifests: tuple[str, ...] = ()
+    """Of `setup`: it is run again when one of these changed."""
+    makes: tuple[str, ...] = ()
+    """Of `setup`: it is run where one of these is missing."""
+
+    def line_from(self, place: str) -> str:
+        """The same for somebody who stands there."""
+        way = posixpath.relpath(self.folder, place)
+        return self.line if way == "." else f"cd {shlex.quote(way)} && {self.line}"
+
+
+PROJECT_FILES = (
+    *("package.json", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "Cargo.toml", "go.mod", "pom.xml"),
+    *("build.gradle", "build.gradle.kts", "*.sln", "*.csproj", "CMakeLists.txt", "GNUmakefile", "makefile", "Makefile"),
+)
+"""In the order in which they decide."""
+
+
+def find(look: Look, place: str = ".") -> list[Tool]:
+    """Build and test, as far as files say them; in the order in which they are run."""
+    found: dict[str, Tool] = {}
+    for folder in _upward(place):
+        for source, commands in _said_in(_Folder(look, folder)):
+            for name, line in commands.items():
+                if line:
+                    found.setdefault(name, Tool(name, line, folder, _join(folder, source)))
+    return [found[name] for name in ("build", "test") if name in found]
+
+
+def setups(look: Look, place: str = ".") -> list[Tool]:
+    """What prepares the project, for each tool chain that needs it: the nearest of each."""
+    found: dict[str, Tool] = {}
+    for folder in _upward(place):
+        here = _Folder(look, folder)
+        for chain, line, manifests, makes in (*_node_setup(here), *_python_setup(here)):
+            known = tuple(_join(folder, name) for name in manifests if name in here.names)
+            made = tuple(_join(folder, name) for name in makes)
+            found.setdefault(chain, Tool("setup", line, folder, known[0], known, made))
+    return list(found.values())
+
+
+def not_runnable(line: str, exit_code: int | None, out: str) -> str:
+    """Why a command cannot be run at all, as far as its end tells (EVID-06); empty: it ran, red or green.
+
+    A script of the workspace that is not there is red: it may be what is to be made.
+    """
+    if exit_code == 127 and (missing := re.search(r"(?:^|[:\s])([^\s:/]+): (?:command )?not found\s*$", out, re.M)):
+        return f"{missing[1]} is not installed"
+    wanted = re.search(r"\bpython[\d.]*\s+-m\s+([\w.]+)", line)
+    if exit_code == 1 and wanted and re.search(rf": No module named '?{re.escape(wanted[1])}'?\s*$", out):
+        return f"{wanted[1]} is not installed"
+    return ""
+
+
+class _Folder:
+    def __init__(self, look: Look, folder: str) -> None:
+        self.look = look
+        self.folder = folder
+        self._listed: dict[str, frozenset[str]] = {}
+        self.names = self.list(folder)
+
+    def list(self, folder: str) -> frozenset[str]:
+        if folder not in self._listed:
+            self._listed[folder] = frozenset(self.look.list(folder))
+        return self._listed[folder]
+
+    def text(self, name: str) -> str:
+        return (self.look.read(_join(self.folder, name)) or "") if name in self.names else ""
+
+    def above(self, name: str) -> str:
+        """The nearest folder upward, as a way from here, that has such a file; empty: none."""
+        found = next((folder for folder in _upward(self.folder) if name in self.list(folder)), None)
+        return "" if found is None else posixpath.relpath(found, self.folder)
+
+
+def _upward(place: str) -> Iterator[str]:
+    folder = posixpath.normpath(place)
+    while folder not in (".", ""):
+        yield folder
+        folder = posixpath.dirname(folder)
+    yield "."
+
+
+def _join(folder: str, name: str) -> str:
+    return posixpath.normpath(posixpath.join(folder, name))
+
+
+_Commands = Mapping[str, str | None]
+
+
+def _said_in(here: _Folder) -> Iterator[tuple[str, _Commands]]:
+    for pattern in PROJECT_FILES:
+        for name in sorted(one for one in here.names if fnmatchcase(one, pattern)):
+            yield name, _said_by(name, here)
+
+
+def _said_by(name: str, here: _Folder) -> _Commands:
+    match name:
+        case "package.json":
+            return _node(here)
+        case "pyproject.toml" | "setup.py" | "setup.cfg":
+            return {"test": f"{_python(here) or 'python3 -m '}pytest" if _has_pytest(here) else None}
+        case "tox.ini":
+            return {"test": f"{_python(here)}tox"}
+        case "Cargo.toml":
+            whole = " --workspace" if re.search(r"^\s*\[workspace\]", here.text(name), re.MULTILINE) else ""
+            return {"build": f"cargo build{whole}", "test": f"cargo test{whole}"}
+        case "go.mod":
+            return {"build": "go build ./...", "test": "go test ./..."}
+        case "pom.xml":
+            maven = _wrapper(here, "mvnw", "mvn")
+            return {"build": f"{maven} -B compile", "test": f"{maven} -B test"}
+        case "build.gradle" | "build.gradle.kts":
+            gradle = _wrapper(here, "gradlew", "gradle")
+            return {"build": f"{gradle} assemble", "test": f"{gradle} test"}
+        case "CMakeLists.txt":
+            build = "cmake -S . -B build && cmake --build build"
+            tests = re.search(r"enable_testing|include\s*\(\s*CTest", here.text(name), re.IGNORECASE)
+            # What a command leaves behind is thrown away: the tests are built by their own.
+            return {"build": build, "test": f"{build} && ctest --test-dir build --output-on-failure" if tests else None}
+        case "GNUmakefile" | "makefile" | "Makefile":
+            return _make(here, name)
+    return {"build": f"dotnet build {shlex.quote(name)}", "test": f"dotnet test {shlex.quote(name)}"}
+
+
+def _wrapper(here: _Folder, script: str, program: str) -> str:
+    """A project's own starter, which may lie further up."""
+    way = here.above(script)
+    return f"./{script}" if way == "." else f"{way}/{script}" if way else program
+
+
+# Python
+
+_PYTHON_LOCKS = {
+    "uv.lock": "uv run ",
+    "poetry.lock": "poetry run ",
+    "pdm.lock": "pdm run ",
+    "Pipfile.lock": "pipenv run ",
+}
+
+
+def _python(here: _Folder) -> str:
+    return next((runner for lock, runner in _PYTHON_LOCKS.items() if here.above(lock)), "")
+
+
+def _has_pytest(here: _Folder) -> bool:
+    """Whether anything speaks of tests: a file that only sets up a formatter says no command."""
+    if here.names & {"tests", "test", "conftest.py", "pytest.ini"}:
+        return True
+    if any(fnmatchcase(name, pattern) for name in here.names for pattern in ("test_*.py", "*_test.py")):
+        return True
+    return any("pytest" in here.text(name) for name in ("pyproject.toml", "setup.cfg", "setup.py"))
+
+
+_Setup = Iterator[tuple[str, str, Sequence[str], Sequence[str]]]
+"""Tool chain, line, manifests, what it makes."""
+
+
+def _python_setup(here: _Folder) -> _Setup:
+    made = {"uv.lock": "uv sync", "poetry.lock": "poetry install", "pdm.lock": "pdm install"}
+    made["Pipfile.lock"] = "pipenv sync --dev"
+    for lock, line in made.items():
+        if lock in here.names:
+            own = [".venv"] if lock in ("uv.lock", "pdm.lock") else []  # the others keep theirs elsewhere
+            yield "python", line, ("pyproject.toml", "Pipfile", lock), own
+            return
+    if ".venv" not in here.names:
+        return
+    pip = "python3 -m pip" if "pip" in here.list(_join(here.folder, ".venv/bin")) else "uv pip"
+    lists = sorted(name for name in here.names if fnmatchcase(name, "requirements*.txt"))
+    if lists:
+        yield "python", f"{pip} install {' '.join(f'-r {shlex.quote(name)}' for name in lists)}", lists, [".venv"]
+    elif here.names & {"pyproject.toml", "setup.py"}:
+        yield "python", f"{pip} install -e .", ("pyproject.toml", "setup.py", "setup.cfg"), [".venv"]
+
+
+# Node
+
+_NODE_LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
+_NODE_LOCKS["package-lock.json"] = "npm"
+_MEMBERS = {
+    "npm": "npm run {} --workspaces --if-present",
+    "pnpm": "pnpm -r run {}",
+    "yarn": "yarn workspaces run {}",
+    "bun": "bun run --filter '*' {}",
+}
+
+
+def _node(here: _Folder) -> _Commands:
+    """By the scripts of the package; without one, by those of all members of a workspace."""
+    data = _mapping(here.text("package.json"))
+    runner = next((name for lock, name in _NODE_LOCKS.items() if here.above(lock)), "npm")
+    scripts = {
+        name: text for name, text in _mapping(data.get("scripts")).items() if "no test specified" not in str(text)
+    }
+    members = _MEMBERS[runner] if data.get("workspaces") or "pnpm-workspace.yaml" in here.names else ""
+    test = f"{runner} run test" if runner == "bun" else f"{runner} test"
+    return {
+        "build": f"{runner} run build" if scripts.get("build") else members.format("build"),
+        "test": test if scripts.get("test") else members.format("test"),
+    }
+
+
+def _node_setup(here: _Folder) -> _Setup:
+    for lock, runner in _NODE_LOCKS.items():
+        if lock in here.names and "package.json" in here.names:
+            quiet = " --no-audit --no-fund" if runner == "npm" else ""
+            yield "node", f"{runner} install{quiet}", ("package.json", lock), ["node_modules"]
+            return
+    data = _mapping(here.text("package.json"))
+    if any(data.get(name) for name in ("dependencies", "devDependencies")) and not any(map(here.above, _NODE_LOCKS)):
+        yield "node", "npm install --no-audit --no-fund", ("package.json",), ["node_modules"]
+
+
+def _mapping(text: Any) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text) if isinstance(text, str) else text
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+# make
+
+_RULE = re.compile(r"^([^\s#:=][^#:=]*?)[ \t]*::?(?![:=])", re.MULTILINE)
+_TESTS = ("test", "check", "tests")
+_NO_BUILD = (*_TESTS, "help", "run", "start", "serve", "dev", "clean", "install", "deploy", "up", "default")
+
+
+def _make(here: _Folder, name: str) -> _Commands:
+    """By the targets that are spelled out, several of them before one colon too; the first one may build."""
+    rules = _RULE.findall(here.text(name))
+    targets = [word for line in rules for word in line.split() if "%" not in word and word[0] not in ".-"]
+    test = next((target for target in _TESTS if target in targets), None)
+    build = next((target for target in ("build", "all") if target in targets), None)
+    alone = sum(fnmatchcase(one, pattern) for one in here.names for pattern in PROJECT_FILES) == 1
+    if build is None and alone and targets and targets[0] not in _NO_BUILD:
+        build = targets[0]
+    return {"build": build and f"make {build}", "test": test and f"make {test}"}

@@ -1,0 +1,195 @@
+"""A layer without the kernel's help: a private copy of a folder, brought up to date again and again.
+
+For each file the manifest has its stat data in the source and in the copy, as they were when it was copied.  Where both
+are still the same nothing has to be done, and what is not the same in the copy was written by a program; the time of
+the last status change cannot be set by anybody.  A manifest that is gone costs a few copies more, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import fcntl
+import json
+import os
+import shutil
+import stat
+import sys
+from collections.abc import Callable, Collection
+from contextlib import suppress
+from pathlib import Path
+from uuid import uuid4
+
+from interlock.workspace.layers.upper import OPAQUE, Touched, remove, walk
+from interlock.workspace.place import above
+
+_FICLONE = 0x40049409
+"""Linux: make one file share another's blocks."""
+_NOT_HERE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
+
+Stamp = tuple[int, int, int]
+
+
+class Copy:
+    """The writes of a layer that is a copy; its manifest lies beside it."""
+
+    def __init__(self, source: Path, copy: Path, *, apart: Callable[[str], bool]) -> None:
+        self.source = source
+        self.folder = copy
+        self.apart = apart
+        self._manifest = copy.with_name(f"{copy.name}.json")
+        self._known: dict[str, tuple[Stamp, Stamp]] = {}
+        with suppress(OSError, ValueError, TypeError):
+            listed = json.loads(self._manifest.read_bytes())
+            self._known = {path: ((a, b, c), (d, e, f)) for path, a, b, c, d, e, f in listed}
+
+    def update(self, kept: Collection[str]) -> None:
+        """Make the copy what the source is now, but for what programs wrote (`kept`, and what is below)."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stays = set(kept)
+        fresh: dict[str, tuple[Stamp, Stamp]] = {}
+        seen: set[str] = set()
+        for path, status in walk(self.source, self.apart):
+            if path in stays or not stays.isdisjoint(above(path)):
+                continue
+            seen.add(path)
+            target = self.folder / path
+            if stat.S_ISDIR(status.st_mode):
+                if not target.is_dir() or target.is_symlink():
+                    remove(target)
+                    target.mkdir()
+                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
+                if stat.S_IMODE(target.stat().st_mode) != mode:
+                    target.chmod(mode)
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                known = self._known.get(path)
+                if known is None or known != (_stamp(status), _stamp_of(target)):
+                    known = self._copied(self.source / path, target)
+                if known is not None:
+                    fresh[path] = known
+        for path, _ in sorted(walk(self.folder, self.apart), reverse=True):
+            place = self.folder / path
+            if path in seen or path in stays or not stays.isdisjoint(above(path)):
+                continue
+            if not place.is_dir() or place.is_symlink():
+                remove(place)
+            else:
+                with suppress(OSError):  # something in it stays
+                    place.rmdir()
+        self._known = {**{path: stamps for path, stamps in self._known.items() if path in stays}, **fresh}
+        written = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
+        rows = [(path, *one, *two) for path, (one, two) in self._known.items()]
+        written.write_text(json.dumps(rows, separators=(",", ":")), encoding="ascii")
+        written.replace(self._manifest)
+
+    def _copied(self, source: Path, target: Path) -> tuple[Stamp, Stamp] | None:
+        """Copy one file; its stamps, or None when it is not there any more, or nobody lets us read it."""
+        remove(target)
+        try:
+            # Before it is read: what somebody writes meanwhile is then copied the next time.
+            before = source.lstat()
+            if stat.S_ISLNK(before.st_mode):
+                target.symlink_to(source.readlink())
+            elif source.name == ".git" and (content := source.read_bytes()).startswith(b"gitdir: /"):
+                # git in there would write into the repository that it names.
+                target.write_bytes(b"gitdir: /nonexistent\n" if content else b"")
+            else:
+                clone(source, target)
+            return _stamp(before), _stamp(target.lstat())
+        except (FileNotFoundError, PermissionError):
+            remove(target)
+            return None
+
+    def touched(self, found: Touched) -> Touched:
+        missing = dict(self._known)
+        for path, status in walk(self.folder, self.apart):
+            if stat.S_ISDIR(status.st_mode):
+                found.folders.append(path)
+                continue
+            found.newest = max(found.newest, status.st_mtime_ns)
+            known = missing.pop(path, None)
+            if known is None or known[1] != _stamp(status):
+                found.add(status)
+                found.files[path] = status
+        found.gone += missing
+        return found
+
+    def place(self, path: str) -> Path | None:
+        """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
+        place = self.folder / path
+        linked = any((self.folder / folder).is_symlink() for folder in above(path))
+        return place if os.path.lexists(place) and not linked else None
+
+    def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result:
+        """Lay a file (or link), not opened yet (its access time is 0)."""
+        for folder in reversed(list(above(path))):
+            place = self.folder / folder
+            if place.is_symlink() or not place.is_dir():
+                remove(place)
+                place.mkdir()
+        place = self.folder / path
+        bits = place.stat().st_mode if place.is_file() and not place.is_symlink() else 0
+        remove(place)
+        if stat.S_ISLNK(mode):
+            os.symlink(content, os.fsencode(place))
+        else:
+            place.write_bytes(content)
+            bits = bits or place.stat().st_mode
+            place.chmod(bits & 0o666 | ((bits & 0o444) >> 2 if mode & 0o100 else 0))
+        os.utime(place, ns=(0, mtime_ns), follow_symlinks=False)
+        return place.lstat()
+
+    def remove(self, path: str) -> None:
+        """Programs find nothing at that path."""
+        if self.place(path) is not None:
+            remove(self.folder / path)
+        while (path := path.rpartition("/")[0]) and not (self.source / path).is_dir():
+            try:
+                (self.folder / path).rmdir()
+            except OSError:
+                return
+
+    def hide(self, path: str) -> None:
+        """A socket is never copied."""
+
+
+def clone(source: Path, target: Path) -> None:
+    """Copy a file with its times and mode; the blocks are shared where the file system can."""
+    if sys.platform == "darwin" and not ctypes.CDLL(None).clonefile(os.fsencode(source), os.fsencode(target), 0):
+        return
+    with source.open("rb") as given, target.open("xb") as taken:
+        try:
+            fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
+            shutil.copyfileobj(given, taken, 1 << 20)
+    shutil.copystat(source, target)
+    with suppress(OSError):
+        os.removexattr(target, OPAQUE)
+
+
+def shares_blocks(folder: Path) -> bool:
+    """Whether copies in a folder cost nothing."""
+    one, two = (folder / f".{uuid4().hex}" for _ in range(2))
+    try:
+        one.write_bytes(bytes(4096))
+        with one.open("rb") as given, two.open("wb") as taken:
+            fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
+    except OSError:
+        return False
+    finally:
+        one.unlink(missing_ok=True)
+        two.unlink(missing_ok=True)
+    return True
+
+
+def _stamp(status: os.stat_result) -> Stamp:
+    return (status.st_ino, status.st_size, status.st_ctime_ns)
+
+
+def _stamp_of(place: Path) -> Stamp | None:
+    try:
+        return _stamp(place.lstat())
+    except OSError:
+        return None

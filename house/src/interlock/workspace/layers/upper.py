@@ -1,0 +1,274 @@
+"""The folder that an overlay writes to: what a program left there, read and set while nothing is mounted.
+
+Overlayfs keeps a deleted name as a character device 0:0 and a folder that hides what was below it by the attribute
+`user.overlay.opaque`.  A layer can lie on several folders: `levels`, the topmost first, the workspace last.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from uuid import uuid4
+
+OPAQUE = "user.overlay.opaque"
+_DEEPEST = 200
+
+
+class TooMuch(Exception):
+    """A layer holds more than its bounds; the sentence says what."""
+
+
+@dataclass
+class Touched:
+    """What in a layer may differ from the workspace."""
+
+    max_bytes: int
+    max_files: int
+    files: dict[str, os.stat_result] = field(default_factory=dict)
+    """What is there and is no folder."""
+    folders: list[str] = field(default_factory=list)
+    gone: list[str] = field(default_factory=list)
+    """Files or whole folders that are not there any more."""
+    emptied: list[str] = field(default_factory=list)
+    """Folders of which nothing is left but what is in `files`."""
+    size: int = 0
+    count: int = 0
+    newest: int = 0
+    """The latest time of a file, in nanoseconds."""
+
+    def add(self, status: os.stat_result) -> None:
+        self.count += 1
+        self.size += status.st_blocks * 512
+        self.newest = max(self.newest, status.st_mtime_ns)
+        if self.count > self.max_files:
+            raise TooMuch(f"it holds more than {self.max_files:,} files")
+        if self.size > self.max_bytes:
+            raise TooMuch(f"it holds more than {self.max_bytes:,} bytes")
+
+
+class Upper:
+    """The writes of a confined layer."""
+
+    def __init__(self, upper: Path, *below: Path, apart: Callable[[str], bool]) -> None:
+        self.folder = upper
+        self.levels = (upper, *below)
+        self.apart = apart
+        """Paths where another mount lies: nothing there is the program's work."""
+
+    def touched(self, found: Touched) -> Touched:
+        for path, status in walk(self.folder, self.apart):
+            if stat.S_ISDIR(status.st_mode):
+                found.folders.append(path)
+                if is_opaque(self.folder / path):
+                    found.emptied.append(path)
+            elif is_whiteout(status):
+                found.gone.append(path)
+            else:
+                found.add(status)
+                found.files[path] = status
+        return found
+
+    def place(self, path: str) -> Path | None:
+        """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
+        return _place(self.levels, path)
+
+    def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result:
+        """Lay a file (or link) so that programs find it, not opened yet (its access time is 0)."""
+        there = _status(self.place(path))
+        place = self._cleared(path)
+        if stat.S_ISLNK(mode):
+            os.symlink(content, os.fsencode(place))
+        else:
+            place.write_bytes(content)
+            # git knows one bit of a mode, the file there has all of them.
+            bits = there.st_mode if there and stat.S_ISREG(there.st_mode) else place.stat().st_mode
+            place.chmod(bits & 0o666 | ((bits & 0o444) >> 2 if mode & 0o100 else 0))
+        self._owned(place, there or place.parent.stat())
+        os.utime(place, ns=(0, mtime_ns), follow_symlinks=False)
+        return place.lstat()
+
+    def remove(self, path: str) -> None:
+        """Programs find nothing at that path."""
+        if self.place(path) is None:
+            return
+        place = self._cleared(path)
+        if _place(self.levels, path) is not None:
+            os.mknod(place, stat.S_IFCHR, 0)
+        else:
+            self._without_empty_folders(path)
+
+    def hide(self, path: str) -> None:
+        """The same for a file below that is no program's: on whatever lies there of their own nothing changes."""
+        if (place := self.place(path)) is not None and not place.is_relative_to(self.folder):
+            self.remove(path)
+
+    def _cleared(self, path: str) -> Path:
+        """The place for a path in the upper folder, with folders above it and nothing at it."""
+        parts = path.split("/")
+        for number in range(1, len(parts)):
+            above = "/".join(parts[:number])
+            place = self.folder / above
+            status = _status(place)
+            if status is not None and stat.S_ISDIR(status.st_mode):
+                continue
+            below = _status(_place(self.levels[1:], above))
+            remove(place)
+            place.mkdir()
+            if below is not None and stat.S_ISDIR(below.st_mode):
+                place.chmod(stat.S_IMODE(below.st_mode))
+            self._owned(place, below or place.parent.stat())
+            if status is not None and below is not None:
+                os.setxattr(place, OPAQUE, b"y")
+        remove(self.folder / path)
+        return self.folder / path
+
+    def _owned(self, place: Path, like: os.stat_result) -> None:
+        if os.geteuid() == 0:
+            os.lchown(place, like.st_uid, like.st_gid)
+
+    def _without_empty_folders(self, path: str) -> None:
+        """Folders that only led to what is gone."""
+        while (path := path.rpartition("/")[0]) and _place(self.levels[1:], path) is None:
+            try:
+                (self.folder / path).rmdir()
+            except OSError:
+                return
+
+
+def nothing(_: str) -> bool:
+    return False
+
+
+def walk(root: Path, apart: Callable[[str], bool] = nothing) -> Iterator[tuple[str, os.stat_result]]:
+    """Everything below a folder, links not followed; a folder that a program closed is opened again."""
+    waiting = [""]
+    while waiting:
+        folder = waiting.pop()
+        if folder.count("/") > _DEEPEST:
+            raise TooMuch(f"its folders lie more than {_DEEPEST} deep in each other")
+        prefix = f"{folder}/" if folder else ""
+        try:
+            entries = _entries(root / folder)
+        except OSError as error:
+            raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
+        for entry in entries:
+            path = prefix + entry.name
+            if apart(path):
+                continue
+            with suppress(FileNotFoundError):
+                status = entry.stat(follow_symlinks=False)
+                yield path, status
+                if stat.S_ISDIR(status.st_mode):
+                    waiting.append(path)
+
+
+def _entries(place: Path) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(place))
+    except FileNotFoundError:
+        return []
+    except PermissionError:
+        place.chmod(0o700)
+        return list(os.scandir(place))
+
+
+def _place(levels: tuple[Path, ...], path: str) -> Path | None:
+    """The path in folders that lie over each other as overlayfs lays them."""
+    here = [str(level) for level in levels]
+    parts = path.split("/")
+    for number, part in enumerate(parts, start=1):
+        found: list[str] = []
+        for folder in here:
+            place = f"{folder}/{part}"
+            try:
+                status = os.lstat(place)
+            except OSError:
+                continue
+            if stat.S_ISDIR(status.st_mode):
+                found.append(place)
+                if is_opaque(place):
+                    break
+            elif found or is_whiteout(status):
+                break
+            else:
+                return Path(place) if number == len(parts) else None
+        if not found:
+            return None
+        here = found
+    return Path(here[0])
+
+
+def is_whiteout(status: os.stat_result) -> bool:
+    return stat.S_ISCHR(status.st_mode) and status.st_rdev == 0
+
+
+def is_opaque(folder: Path | str) -> bool:
+    try:
+        return os.getxattr(folder, OPAQUE, follow_symlinks=False) == b"y"
+    except OSError:
+        return False
+
+
+def _status(place: Path | None) -> os.stat_result | None:
+    try:
+        return place.lstat() if place is not None else None
+    except OSError:
+        return None
+
+
+def way(root: Path, path: str, *, file: bool = False) -> Path:
+    """A folder (or file) below a folder that programs wrote to; whatever else is in the way goes."""
+    here = root
+    parts = path.split("/")
+    for number, part in enumerate(parts, start=1):
+        here = here / part
+        wanted = stat.S_ISREG if file and number == len(parts) else stat.S_ISDIR
+        status = _status(here)
+        if status is None or not wanted(status.st_mode):
+            remove(here)
+            here.touch() if wanted is stat.S_ISREG else here.mkdir()
+    return here
+
+
+def remove(place: Path) -> None:
+    """Remove a file, or a folder with all below it, whatever modes and depth it has."""
+    status = _status(place)
+    if status is None:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        place.unlink(missing_ok=True)
+        return
+    try:
+        shutil.rmtree(place)
+    except (OSError, RecursionError):
+        # Folders without rights (overlays and package caches make them), or deeper than a path may be long.
+        while place.exists():
+            with suppress(FileNotFoundError):  # somebody else removes it as well
+                _flattened(place)
+
+
+def _flattened(folder: Path) -> None:
+    """Bring every folder to the top before it is emptied: no right and no depth is in the way there."""
+    folder.chmod(0o700)
+    while inner := [Path(entry.path) for entry in _entries(folder) if _is_folder(entry)]:
+        for place in inner:
+            place.chmod(0o700)
+            for entry in _entries(place):
+                if _is_folder(entry):
+                    Path(entry.path).chmod(0o700)
+                    Path(entry.path).rename(folder / uuid4().hex)
+            place.rmdir()
+    folder.rmdir()
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    """Whether it is a folder; what is none is removed."""
+    if entry.is_dir(follow_symlinks=False):
+        return True
+    Path(entry.path).unlink()
+    return False
