@@ -14,7 +14,7 @@ COMPILE := $(BIN)/uv pip compile pyproject.toml --quiet --universal --python-ver
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo demo-fleet test test-all test-agents mutants lint format bench docs lock clean
+.PHONY: help venv demo demo-fleet house-test test test-all test-agents mutants lint format bench docs lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test: $(INSTALLED) ## run the quick tests (ARGS="-k name" for some)
 
 test-all: $(INSTALLED) ## run all tests: crash sweeps, whole runs and rehearsals, another user's
 	$(BIN)/python -m pytest -n auto $(ARGS)
+
+house-test: ## test and lint the new house, in house/
+	$(MAKE) -C house PYTHON=$(PYTHON) test lint
 
 test-agents: $(INSTALLED) ## install the pinned real agents from npm, run their tests (CLIENTS="codex" for some)
 	$(BIN)/python -m tools.clients install $(CLIENTS)

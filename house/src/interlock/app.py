@@ -270,10 +270,10 @@ class Place:
             )
         if what == "reject" and not note.strip():
             raise Refused("a rejection needs words", expected="--note TEXT")
-        bound = {"opening": gate.opening, "shown": gate.shown} if seen else {}
-        entry.folder.say(
-            Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note, **bound)
-        )
+        message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
+        if seen is not None:  # bound to what was seen; else the documents count as they are now
+            message = message.model_copy(update={"opening": seen.opening, "shown": seen.shown})
+        entry.folder.say(message)
 
     def cancel(self, entry: Entry) -> bool:
         """End a run; at once where nobody works on it. False: whoever works on it ends it."""
@@ -321,7 +321,8 @@ class Place:
             standing = await world.standing(start.where, view.standing)
             if standing.away:
                 raise Refused(f"another branch than {start.where.branch} is checked out", remedy="Check it out first.")
-            after, kept = standing.tree, []
+            after = standing.tree
+            kept: list[str] = []
             for pair in reversed(pairs) if how == "undo" else pairs:
                 if how == "undo":
                     after, left = Delivery(self.trees).undoing(pair.base, pair.work, after)

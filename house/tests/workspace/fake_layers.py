@@ -46,7 +46,8 @@ class FakeMaker:
 
     def clean(self, tree: Tree) -> Tree:
         self._number += 1
-        layer = FakeLayer(self._trees, self._folder / str(self._number), Standing(tree=tree), tree)
+        head = self._trees.repository.checked_out().head if self._trees.repository else ""
+        layer = FakeLayer(self._trees, self._folder / str(self._number), Standing(tree=tree, head=head), tree)
         try:
             return layer.clean()
         finally:
@@ -111,8 +112,9 @@ class FakeLayer:
                     place.chmod(0o755 if delta.new[0] & 0o100 else 0o644)
 
     def _commit(self, message: str) -> Tree:
-        self._git("add", "-A")
-        tree = Tree(self._git("write-tree"))
+        env = {"GIT_OBJECT_DIRECTORY": str(self._trees.objects)}
+        self._git("add", "-A", env=env)
+        tree = Tree(self._git("write-tree", env=env))
         head = self._git("rev-parse", "-q", "--verify", "HEAD") if self._has_head() else ""
         if not head or tree != self._git("rev-parse", "HEAD^{tree}"):
             parents = ["-p", head] if head else []
@@ -129,8 +131,8 @@ class FakeLayer:
     def clean(self) -> Tree:
         """The clean spelling of what lies here, in the repository of ours."""
         index = self._root.parent / f"{self._root.name}.index"
-        shutil.copyfile(self._root / ".git/index", index)
         env = {"GIT_INDEX_FILE": str(index), "GIT_OBJECT_DIRECTORY": str(self._trees.objects)}
+        self._git("read-tree", self._shown_clean, env=env)
         self._git("add", "-A", env=env)
         return Tree(self._git("write-tree", env=env))
 

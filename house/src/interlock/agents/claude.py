@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 
 from interlock.agents.client import Row, Seat, Start, fits
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.schemas import plain
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask, Trouble, TroubleKind, Usage
 
 ROW = Row(
     name="claude",
@@ -47,7 +48,7 @@ def start(ask: Ask, seat: Seat) -> Start:
         argv += ["--max-budget-usd", f"{max(ask.budget_usd, _LEAST_USD):.6f}"]
     if ask.role.model:
         argv += ["--model", ask.role.model]
-    if ask.form is not None and fits(schema := json.dumps(ask.form)):
+    if ask.form is not None and fits(schema := json.dumps(plain(ask.form))):
         argv += ["--json-schema", schema]
     return Start((*argv, *seat.args), ask.brief, env)
 
@@ -57,8 +58,14 @@ def reader(ask: Ask, seat: Seat) -> Stream:
 
 
 class Stream(Reading):
-    def __init__(self) -> None:
+    def __init__(self, before: Usage | None = None) -> None:
+        """Args:
+        before: its result counts the whole session.
+        """
         super().__init__()
+        self._before = before
+        self._words: list[str] = []
+        """Since the last tool."""
         self._until: datetime | None = None
         self._result = Json(None)
         self._changes: dict[str, Json] = {}
@@ -95,6 +102,7 @@ class Stream(Reading):
     def _assistant(self, message: Json) -> None:
         for block in message.each("content"):
             if block.text("type") == "text" and block.text("text").strip():
+                self._words.append(block.text("text"))
                 self.speak(block.text("text"))
             elif block.text("type") == "tool_use":
                 self._tool(block.text("id"), block.text("name"), block.at("input"))
@@ -113,6 +121,7 @@ class Stream(Reading):
             case "StructuredOutput":  # the form, which is in the result as well
                 pass
             case _:
+                self._words = []
                 self.tool(call, name, given.subject)
 
     def _tool_ended(self, block: Json, told: Json) -> None:
@@ -134,10 +143,14 @@ class Stream(Reading):
 
     def _end(self, line: Json) -> None:
         self._result, self.finished, self.text = line, True, line.text("result")
-        self.form = line.at("structured_output").value
+        if (form := line.at("structured_output").value) is not None:
+            self.form, self.text = form, "\n\n".join(self._words)  # its result is the form again
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
         read, written = _input(line.at("usage")), line.count("usage", "output_tokens")
-        self.spend(read or (written and read) or self.usage.input_tokens, written, line.number("total_cost_usd"))
+        if read or written:
+            self.spend(read, written, line.number("total_cost_usd"), before=self._before)
+        else:  # as if nothing had been asked: the messages know better
+            self.spend(self.usage.input_tokens, None, line.number("total_cost_usd"))
 
     def trouble(self) -> Trouble | None:
         stopped, status = self._result.text("subtype"), self._result.count("api_error_status")

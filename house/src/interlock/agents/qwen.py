@@ -52,7 +52,7 @@ def start(ask: Ask, seat: Seat) -> Start:
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream()
+    return Stream(ask.spent)
 
 
 class Stream(claude.Stream):

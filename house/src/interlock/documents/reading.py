@@ -459,11 +459,8 @@ def _is_text(text: str) -> bool:
 def _is_deep(data: Any) -> bool:
     level = [data]
     for _ in range(DEEPEST + 1):
-        level = list(
-            chain.from_iterable(
-                each.values() if isinstance(each, dict) else each for each in level if isinstance(each, dict | list)
-            )
-        )
+        level = [each for each in level if isinstance(each, dict | list)]
         if not level:
             return False
+        level = list(chain.from_iterable(each.values() if isinstance(each, dict) else each for each in level))
     return True

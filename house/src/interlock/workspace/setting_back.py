@@ -84,8 +84,10 @@ def mend(
     now_clean, shown_clean, result_clean = clean or (now, shown, result)
     touched = [delta.path for delta in trees.deltas(shown, result)]
     unsaved = trees.deltas(head, now_clean, touched) if touched else []
-    mine = trees.entries(now, [delta.path for delta in unsaved if delta.path in own]) if own else {}
-    suspects = [delta for delta in unsaved if delta.path not in mine or mine[delta.path][1] != own[delta.path]]
+    delivered = [delta.path for delta in unsaved if delta.path in own]
+    present = trees.entries(now, delivered) if delivered else {}
+    ours = {path for path, entry in present.items() if entry[1] == own[path]}
+    suspects = [delta for delta in unsaved if delta.path not in ours]
     if not suspects:
         return Mended(result)
     paths = [delta.path for delta in suspects]

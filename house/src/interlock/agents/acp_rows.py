@@ -1,0 +1,128 @@
+"""What is particular about each program that speaks the Agent Client Protocol: rows of a table.
+
+The protocol says how a session goes.  How a model is chosen, how the program is freed of a sandbox of its own, what its
+adapter mixes into the model's words and whether it counts tokens, it does not.  Variables and files that keep a client
+quiet are those of its other way of speaking, in the module of its name.  A program that is not in the table needs none
+of this.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import PurePosixPath
+from typing import Any, cast
+
+from interlock.agents.client import Client, Row
+from interlock.agents.reading import Json
+from interlock.agents.values import Ask
+
+_NEVER = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One row."""
+
+    words: tuple[str, ...] = ()
+    """How its command line begins."""
+    client: str = ""
+    """The module of the same client."""
+    install: str = ""
+    """What a person types to get the program, where it is one of its own."""
+    model: str = ""
+    """The option that names the model; empty: it is chosen among those that the session offers."""
+    modes: tuple[str, str] = ("", "")
+    """The session's mode in a confined layer, and in a copy; a call in another one does not count."""
+    sandboxed: bool = False
+    """A command that it asks about, where nothing else holds it, is one that its sandbox would not let through."""
+    counts: bool = False
+    """It tells the tokens of every turn that reached its model: without them the text is an error message."""
+    notices: re.Pattern[str] = _NEVER
+    """Words of its adapter, in a piece of their own."""
+    numbered: bool = False
+    """It gives each message of its model a number, and its own words none."""
+    harmless: re.Pattern[str] = _NEVER
+    """Notices that report no failure."""
+
+    @property
+    def row(self) -> Row:
+        """As people and layers need to know it."""
+        if not self.client:
+            return Row(name="acp", title="", program="", install="", sign_in="", tells_tokens=False)
+        known = _module(self.client).ROW
+        title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
+        return replace(known, name="acp", title=title, program=self.words[0], install=self.install or known.install)
+
+    @property
+    def headless(self) -> Client | None:
+        return _module(self.client) if self.client else None
+
+    def is_notice(self, update: Json, text: str) -> bool:
+        return bool(self.notices.match(text)) or (self.numbered and not update.text("messageId"))
+
+
+def profile_of(argv: Sequence[str]) -> Profile:
+    """The row of a command line, by the name of its program and the words behind it."""
+    words = (PurePosixPath(argv[0]).name, *argv[1:])
+    return next((row for row in ROWS if words[: len(row.words)] == row.words), Profile())
+
+
+def meta(profile: Profile, ask: Ask) -> dict[str, Any]:
+    """What the request for a session carries beyond the protocol."""
+    if profile.words != ("claude-agent-acp",):
+        return {}
+    options: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
+    if ask.budget_usd is not None:
+        options["maxBudgetUsd"] = max(ask.budget_usd, 0.000001)
+    return {"_meta": {"claudeCode": {"options": options}}} if options else {}
+
+
+def variables(profile: Profile, ask: Ask) -> dict[str, str]:
+    """Variables of the start beyond those of the client's other way."""
+    config: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
+    if ask.budget_tokens is not None:  # it counts by itself, and tells at the end of its turn alone
+        weights = {"sampling_token_weight": 1.0, "prefill_token_weight": 1.0, "reminder_at_remaining_tokens": []}
+        limit = {"enabled": True, "enforce_limit": True, "limit_tokens": max(ask.budget_tokens, 1)}
+        config["features"] = {"rollout_budget": {**limit, **weights}}
+    return {"CODEX_CONFIG": json.dumps(config)} if config and profile.words == ("codex-acp",) else {}
+
+
+def names_model(profile: Profile) -> bool:
+    """Whether the model is named at the start, so that nothing is left to choose."""
+    return bool(profile.model) or profile.words in (("claude-agent-acp",), ("codex-acp",))
+
+
+def _module(name: str) -> Client:
+    return cast("Client", import_module(f"interlock.agents.{name}"))
+
+
+_NPM = "npm install -g @agentclientprotocol/"
+ROWS = (
+    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp", counts=True),
+    Profile(
+        ("codex-acp",),
+        "codex",
+        f"{_NPM}codex-acp",
+        # Its own default would ask a model for permission; in a layer its sandbox writes nothing.
+        modes=("agent-full-access", "workspace-write"),
+        sandboxed=True,
+        counts=True,
+        numbered=True,
+        harmless=re.compile(r"(Config warning|Warning): |\*Context compacted"),
+    ),
+    Profile(("opencode", "acp"), "opencode", counts=True),
+    Profile(("gemini", "--acp"), "gemini", model="-m", counts=True, notices=re.compile(r"\[MODE_UPDATE\] ")),
+    Profile(("qwen", "--acp"), "qwen", model="--model", counts=True),
+    Profile(
+        ("copilot", "--acp"),
+        "copilot",
+        model="--model",
+        counts=True,
+        notices=re.compile(r"(Info|Warning|Error): "),
+        harmless=re.compile(r"(Info|Warning): "),
+    ),
+)
