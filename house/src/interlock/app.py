@@ -185,7 +185,7 @@ class Place:
         with entry.lock():
             view = entry.view()
             if view.start is None:
-                raise Refused(f"run {entry.id} never began", remedy=f"Remove it: interlock runs --clean")
+                raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
                 again = f"Ask again: interlock run {view.start.playbook} ..."
                 raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)

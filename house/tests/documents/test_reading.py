@@ -68,7 +68,7 @@ ODD_YAML: dict[str, tuple[str, str]] = {
     "a bomb": (
         "a: &a [x, x]\n"
         + "".join(f"{chr(98 + i)}: &{chr(98 + i)} [*{chr(97 + i)}{', *' + chr(97 + i)}]\n" for i in range(20)),
-        "1:8",
+        "2:4",
     ),
 }
 ODD_TOML: dict[str, tuple[str, str]] = {

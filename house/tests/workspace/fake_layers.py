@@ -122,7 +122,12 @@ class FakeLayer:
         return tree
 
     def _has_head(self) -> bool:
-        return subprocess.run(["git", "rev-parse", "-q", "--verify", "HEAD"], cwd=self._root, capture_output=True).returncode == 0
+        return (
+            subprocess.run(
+                ["git", "rev-parse", "-q", "--verify", "HEAD"], cwd=self._root, capture_output=True
+            ).returncode
+            == 0
+        )
 
     def run(self, script: str) -> None:
         env = {"PATH": os.environ["PATH"], "HOME": str(self._root.parent), **IDENTITY, "GIT_EDITOR": "true"}
@@ -152,9 +157,7 @@ class FakeLayer:
         mended = mend(
             self._trees, head=head, now=self._standing.tree, shown=self._shown, result=result, own=own, clean=clean
         )
-        return Found(
-            result=result, mended=mended.tree, set_back=mended.set_back, clashes=(*clashes, *mended.clashes)
-        )
+        return Found(result=result, mended=mended.tree, set_back=mended.set_back, clashes=(*clashes, *mended.clashes))
 
     def drop(self) -> None:
         shutil.rmtree(self._root)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from interlock.agents.acp_rows import Profile, meta, names_model, profile_of, variables
+from interlock.agents.acp_rows import Profile, meta, profile_of, variables
 from interlock.agents.client import Seat, Start
 from interlock.agents.command import filled
 from interlock.agents.process import Pipe
@@ -45,12 +45,11 @@ class Acp:
 
     def __init__(self, *argv: str) -> None:
         self._profile = profile_of(argv)
-        self.ROW = self._profile.row
+        self.ROW = self._profile.row(argv[0])
 
     def start(self, ask: Ask, seat: Seat) -> Start:
         row, headless = self._profile, self._profile.headless
-        plain = ask.model_copy(update={"form": None, "session": "", "budget_tokens": None})
-        usual = Start(()) if headless is None else headless.start(plain, seat)
+        usual = Start(()) if headless is None else headless.start(ask, seat)
         model = (row.model, ask.role.model) if row.model and ask.role.model else ()
         return Start((*filled(ask, seat), *model), "", {**usual.env, **variables(row, ask)}, usual.files)
 
@@ -118,6 +117,7 @@ class Conversation(Reading):
         self._profile, self._ask, self._seat = profile, ask, seat
         self._pipe: Pipe | None = None
         self._asked: dict[int, asyncio.Future[Json]] = {}
+        self._number = 0
         self._prompt: asyncio.Future[Json] | None = None
         self._telling_again = self._remembers = self._stopped = False
         self._tools: dict[str, _Tool] = {}
@@ -130,6 +130,8 @@ class Conversation(Reading):
         """The next words begin a message."""
         self._notice = ""
         """What the adapter said last that is no mere warning, if the agent has not gone on since."""
+        self._refusal = ""
+        """What was refused last, likewise."""
         self._trouble: Trouble | None = None
         self._counted = (0, 0)
         """Tokens as single messages have them."""
@@ -187,7 +189,7 @@ class Conversation(Reading):
             self._message, self._fresh = message, True
         if self._fresh and text.strip():
             self._words, self._size, self._fresh = [], 0, False
-        self._notice = ""
+        self._notice = self._refusal = ""
         if self._size < _LONGEST:
             self._words.append(text)
             self._size += len(text)
@@ -208,7 +210,7 @@ class Conversation(Reading):
         call = update.text("toolCallId")
         if call not in self._tools:
             self._tell_words()
-            self._fresh, self._notice, self.acted = True, "", True
+            self._fresh, self._notice, self._refusal, self.acted = True, "", "", True
         tool = self._tools.setdefault(call, _Tool())
         tool.learn(update)
         state = _STATES.get(update.text("status"), BEGAN)
@@ -229,7 +231,7 @@ class Conversation(Reading):
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
         why = "" if self._seat.confined else self._objection(tool, lasting="allow_once" not in options)
         if why:
-            tool.told = REFUSED
+            tool.told, self._refusal = REFUSED, f"{tool.subject}: {why}"
             self.tool(params.text("toolCall", "toolCallId"), tool.kind or "tool", tool.subject, REFUSED, why)
         kinds = ("reject_once", "reject_always") if why else ("allow_once", "allow_always")
         chosen = next((options[kind] for kind in kinds if kind in options), "")
@@ -275,6 +277,9 @@ class Conversation(Reading):
         self.finished = reason != "cancelled"
         if self._notice:
             self._fail(self._notice)
+        elif self._refusal:
+            text = f"the agent gave up when it was refused {self._refusal}"
+            self._trouble = Trouble(kind=TroubleKind.OTHER, text=text)
         elif reason in _BROKEN_OFF:
             self._trouble = Trouble(kind=TroubleKind.REFUSED, text=f"{_BROKEN_OFF[reason]} ({reason})")
         elif self.finished and reason != "end_turn":
@@ -317,14 +322,14 @@ class Conversation(Reading):
             raise _Unfit(TroubleKind.OTHER, text)
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
         await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
-        await self._choose(offer, "model", "" if names_model(self._profile) else self._ask.role.model)
+        await self._choose(offer, "model", "" if self._profile.names_model else self._ask.role.model)
         prompt = [{"type": "text", "text": self._ask.brief.encode(errors="replace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         _result(await self._prompt)
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""
-        opening = {"cwd": self._cwd, "mcpServers": [], **meta(self._profile, self._ask)}
+        opening = {"cwd": str(self._seat.root / self._seat.place), "mcpServers": [], **meta(self._profile, self._ask)}
         if not self._ask.session:
             return await self._request("session/new", opening)
         lost = _Unfit(TroubleKind.SESSION, "the agent does not know the session that it should go on with")
@@ -343,10 +348,6 @@ class Conversation(Reading):
             raise lost
         self.began(self._ask.session, _current(offer, "model"))
         return offer
-
-    @property
-    def _cwd(self) -> str:
-        return str(self._seat.root)
 
     async def _choose(self, offer: Json, what: str, wanted: str) -> None:
         """Mode or model as it is wanted, in the protocol's newer or older form."""
@@ -369,13 +370,10 @@ class Conversation(Reading):
         return _result(await self._sent(method, params))
 
     def _sent(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Json]:
-        number = len(self._asked) + self._numbers
-        self._numbers = number + 1
-        self._asked[number] = asyncio.get_running_loop().create_future()
-        self._send({"id": number, "method": method, "params": params})
-        return self._asked[number]
-
-    _numbers = 1
+        self._number += 1
+        self._asked[self._number] = asyncio.get_running_loop().create_future()
+        self._send({"id": self._number, "method": method, "params": params})
+        return self._asked[self._number]
 
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._pipe is not None:

@@ -48,14 +48,18 @@ class Profile:
     harmless: re.Pattern[str] = _NEVER
     """Notices that report no failure."""
 
-    @property
-    def row(self) -> Row:
+    def row(self, program: str) -> Row:
         """As people and layers need to know it."""
         if not self.client:
-            return Row(name="acp", title="", program="", install="", sign_in="", tells_tokens=False)
+            return Row("acp", title=program, program=program, install="", sign_in="", tells_tokens=False)
         known = _module(self.client).ROW
         title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
-        return replace(known, name="acp", title=title, program=self.words[0], install=self.install or known.install)
+        return replace(known, name="acp", title=title, program=program, install=self.install or known.install)
+
+    @property
+    def names_model(self) -> bool:
+        """At the start, so that nothing is left to choose."""
+        return bool(self.model) or self.client in ("claude", "codex")
 
     @property
     def headless(self) -> Client | None:
@@ -73,7 +77,7 @@ def profile_of(argv: Sequence[str]) -> Profile:
 
 def meta(profile: Profile, ask: Ask) -> dict[str, Any]:
     """What the request for a session carries beyond the protocol."""
-    if profile.words != ("claude-agent-acp",):
+    if profile.client != "claude":
         return {}
     options: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
     if ask.budget_usd is not None:
@@ -83,17 +87,14 @@ def meta(profile: Profile, ask: Ask) -> dict[str, Any]:
 
 def variables(profile: Profile, ask: Ask) -> dict[str, str]:
     """Variables of the start beyond those of the client's other way."""
+    if profile.client != "codex":
+        return {}
     config: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
     if ask.budget_tokens is not None:  # it counts by itself, and tells at the end of its turn alone
         weights = {"sampling_token_weight": 1.0, "prefill_token_weight": 1.0, "reminder_at_remaining_tokens": []}
         limit = {"enabled": True, "enforce_limit": True, "limit_tokens": max(ask.budget_tokens, 1)}
         config["features"] = {"rollout_budget": {**limit, **weights}}
-    return {"CODEX_CONFIG": json.dumps(config)} if config and profile.words == ("codex-acp",) else {}
-
-
-def names_model(profile: Profile) -> bool:
-    """Whether the model is named at the start, so that nothing is left to choose."""
-    return bool(profile.model) or profile.words in (("claude-agent-acp",), ("codex-acp",))
+    return {"CODEX_CONFIG": json.dumps(config)} if config else {}
 
 
 def _module(name: str) -> Client:
@@ -101,6 +102,7 @@ def _module(name: str) -> Client:
 
 
 _NPM = "npm install -g @agentclientprotocol/"
+_MODE = re.compile(r"\[MODE_UPDATE\] ")
 ROWS = (
     Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp", counts=True),
     Profile(
@@ -115,7 +117,7 @@ ROWS = (
         harmless=re.compile(r"(Config warning|Warning): |\*Context compacted"),
     ),
     Profile(("opencode", "acp"), "opencode", counts=True),
-    Profile(("gemini", "--acp"), "gemini", model="-m", counts=True, notices=re.compile(r"\[MODE_UPDATE\] ")),
+    Profile(("gemini", "--acp"), "gemini", model="-m", counts=True, notices=_MODE, harmless=_MODE),
     Profile(("qwen", "--acp"), "qwen", model="--model", counts=True),
     Profile(
         ("copilot", "--acp"),

@@ -156,7 +156,8 @@ class Stream(Reading):
         stopped, status = self._result.text("subtype"), self._result.count("api_error_status")
         if not self._result.at("is_error").value and not stopped.startswith("error"):
             return None
-        said = "; ".join(str(one.value) for one in self._result.each("errors")) or self.text
+        errors = [*(str(one.value) for one in self._result.each("errors")), self._result.text("error", "message")]
+        said = "; ".join(filter(None, errors)) or self.text
         if status is None and stopped.startswith("error_max"):
             return Trouble(kind=TroubleKind.OTHER, text=f"it stopped by itself ({stopped}): {said}".rstrip(": "))
         return trouble(said or stopped, status=status, until=self._until)

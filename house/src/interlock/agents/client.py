@@ -13,7 +13,7 @@ import shutil
 import stat
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
@@ -23,7 +23,7 @@ from interlock.agents.process import Ended, Pipe
 from interlock.agents.process_tree import MARKER
 from interlock.agents.reading import BEGAN, DONE, REFUSED, Json, Reading, cut, parsed
 from interlock.agents.redaction import Redaction
-from interlock.agents.trouble import kind_of_words
+from interlock.agents.trouble import kind_of_words, trouble
 from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
 
 Hear = Callable[[News], None]
@@ -73,6 +73,8 @@ class Seat:
     """The folder, as it sees it, where the files of its start lie."""
     new_session: str = ""
     """A name for a new session, for clients that would tell theirs too late; a UUID."""
+    place: str = "."
+    """Where it works, from the top."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +176,7 @@ async def call(
         watch: says why the call is to be ended, where the layer has grown beyond its bounds.
     """
     program = program or client.ROW.program
-    seat = Seat(program, tuple(args), layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()))
+    seat = Seat(program, tuple(args), layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), cwd)
     start, reader, heard = client.start(ask, seat), client.reader(ask, seat), Hearing(ask, hear)
     given = {**env.variables, **start.env, **env.own, **ask.env, MARKER: ask.marker}
     if not _is_there(start.argv[0], given):
@@ -203,6 +205,7 @@ async def call(
     )
     if isinstance(reader, Looks):
         reader.look(ended)
+    ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
     reader.end(ended.stderr, _left(layer.exchange, start, redact))
     return _exit(ask, reader, ended, heard, redact)
 
@@ -271,6 +274,7 @@ class Hearing:
         return over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
 
 
+_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_TURN_S = 1.0
 """How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
 
@@ -282,9 +286,9 @@ def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redacti
     without a word.
     """
     exhausted = said.exhausted or (ended.enough and not said.finished)
-    trouble = None if exhausted or ended.over else _trouble(ask, said, ended)
+    why = None if exhausted or ended.over else _trouble(ask, said, ended)
     something = bool(said.text.strip()) or said.acted or said.form is not None
-    broken = trouble is not None or exhausted or ended.timed_out or bool(ended.over)
+    broken = why is not None or exhausted or ended.timed_out or bool(ended.over)
     return Exit(
         finished=said.finished and something and not broken,
         text=redact(said.text),
@@ -294,7 +298,7 @@ def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redacti
         timed_out=ended.timed_out,
         over=ended.over,
         exhausted=exhausted,
-        trouble=trouble,
+        trouble=why,
         session=said.session,
         model=said.model,
         usage=said.usage,
@@ -308,8 +312,9 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if ended.error:
         return Trouble(kind=TroubleKind.OTHER, text=ended.error)
     if ended.timed_out:  # asleep through a limit is not slow
-        text = f"the deadline passed while it waited ({said.waiting})"
-        return Trouble(kind=TroubleKind.LIMIT, text=text) if said.waiting else None
+        why = trouble(said.waiting)
+        text = f"the deadline passed while it waited ({why.text})"
+        return Trouble(kind=why.kind, text=text, until=why.until) if said.waiting else None
     told = said.trouble()
     words = f"{told.text if told else ''}\n{ended.stderr}"
     unknown = _NO_SESSION.search(words) if ask.session and not said.acted and said.usage == Usage() else None

@@ -105,12 +105,11 @@ class Stream(Reading):
         self.spend(into, _sum(counts, "output") + _sum(counts, "reasoning"), cost if into else None)
 
     def end(self, stderr: str, left: Mapping[str, str]) -> None:
-        words = _COLOUR.sub("", stderr)
-        self._causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(words)}
+        self._causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(stderr)}
         # Before it tries a request again it says nothing in its stream.
-        for failed in _FAILED_REQUEST.finditer(words):
+        for failed in _FAILED_REQUEST.finditer(stderr):
             self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self._heard_ms else ""
-        if found := _BAD_SETTINGS.search(words):
+        if found := _BAD_SETTINGS.search(stderr):
             self._complaint = " ".join(found[0].split())
 
     def trouble(self) -> Trouble | None:
@@ -127,7 +126,6 @@ class Stream(Reading):
 
 _ABSURD = 1e9
 """Dollars."""
-_COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _BAD_SETTINGS = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
 _LOGGED = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
 _FAILED_REQUEST = re.compile(

@@ -36,7 +36,7 @@ _WORDS = (
     (
         _LOGIN,
         r"unauthori[sz]ed|authenticat|(invalid|incorrect|missing|no) (api )?key|not (logged|signed) in|\blog ?in\b"
-        r"|\bsign in\b|permission.?denied|credential|auth method",
+        r"|\bsign in\b|permission.?denied|credential|auth (method|type)",
     ),
 )
 _PATTERNS = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
@@ -144,4 +144,5 @@ def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
     if found["month"] is None:
         return moment if moment >= now else moment + timedelta(days=1)
     day = datetime.strptime(f"{found['month']} {found['day']} {found['year'] or now.year}", "%b %d %Y")
-    return moment.replace(year=day.year, month=day.month, day=day.day)
+    moment = moment.replace(year=day.year, month=day.month, day=day.day)
+    return moment if found["year"] or moment > now - timedelta(days=1) else moment.replace(year=day.year + 1)

@@ -62,8 +62,8 @@ def problems(
     told: dict[Keys, _Said] = {}
     for detail in error.errors(include_url=False):
         keys = _path(detail["loc"], data, missing=detail["type"] == "missing")
-        if detail["type"].startswith("union_tag_"):
-            keys = (*keys, detail["ctx"]["discriminator"].strip("'"))
+        if detail["type"].startswith("union_tag_") and not (by := detail["ctx"]["discriminator"]).endswith("()"):
+            keys = (*keys, by.strip("'"))
         said = _said(dict(detail), keys, data, hidden=secret(keys))
         if detail["type"] == "extra_forbidden":
             said = said._replace(remedy=advice(keys) or _advice(keys, detail["loc"], model))
@@ -188,7 +188,7 @@ def _step(node: Any, part: Key, schema: Any) -> Any:
     if part in (mapping := node.get("discriminator", {}).get("mapping", {})):
         return {"$ref": mapping[part]}
     for branch in (*node.get("anyOf", ()), *node.get("oneOf", ())):
-        if branch.get("$ref", "").rpartition("/")[2] == part:
+        if branch.get("$ref", "").rpartition("/")[2] == part or part in _resolved(branch, schema).get("properties", ()):
             return branch
     inner = node.get("items") if isinstance(part, int) else node.get("additionalProperties")
     return inner if isinstance(inner, dict) else node

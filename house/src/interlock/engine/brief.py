@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.values import Role
@@ -83,7 +84,7 @@ def _context(call: Call, unsaved: bool, pending: bool, remarks: Sequence[Remark]
     lines = ["You work in a layer over the workspace: what you change is looked at when you have ended."]
     if unsaved and pending:
         lines.append(
-            "`HEAD` is this run's work so far, `HEAD~1` what the person has not committed yet: neither is yours to undo."
+            "`HEAD` is this run's work so far, `HEAD~1` what the person has not committed: neither is yours to undo."
         )
     elif unsaved:
         lines.append("`HEAD` is what the person has not committed yet: it is theirs, and not yours to undo.")
@@ -131,6 +132,7 @@ def _rules(call: Call) -> list[str]:
     return lines
 
 
+@cache
 def _answer(form: Any, *, needed: bool) -> str:
     spelled = json.dumps(schema(form), indent=1, ensure_ascii=False)
     example = json.dumps(example_of(schema(form)), indent=1, ensure_ascii=False)

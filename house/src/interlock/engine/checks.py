@@ -154,7 +154,7 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
     if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
         again = await run_on(run, command, standing, tree, again=True)
         flaky, after = again.green != after.green, again
-    if not after.green and before is not None and before.tree != standing.tree and tree != standing.tree:
+    if not after.green and before is not None and standing.tree not in (before.tree, tree):
         theirs = await run_on(run, command, standing, standing.tree)
         before = theirs
         if not theirs.green and not _by_test(run, theirs, after).broken:

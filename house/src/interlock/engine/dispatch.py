@@ -95,31 +95,10 @@ async def perform(run: Run, call: Call, slot: Slot[ev.Done]) -> None:
     if ground is None:
         return
     used, failure, session = Used.of(slot.traces), ground.failure, ground.session
-    calls = sum(isinstance(trace, ev.Started) for trace in slot.traces)
+    exit_ = await _ended_unseen(run, call, slot, role, ground) if ground.goes_on else None
     while True:
-        await _wait_for_service(run, slot, role, used)
-        share = _share(run)
-        heard = run.full.unheard
-        text = brief.render(
-            run,
-            call,
-            role,
-            slot.key,
-            step=here().step,
-            session=session,
-            heard=heard,
-            failure=failure,
-            unsaved=ground.unsaved,
-            pending=ground.shown != ground.standing.tree,
-            remarks=_known(run, call),
-        )
-        text = run.world.redact(text)
-        calls += 1
-        started = _started(run, call, slot, role, ground, text, session, heard, calls)
-        run.world.folder.keep(slot.key, "brief.md", text.encode("utf-8", "backslashreplace"))
-        slot.add(started, sync=True)
-        ask = _ask(run, call, slot, role, text, session, share)
-        exit_ = await run.world.call(ask, ground.seat, _hear(run, slot))
+        if exit_ is None:
+            exit_ = await _call(run, call, slot, role, ground, used, session, failure)
         report = await examine(run, call, ground, exit_, slot, told=used.repairs > 0)
         move = after_try(report.reason, report.complaint, used, call.row.repeats, call.row.repairs)
         if exit_.exhausted:
@@ -131,12 +110,48 @@ async def perform(run: Run, call: Call, slot: Slot[ev.Done]) -> None:
         session = exit_.session if move != "repeat" else ""
         failure = _complaint(report) if move == "repair" else failure
         await _between(run, slot, report, move, used, exit_, role)
+        exit_ = None
     if not report.ok and report.reason != "conflict" and not call.row.lost:
         _give_up(slot, report)
         raise Parked("failed", f"{call.row.agent}: {report.complaint or report.reason}", _go_on(run))
     await _settle(run, slot, ground, report)
     await delivery.documents(run, call.row.outputs)
     await ground.seat.drop(keep_ignored=not call.row.judges)
+
+
+async def _call(
+    run: Run, call: Call, slot: Slot[ev.Done], role: Role, ground: Ground, used: Used, session: str, failure: str
+) -> Exit:
+    """One start of the client: noted, synced, made."""
+    await _wait_for_service(run, slot, role, used)
+    share, heard = _share(run), run.full.unheard
+    text = brief.render(
+        run,
+        call,
+        role,
+        slot.key,
+        step=here().step,
+        session=session,
+        heard=heard,
+        failure=failure,
+        unsaved=ground.unsaved,
+        pending=ground.shown != ground.standing.tree,
+        remarks=_known(run, call),
+    )
+    text = run.world.redact(text)
+    run.world.folder.keep(slot.key, "brief.md", text.encode("utf-8", "backslashreplace"))
+    n = 1 + sum(isinstance(trace, ev.Started) for trace in slot.traces)
+    slot.add(_started(run, call, slot, role, ground, text, session, heard, n), sync=True)
+    ask = _ask(run, call, slot, role, text, session, share)
+    return await run.world.call(ask, ground.seat, _hear(run, slot))
+
+
+async def _ended_unseen(run: Run, call: Call, slot: Slot[ev.Done], role: Role, ground: Ground) -> Exit | None:
+    """How the call of a dead process ended, where its turn had ended: no agent that ended is called again."""
+    last = _cut_off(slot.traces)
+    assert last is not None
+    ask = _ask(run, call, slot, role, run.text(last.brief), last.session, (None, None))
+    return await run.world.recover(ask, ground.seat)
 
 
 # --- where it works
@@ -155,6 +170,8 @@ class Ground:
     """Paths on which the run's work could not be shown beside what the person wrote: theirs stands."""
     session: str = ""
     failure: str = ""
+    goes_on: bool = False
+    """It is the layer of a process that died while the agent worked, as it lies."""
 
 
 async def _ground(run: Run, call: Call, slot: Slot[ev.Done], role: Role) -> Ground | None:
@@ -171,6 +188,7 @@ async def _ground(run: Run, call: Call, slot: Slot[ev.Done], role: Role) -> Grou
             last.standing.unsaved,
             session=_session(slot.traces),
             failure=_failure(slot),
+            goes_on=True,
         )
     standing = await world.standing(run.start.where, run.full.standing)
     pair = run.full.pending
@@ -302,6 +320,7 @@ def _ask(
         brief=text,
         form=schema(call.row.form) if call.row.form else None,
         known=call.row.form.known(call.criteria, bool(call.proved)) if call.row.form else {},
+        samples=_samples(call),
         session=session,
         marker=f"{run.id}/{slot.key}",
         env={
@@ -319,6 +338,12 @@ def _ask(
         budget_tokens=share[1],
         transcript=run.world.folder.transcript(slot.key),
     )
+
+
+def _samples(call: Call) -> dict[str, str]:
+    """What who plays by script leaves: the outputs, and a file in its scope."""
+    inside = scope.example(call.row.writes, call.member or call.row.agent)
+    return dict.fromkeys((*call.row.outputs, *([inside] if inside else [])), "")
 
 
 def _hear(run: Run, slot: Slot[ev.Done]) -> Any:
@@ -573,7 +598,7 @@ def _known(run: Run, call: Call) -> list[Remark]:
 
 
 async def _settle(run: Run, slot: Slot[ev.Done], ground: Ground, report: ev.Report) -> None:
-    """The pending pair moves on with what counts, and the dispatch is recorded: one after the other (TREES, the pair)."""
+    """The pending pair moves on with what counts, and the dispatch is recorded: one after the other."""
     async with run.pair_lock:
         pair = run.full.pending
         assert pair is not None

@@ -156,15 +156,6 @@ class Got(Outcome):
     text: Digest | None = None
 
 
-class Wrote(Outcome):
-    e: Literal["wrote"] = "wrote"
-    path: str
-    before: Digest | None
-    after: Digest | None
-    aside: str = ""
-    pair: Pending | None = None
-
-
 class Decided(Outcome):
     e: Literal["decided"] = "decided"
     rule: str
@@ -395,18 +386,10 @@ class Committed(Outcome):
     remarks: tuple[Remark, ...] = ()
 
 
-class Edited(Event):
-    """What a person changed in a document, where they may."""
-
-    e: Literal["edited"] = "edited"
-    path: str
-    fields: dict[str, Any]
-
-
 AnyEvent = Annotated[
-    RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got | Wrote
+    RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got
     | Decided | Turn | Joined | Noted | Said | Based | Proved | GateOpened | GateDecided | Started | Heard | Tried
-    | Done | Delivered | Committed | Edited,
+    | Done | Delivered | Committed,
     Field(discriminator="e"),
 ]  # fmt: skip
 EVENTS: TypeAdapter[Any] = TypeAdapter(AnyEvent)

@@ -150,7 +150,7 @@ class RunFolder:
         """What waits in the inbox, oldest first. Odd files there block nobody."""
         found: list[tuple[str, Message]] = []
         with suppress(OSError):
-            for name in sorted(os.listdir(self.path / "inbox")):
+            for name in sorted(place.name for place in (self.path / "inbox").iterdir()):
                 if name.endswith(".json"):
                     with suppress(OSError, ValueError):
                         found.append((name, Message.model_validate_json((self.path / "inbox" / name).read_bytes())))

@@ -16,6 +16,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.documents.model import Model
+from interlock.engine.keys import shortly
 from interlock.workspace.values import RemarkKind
 
 _FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*(?:json|JSON)?[ \t]*\r?\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
@@ -248,10 +249,9 @@ def schema(form: type[BaseModel]) -> dict[str, Any]:
 
 
 @cache
-def fingerprint(form: type[BaseModel]) -> dict[str, Any]:
+def fingerprint(form: type[BaseModel]) -> Any:
     """What of a form counts when it is asked whether a dispatch is still the same: fields, not words (RUN-21)."""
-    found: dict[str, Any] = _without_words(schema(form))
-    return found
+    return shortly({"form": _without_words(schema(form))})["form"]
 
 
 def _without_words(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""How a run's process stops before the run's end. BaseExceptions: `except Exception` in a playbook must not eat them."""
+"""How a process stops before its run's end: BaseExceptions, so that no `except Exception` of a playbook eats them."""
 
 from __future__ import annotations
 

@@ -182,8 +182,9 @@ class Journal:
         self._dirty = True
 
     @property
-    def born(self) -> bool:
-        return self._written
+    def safe(self) -> bool:
+        """Nothing was appended since the last sync: an effect may follow."""
+        return not self._held and not self._dirty
 
     def sync(self) -> None:
         """Everything appended so far is safe when this returns."""

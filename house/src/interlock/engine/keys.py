@@ -105,14 +105,15 @@ class Scope:
     turn: int = 0
     lane: Callable[[], object] = lambda: None
     """The task that it belongs to, while that is there."""
+    outer: Scope | None = None
 
     def child(self, name: str, *, step: str = "", turn: int = 0) -> Scope:
         path = f"{self.path}/{checked_name(name)}" if self.path else checked_name(name)
-        return Scope(path, step or self.step, self.member, turn or self.turn, self.lane)
+        return Scope(path, step or self.step, self.member, turn or self.turn, self.lane, self)
 
     def of_member(self, name: str) -> Scope:
         path = f"{self.path}/{checked_name(name)}" if self.path else checked_name(name)
-        return Scope(path, self.step, name, self.turn, _lane())
+        return Scope(path, self.step, name, self.turn, _lane(), self)
 
 
 _current: ContextVar[Scope] = ContextVar("scope")
@@ -160,9 +161,11 @@ def enter_member(scope: Scope, name: str) -> None:
 
 
 def leave(inner: Scope | None, outer: Scope) -> None:
-    """Close a scope that no `with` holds, if it is still open."""
-    now = _current.get(None)
-    if inner is not None and now is not None and (now.path == inner.path or now.path.startswith(f"{inner.path}/")):
+    """Close a scope that no `with` holds, if it is still open; one of the same path in another run is another one."""
+    scope = _current.get(None)
+    while scope is not None and scope is not inner:
+        scope = scope.outer
+    if scope is not None:
         _current.set(outer)
 
 

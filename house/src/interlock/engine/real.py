@@ -126,7 +126,7 @@ class RealWorld:
 
     async def sleep_until(self, at: datetime) -> None:
         """By the wall clock: a machine that slept has waited, too."""
-        while (left := (at - self.now()).total_seconds()) > 0:
+        while (left := (at - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - no event tells the time of day
             await asyncio.sleep(min(left, 5.0))
 
     async def together(
@@ -196,11 +196,7 @@ class RealWorld:
         return await thread(self._delivery.finish, before, after)
 
     async def document(self, path: str) -> bytes | None:
-        place = self._trees.workspace.top / path
-        return await thread(clients_client.read_plain, place, 50_000_000)
-
-    async def write(self, path: str, content: bytes | None, before: bytes | None) -> bool:
-        return await thread(files.write_document, self._trees.workspace.top, path, content, before)
+        return await thread(files.read, self._trees.workspace.top, path)
 
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
         return await thread(self._commits.tree, where, order.base, order.work)
@@ -274,6 +270,11 @@ class RealWorld:
         )
         await thread(layer.logins_back)
         return exit_
+
+    async def recover(self, ask: Ask, seat: Any) -> Exit | None:
+        layer: Layer = seat.layer
+        made = clients.client(self._settings.runner_named(ask.role.runner), ask)
+        return await thread(clients_client.read_back, made, ask, layer, layer.exit_file, self._redact)
 
     def _watch(self, layer: Layer) -> Callable[[], str]:
         bounds = self._settings.sandbox

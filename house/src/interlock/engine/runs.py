@@ -140,10 +140,10 @@ class Runs:
     def all(self) -> list[Entry]:
         """Every run, the latest first."""
         try:
-            names = [name for name in os.listdir(self.path) if (self.path / name / "journal.jsonl").exists()]
+            places = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
         except OSError:
             return []
-        entries = [Entry(self, self.path / name) for name in names]
+        entries = [Entry(self, place) for place in places]
         return sorted(entries, key=lambda entry: (int(entry.first.get("order", 0)), entry.id), reverse=True)
 
     def find(self, name: str) -> Entry:

@@ -1,22 +1,25 @@
 """The simulated world: the same seam as the real one, in memory (PROOF-01).
 
 A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  What an
-agent does and how a command ends is told by a `Cast`; silent, agents answer the best that their form allows, a builder
-changes a file, and commands are red before the work and green with it.
+agent does and how a command ends is told by a `Cast`; silent (`Clean`), agents answer the best that their form allows
+and leave the samples that they are asked for, and commands are red on what no agent has worked on and green on the rest.
 """
 
 from __future__ import annotations
 
+import contextvars
 import hashlib
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeVar
 
 from interlock.agents import answers
-from interlock.agents.values import Ask, CommandExit, Exit, News, Role, Usage
+from interlock.agents.values import Ask, CommandExit, Exit, News, NewsKind, Role, Usage
 from interlock.engine import junit
-from interlock.engine.folder import Folder, InMemory, Message
+from interlock.engine.folder import InMemory, Message
+from interlock.engine.halts import Halted
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
 from interlock.workspace.values import (
@@ -57,7 +60,7 @@ class Trees:
         result, conflicts = dict(t), []
         for path in {*b, *o, *t}:
             was, mine, other = b.get(path), o.get(path), t.get(path)
-            if mine == was or mine == other:
+            if mine in (was, other):
                 continue
             if other != was:
                 conflicts.append(path)
@@ -80,43 +83,49 @@ class Cast(Protocol):
     """Who plays: agents, commands, people, faults."""
 
     def agent(self, ask: Ask, key: str, files: Files) -> Act: ...
-    def command(self, command: Command, files: Files, before: bool) -> CommandExit: ...
-    def person(self, gate: GateView) -> Message | None: ...
-    def moment(self, what: str, world: Simulated) -> None:
-        """Before each effect: a person may edit, the process may die."""
+    def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        """How a command ends on a tree; `own`: in the layer of a judge, as it left it."""
         ...
+
+    def person(self, gate: GateView) -> Message | None: ...
+    def moment(self, what: str) -> str:
+        """Before and after each effect: a person may edit, the process may die; a text is why the effect fails."""
+        ...
+
+
+WORK = b"worked on by "
+"""Begins the line that an agent leaves in each file that it was asked for."""
 
 
 class Clean:
     """The usual cast: everything goes as it should."""
 
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
-        if ask.form is None or ask.role.name in _writers(ask):
-            changed = {f"work/{ask.role.name}.txt": key.encode()}
-        else:
-            changed = {}
+        """It adds a line to each file that it has to leave, and takes nothing away that is there."""
+        changed = {path: self.worked(files.get(path, text.encode()), key) for path, text in ask.samples.items()}
         form = answers.best(ask.form, ask.known, changed=bool(changed)) if ask.form else None
         return Act(changed, self.said(form))
 
-    def said(self, form: Any) -> Exit:
-        usage = Usage(input_tokens=100, output_tokens=10, cost_usd=0.01)
-        text = answers.said(form) if form is not None else answers.PROSE
-        return Exit(finished=True, text=text, form=None if isinstance(form, str) else form, exit=0, usage=usage)
+    def worked(self, content: bytes, key: str) -> bytes:
+        line = WORK + key.encode() + b"\n"
+        return content if line in content else content + line
 
-    def command(self, command: Command, files: Files, before: bool) -> CommandExit:
-        return CommandExit(exit=1 if before else 0, out="")
+    def said(self, form: Any) -> Exit:
+        text = answers.said(form) if form is not None else answers.PROSE
+        return Exit(finished=True, text=text, exit=0, usage=_USAGE)
+
+    def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        return _GREEN if any(WORK in content for content in files.values()) else _RED
 
     def person(self, gate: GateView) -> Message | None:
-        choice = gate.choices[0]
-        return Message(what="answer", choice=choice, who="person", at=gate.at, note="")
+        return Message(what="answer", choice=gate.choices[0], who="person", at=gate.at)
 
-    def moment(self, what: str, world: Simulated) -> None:
-        return None
+    def moment(self, what: str) -> str:
+        return ""
 
 
-def _writers(ask: Ask) -> tuple[str, ...]:
-    """A role whose brief lets it change files."""
-    return (ask.role.name,) if "You may change" in ask.brief else ()
+_USAGE = Usage(input_tokens=100, output_tokens=10, cost_usd=0.01)
+_GREEN, _RED = CommandExit(exit=0), CommandExit(exit=1, out="1 failed")
 
 
 class _Seat:
@@ -128,19 +137,25 @@ class _Seat:
         self.files: dict[str, bytes] = dict(world.trees[shown])
 
     async def found(self, own: Mapping[str, str]) -> Found:
-        trees = self._world.trees
-        left = trees.of(self.files)
-        was, now = trees[self.shown], self._world.files
-        below = trees[self._now]
+        """As `workspace.setting_back` has it, file by file."""
+        trees, head = self._world.trees, self._world.head
+        left, was, now, below = self.files, trees[self.shown], self._world.files, trees[self._now]
+        changed = [path for path in sorted({*left, *was}) if left.get(path) != was.get(path)]
         clash = [
-            path
-            for path in {*now, *below}
-            if now.get(path) != below.get(path) and self.files.get(path) not in (was.get(path), now.get(path))
+            path for path in changed if now.get(path) != below.get(path) and left.get(path) not in (None, now.get(path))
         ]
-        mended = dict(self.files)
-        for path in clash:
+        back = [
+            path
+            for path in changed
+            if path in below
+            and below[path] != head.get(path)
+            and own.get(path) != _blob(below[path])
+            and left.get(path) in (None, head.get(path))
+        ]
+        mended = dict(left)
+        for path in (*clash, *back):
             _put(mended, path, was.get(path))
-        return Found(result=left, mended=trees.of(mended), clashes=tuple(sorted(clash)))
+        return Found(result=trees.of(left), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clash))
 
     async def put_back(self, paths: Sequence[str]) -> None:
         for path in paths:
@@ -153,6 +168,10 @@ class _Seat:
         return None
 
 
+def _blob(content: bytes) -> str:
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
 def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
     if content is None:
         files.pop(path, None)
@@ -160,24 +179,38 @@ def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
         files[path] = content
 
 
+FILES: Files = {"lib.py": b"x = 1\n"}
+
+
 class Simulated:
     """A workspace, a clock and chance, in memory."""
 
     def __init__(
-        self, files: Files | None = None, *, cast: Cast | None = None, toolbox: Toolbox | None = None, branch: str = ""
+        self,
+        files: Files | None = None,
+        *,
+        head: Files | None = None,
+        cast: Cast | None = None,
+        toolbox: Toolbox | None = None,
+        branch: str = "",
     ) -> None:
         self.trees = Trees()
-        self.files: dict[str, bytes] = dict({"lib.py": b"x = 1\n"} if files is None else files)
+        self.files: dict[str, bytes] = dict(FILES if files is None else files)
+        self.head: dict[str, bytes] = dict(self.files if head is None else head)
+        """What is committed; where the files differ, a person has not committed it yet."""
         self.cast: Cast = cast or Clean()
-        self.folder: Folder = InMemory()
+        self.folder = InMemory()
         self.seats: dict[str, _Seat] = {}
-        self.commits: dict[str, tuple[str, CommitOrder]] = {}
+        self.commits: dict[str, CommitOrder] = {}
         self.refs: dict[str, str] = {}
-        self.start = self.trees.of(self.files)
+        self.away = False
+        """Another branch is checked out."""
         self.clock = datetime(2026, 1, 1, tzinfo=UTC)
         self._drawn = 0
         self._toolbox = toolbox or Toolbox()
         self._branch = branch
+        self.unseen: dict[str, Exit] = {}
+        """Calls that ended and that no process has taken up yet."""
         self.paid: list[str] = []
         """Markers of the calls that were made to their end."""
 
@@ -196,14 +229,29 @@ class Simulated:
     async def together(
         self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
     ) -> dict[str, T]:
-        import contextvars
-
+        """One after the other up to each call of an agent, so that all begin before the first one ends."""
         came: dict[str, T] = {}
-        for name, member in members.items():
-            context = contextvars.copy_context()
-            context.run(begin, name)
-            came[name] = context.run(drive, member())
-        return came
+        halted: Halted | None = None
+        waiting = list(members.items())
+        at_work: dict[str, tuple[contextvars.Context, Generator[Any, None, T]]] = {}
+        while waiting or at_work:
+            while waiting and len(at_work) < cap:
+                name, member = waiting.pop(0)
+                context = contextvars.copy_context()
+                context.run(begin, name)
+                at_work[name] = context, context.run(_started, member)
+            for name, (context, steps) in list(at_work.items()):
+                try:
+                    context.run(next, steps)
+                    continue
+                except StopIteration as done:
+                    came[name] = done.value
+                except Halted as halt:  # the others are paid for, and end
+                    halted, waiting = halted or halt, []
+                del at_work[name]
+        if halted is not None:
+            raise halted
+        return {name: came[name] for name in members}
 
     def redact(self, text: str) -> str:
         return text
@@ -213,7 +261,9 @@ class Simulated:
         return Where(branch=self._branch)
 
     async def standing(self, where: Where, last: Standing | None) -> Standing:
-        return Standing(tree=self.trees.of(self.files), head="0" * 40, unsaved=self.trees.of(self.files) != self.start)
+        if self.away and last is not None:
+            return last.model_copy(update={"away": True})
+        return Standing(tree=self.trees.of(self.files), head="0" * 40, unsaved=self.files != self.head)
 
     async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
         return self.trees.merge(base, ours, theirs)
@@ -240,29 +290,29 @@ class Simulated:
         return self.trees[tree].get(path)
 
     async def list(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, str]:
-        return {
-            path: hashlib.sha1(content, usedforsecurity=False).hexdigest()
-            for path, content in self.trees[tree].items()
-            if not paths or path in paths
-        }
+        return {path: _blob(content) for path, content in self.trees[tree].items() if not paths or path in paths}
 
     async def keep(self, trees: Sequence[Tree]) -> None:
         return None
 
     # effects
     async def deliver(self, before: Tree, after: Tree) -> Landing:
-        self.cast.moment("deliver", self)
+        self.cast.moment("deliver")
         paths = [change.path for change in await self.between(before, after)]
         if any(self.files.get(path) != self.trees[before].get(path) for path in paths):
             return Landing(state="late")
-        for path in paths:
+        for number, path in enumerate(paths):
+            if number:
+                self.cast.moment(f"deliver file {number + 1}")
             _put(self.files, path, self.trees[after].get(path))
-        self.cast.moment("delivered", self)
+        self.cast.moment("delivered")
         return Landing(state="done", paths=tuple(paths))
 
     async def finish(self, before: Tree, after: Tree) -> Landing:
         merged = self.trees.merge(before, self.trees.of(self.files), after)
         if merged.tree is None:
+            back = self.trees.merge(after, self.trees.of(self.files), before)
+            self.files = dict(self.files if back.tree is None else self.trees[back.tree])
             return Landing(state="conflict", conflicts=merged.conflicts)
         self.files = dict(self.trees[merged.tree])
         return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
@@ -270,31 +320,34 @@ class Simulated:
     async def document(self, path: str) -> bytes | None:
         return self.files.get(path)
 
-    async def write(self, path: str, content: bytes | None, before: bytes | None) -> bool:
-        if self.files.get(path) != before:
-            return False
-        _put(self.files, path, content)
-        return True
-
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
         return None
 
     async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
-        if order.branch in self.refs:
-            return Committed(problem=f"the branch {order.branch} exists")
-        commit = hashlib.sha1(f"{order.work}{order.message}{order.at}".encode(), usedforsecurity=False).hexdigest()
-        self.commits[commit] = (order.branch, order)
+        if problem := self.cast.moment("plan commit") or (order.branch in self.refs and f"{order.branch} exists"):
+            return Committed(problem=problem)
+        commit = _blob(f"{order.work}{order.message}{order.at}".encode())
+        self.commits[commit] = order
         return Committed(commit=commit)
 
     async def publish(self, where: Where, commit: str, branch: str) -> Committed:
-        self.cast.moment("publish", self)
+        if problem := self.cast.moment("publish"):
+            return Committed(problem=problem)
+        order = self.commits[commit]
         self.refs[branch or where.branch] = commit
+        if not branch:
+            for change in await self.between(order.base, order.work):
+                _put(self.head, change.path, self.trees[order.work].get(change.path))
+        self.cast.moment("published")
         return Committed(commit=commit)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
-        return None
+        return await self._ran(Command("hooks", "the commit hooks"), order.work, self.trees[order.work], own=False)
 
     async def pull_request(self, branch: str, title: str, body: str) -> Committed:
+        if problem := self.cast.moment("push"):
+            return Committed(problem=problem)
+        self.cast.moment("pushed")
         return Committed(commit=f"https://example.org/{branch}")
 
     # agents and commands
@@ -308,16 +361,22 @@ class Simulated:
         return self.seats[slot]
 
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
-        self.cast.moment(f"call {ask.marker}", self)
-        act = self.cast.agent(ask, ask.marker.partition("/")[2], seat.files)
+        self.unseen.pop(ask.marker, None)
+        key = ask.marker.partition("/")[2]
+        self.cast.moment(f"call {key}")
+        await _turn()
+        act = self.cast.agent(ask, key, seat.files)
         for path, content in act.files.items():
             _put(seat.files, path, content)
         if act.exit.usage.input_tokens is not None:
-            facts = act.exit.usage.model_dump()
-            hear(News.model_validate({"kind": "usage", "facts": facts}))
+            hear(News(kind=NewsKind.USAGE, facts=act.exit.usage.model_dump()))
         self.paid.append(ask.marker)
-        self.cast.moment(f"called {ask.marker}", self)
+        self.unseen[ask.marker] = act.exit
+        self.cast.moment(f"called {key}")
         return act.exit
+
+    async def recover(self, ask: Ask, seat: Any) -> Exit | None:
+        return self.unseen.get(ask.marker)
 
     async def toolbox(self, tree: Tree, place: str) -> Toolbox:
         return self._toolbox
@@ -335,16 +394,35 @@ class Simulated:
         changed: Sequence[str] = (),
         seat: Any = None,
     ) -> Checked:
+        """It opens each changed file that is named like a test."""
         files = seat.files if seat is not None else self.trees[tree]
-        came = self.cast.command(command, files, files == self.trees[self.start] or tree == standing.tree)
-        return Checked(came, tests=junit.tests_of(came.exit, came.out, ()))
+        now = dict(self.files)
+        came = await self._ran(command, tree, files, own=seat is not None)
+        opened = tuple(path for path in changed if "test" in path)
+        return Checked(came, junit.tests_of(came.exit, came.out, ()), opened, self.files != now)
+
+    async def _ran(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        self.cast.moment(f"run {command.name}")
+        came = self.cast.command(command, tree, files, own=own)
+        self.cast.moment(f"ran {command.name}")
+        return came
 
     async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
         return None
 
     async def ask(self, gate: GateView) -> Message | None:
-        self.cast.moment("ask", self)
+        self.cast.moment(f"ask {gate.gate}")
         return self.cast.person(gate)
+
+
+@types.coroutine
+def _turn() -> Generator[None, None, None]:
+    """Whoever works beside comes to their turn."""
+    yield
+
+
+def _started(member: Callable[[], Awaitable[T]]) -> Generator[Any, None, T]:
+    return member().__await__()
 
 
 def drive(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:

@@ -105,7 +105,6 @@ class View:
         self.notes: list[tuple[str, dict[str, Any]]] = []
         self.warnings: list[str] = []
         self.delivered: list[ev.Delivered] = []
-        self.wrote: list[ev.Wrote] = []
         self.committed: list[ev.Committed] = []
         self.undone: list[ev.Undone] = []
         self.held: list[Pending] = []
@@ -202,9 +201,6 @@ class View:
                 self.shown_by = event.value
             case ev.Said():
                 self.said.append(event.text)
-            case ev.Wrote():
-                self.wrote.append(event)
-                self._move(line.seq, event.pair)
             case ev.Delivered():
                 self.delivered.append(event)
                 self._move(line.seq, event.pair)

@@ -24,6 +24,19 @@ def within(path: str, globs: Sequence[str]) -> bool:
     return bool(included.fullmatch(path)) and not excluded.fullmatch(path)
 
 
+def example(globs: Sequence[str], name: str) -> str:
+    """A path that the globs cover, with this name where they leave one open; empty: there is none to be had."""
+    for glob in globs:
+        *folders, last = (f"{glob}**" if glob.endswith("/") else glob).split("/")
+        last = f"{name}.txt" if last == "**" else last
+        path = "/".join(
+            part.replace("*", name).replace("?", "x") for part in (*folders, last) if part not in ("", "**")
+        )
+        if within(path, globs):
+            return path
+    return ""
+
+
 def guarded(path: str, names: Iterable[str] = GUARDED) -> bool:
     """Whether a path steers agents or tools; case does not count, for some file systems do not know it."""
     known = {name.casefold() for name in names}

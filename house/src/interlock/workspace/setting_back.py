@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from interlock.workspace.trees import LINK, Entry, Trees
+from interlock.workspace.trees import LINK, Delta, Entry, Trees
 from interlock.workspace.values import EMPTY, Tree
 
 _VERSIONS = 200
@@ -52,16 +52,20 @@ def is_set_back(head: Entry | None, now: Entry | None, result: Entry | None, had
 
 
 def older_base(now: Lines, head: Lines, shown: Lines, result: Lines, versions: Mapping[str, Lines]) -> tuple[str, bool]:
-    """The version that the result is an edit of, if it is one of an older version, and whether that is certain."""
-    added, replaced = now - head, head - now
-    lost, again = (added & shown) - result, replaced & (result - shown)
-    if not (added or replaced) or (added and not lost) or (replaced and not again):
-        return "", False
-    distances = {name: _distance(result, version) for name, version in versions.items()}
+    """The version that the result is an edit of, if it is one of an older version, and whether that is certain.
+
+    It is where something of the person's is undone, it lies nearer to a version than to what was shown, and it has
+    lines of that version again.  A version that has no line of its own can be told by the merge alone.
+    """
+    lost, again = ((now - head) & shown) - result, (head - now) & (result - shown)
+    distances = {name: _distance(result, version) for name, version in versions.items()} if lost or again else {}
     nearest = min(distances, key=lambda name: distances[name], default="")
     if not nearest or distances[nearest] >= _distance(result, shown):
         return "", False
-    return nearest, bool(added and replaced)
+    only_there = versions[nearest] - shown
+    if only_there and not only_there & result:
+        return "", False
+    return nearest, bool(only_there)
 
 
 def mend(
@@ -93,26 +97,24 @@ def mend(
     paths = [delta.path for delta in suspects]
     results = trees.entries(result_clean, paths)
     had = trees.had(paths)
+    bases = _Bases(trees, had, now_clean, (shown, shown_clean), (result, result_clean))
+    moved = _moved(trees, shown_clean, result_clean) if any(path not in results for path in paths) else {}
     back: list[str] = []
-    edited: list[tuple[str, Entry]] = []
+    clashes: list[str] = []
+    changes: dict[str, Entry | None] = {}
     for delta in suspects:
-        left = results.get(delta.path)
+        place = delta.path if delta.path in results else moved.get(delta.path, delta.path)
+        left = results.get(place) or trees.entries(result_clean, [place]).get(place)
         if is_set_back(delta.old, delta.new, left, had[delta.path]):
             back.append(delta.path)
-        elif left is not None and delta.new is not None and delta.old is not None:
-            edited.append((delta.path, delta.old))
-    if any(path not in results for path in back):
-        moved = _moved(trees, shown, result)
-        back = [path for path in back if path in results or path not in moved]
-    bases = _Bases(trees, now_clean, (shown, shown_clean), (result, result_clean))
-    changes: dict[str, Entry | None] = {}
-    clashes: list[str] = []
-    for path, committed in edited:
-        entry, clash = bases.rebased(path, committed, had[path])
-        if clash:
-            clashes.append(path)
+            continue
+        entry, clash = bases.rebased(delta, place) if left else (None, False)
+        if place != delta.path and (entry or clash):
+            back.append(delta.path)  # an older version was moved
+        elif clash:
+            clashes.append(delta.path)
         elif entry is not None:
-            changes[path] = entry
+            changes[delta.path] = entry
     tree = trees.graft(trees.tree_of(result, changes), shown, [*back, *clashes])
     return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes))
 
@@ -120,33 +122,44 @@ def mend(
 class _Bases:
     """Edits on top of an older version, path by path."""
 
-    def __init__(self, trees: Trees, now: Tree, shown: tuple[Tree, Tree], result: tuple[Tree, Tree]) -> None:
+    def __init__(
+        self,
+        trees: Trees,
+        had: Mapping[str, Iterable[str]],
+        now: Tree,
+        shown: tuple[Tree, Tree],
+        result: tuple[Tree, Tree],
+    ) -> None:
         self._trees = trees
+        self._had = had
         self._now = now
         self._shown = shown
         self._result = result
 
-    def rebased(self, path: str, committed: Entry, had: Iterable[str]) -> tuple[Entry | None, bool]:
-        """The edit on the present version, where it is one of an older; and whether the two clash."""
-        there = [self._trees.entries(tree, [path]).get(path) for tree in (self._now, *self._shown, *self._result)]
-        if any(entry is None or entry[0] == LINK for entry in there) or committed[0] == LINK:
+    def rebased(self, delta: Delta, place: str) -> tuple[Entry | None, bool]:
+        """The edit, which stands at a place now, on the present version, where it is one of an older; and whether the
+        two clash."""
+        sides = [(self._now, delta.path), *((tree, delta.path) for tree in self._shown)]
+        sides += [(tree, place) for tree in self._result]
+        there = [entry for tree, path in sides if (entry := self._trees.entries(tree, [path]).get(path))]
+        if delta.old is None or len(there) < len(sides) or any(entry[0] == LINK for entry in (delta.old, *there)):
             return None, False
-        now, shown_raw, shown, result_raw, result = (entry for entry in there if entry is not None)
-        names = dict.fromkeys((committed[1], *list(had)[:_VERSIONS]))
-        texts = dict(self._trees.blobs((now[1], shown_raw[1], shown[1], result_raw[1], result[1], *names)))
-        if any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()) or committed[1] not in texts:
+        names = dict.fromkeys((delta.old[1], *list(self._had[delta.path])[:_VERSIONS]))
+        texts = dict(self._trees.blobs((*(entry[1] for entry in there), *names)))
+        if delta.old[1] not in texts or any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()):
             return None, False
+        now, shown_raw, shown, result_raw, result = (texts[entry[1]] for entry in there)
         versions = {name: _lines(texts[name]) for name in names if name in texts}
-        four = [_lines(texts[name]) for name in (now[1], committed[1], shown[1], result[1])]
-        base, certain = older_base(four[0], four[1], four[2], four[3], versions)
+        committed = versions[delta.old[1]]
+        base, certain = older_base(_lines(now), committed, _lines(shown), _lines(result), versions)
         if not base:
             return None, False
-        spelled = _raw_like(texts[base], texts[shown[1]], texts[shown_raw[1]])
-        merged = None if spelled is None else self._trees.merge_text(spelled, texts[shown_raw[1]], texts[result_raw[1]])
+        spelled = _raw_like(texts[base], shown, shown_raw)
+        merged = None if spelled is None else self._trees.merge_text(spelled, shown_raw, result_raw)
         if merged is None:
-            # What the person only added, or only removed, and the agent changed in the same place, is a change.
+            # What the person only added, and the agent changed in the same place, is a change like any other.
             return None, certain
-        return (result_raw[0], self._trees.write_blob(merged)), False
+        return (there[-2][0], self._trees.write_blob(merged)), False
 
 
 def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> tuple[Tree, tuple[str, ...]]:
@@ -187,11 +200,11 @@ def owned(trees: Trees, own: Mapping[str, str], *, head: Tree, before: Tree, aft
     return found
 
 
-def _moved(trees: Trees, old: Tree, new: Tree) -> set[str]:
-    """The paths that stand elsewhere now, by git's rule for renames."""
+def _moved(trees: Trees, old: Tree, new: Tree) -> dict[str, str]:
+    """What stands elsewhere now, by git's rule for renames."""
     words = ("-r", "-z", "-M", "--diff-filter=R", "--name-status", "--no-ext-diff")
     fields = trees.git.names("diff-tree", *words, old, new)
-    return set(fields[1::3])
+    return dict(zip(fields[1::3], fields[2::3], strict=True))
 
 
 def _lines(text: bytes) -> Lines:

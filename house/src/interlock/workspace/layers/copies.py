@@ -131,7 +131,7 @@ class Copy:
         bits = place.stat().st_mode if place.is_file() and not place.is_symlink() else 0
         remove(place)
         if stat.S_ISLNK(mode):
-            os.symlink(content, os.fsencode(place))
+            place.symlink_to(os.fsdecode(content))
         else:
             place.write_bytes(content)
             bits = bits or place.stat().st_mode

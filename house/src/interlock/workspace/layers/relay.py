@@ -221,8 +221,9 @@ def _head(client: socket.socket) -> tuple[bytes, bytes]:
 
 def _exchange(one: socket.socket, two: socket.socket) -> None:
     """Bytes in both directions until both have ended; once one has, the other may not be silent for long."""
+    other = {one: two, two: one}
     with selectors.DefaultSelector() as reading:
-        for source, sink in ((one, two), (two, one)):
+        for source, sink in other.items():
             source.settimeout(_QUIET_S)
             reading.register(source, selectors.EVENT_READ, sink)
         while left := len(reading.get_map()):
@@ -230,13 +231,12 @@ def _exchange(one: socket.socket, two: socket.socket) -> None:
             if not ready:
                 return
             for key, _ in ready:
-                source, sink = key.fileobj, key.data
-                assert isinstance(source, socket.socket)
-                if part := source.recv(65_536):
-                    sink.sendall(part)
+                ended: socket.socket = other[key.data]
+                if part := ended.recv(65_536):
+                    key.data.sendall(part)
                 else:
-                    reading.unregister(source)
-                    sink.shutdown(socket.SHUT_WR)
+                    reading.unregister(ended)
+                    key.data.shutdown(socket.SHUT_WR)
 
 
 def _open(host: str, port: int) -> socket.socket:

@@ -82,7 +82,7 @@ class Upper:
         there = _status(self.place(path))
         place = self._cleared(path)
         if stat.S_ISLNK(mode):
-            os.symlink(content, os.fsencode(place))
+            place.symlink_to(os.fsdecode(content))
         else:
             place.write_bytes(content)
             # git knows one bit of a mode, the file there has all of them.

@@ -1,0 +1,1 @@
+"""The command line: arguments in, exit codes and output out. It renders a `View` and calls `interlock.app`."""

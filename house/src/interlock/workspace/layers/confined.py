@@ -1,0 +1,205 @@
+"""The confined maker: what a program sees, as a line for bubblewrap.
+
+Theory of operation.  A *mount* is what is to be seen at a path; outer ones come first.  An *area* is one that programs
+can write to, and that lies in the layer's folder: mount points are made there before, without links on the way, for an
+earlier program may have planted some.  A layer can lie on another's areas: the engine's cache is below each check.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from interlock.workspace.layers import inside
+from interlock.workspace.layers.bubblewrap import MARK, Bubblewrap
+from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, mounts_below, program_parts
+from interlock.workspace.layers.upper import Upper, way
+from interlock.workspace.trees import Trees
+
+COVERED = ("runs", "trees.git", "layers")
+"""What of the engine's folder is another one inside."""
+_PROCESSES = 8192
+_OWN_HOME = Path("/run/interlock-home")
+"""Where the private HOME is seen when the person's is the workspace itself."""
+
+
+@dataclass(frozen=True)
+class Slot:
+    """The folders of one layer."""
+
+    folder: Path
+    store: Path
+    """Where its uppers lie: the same, or in memory."""
+
+    @property
+    def exchange(self) -> Path:
+        return self.folder / "exchange"
+
+    @property
+    def home(self) -> Path:
+        return self.store / "home"
+
+    @property
+    def git(self) -> Path:
+        return self.store / "git"
+
+    @property
+    def exit_file(self) -> Path:
+        return self.folder / "exit.json"
+
+
+class Confined:
+    """The mounts of one layer."""
+
+    def __init__(
+        self, trees: Trees, slot: Slot, bubblewrap: Bubblewrap, around: Surroundings, below: Slot | None
+    ) -> None:
+        self._trees = trees
+        self._slot = slot
+        self._bubblewrap = bubblewrap
+        self._around = around
+        self._below = below
+        self._top = trees.workspace.top
+        lowers = (slot.store / "top", *([below.store / "top"] if below else []), self._top)
+        self.upper = Upper(*lowers, apart=apart)
+        home = around.home
+        self.home = _OWN_HOME if home is None or self._top == home else home
+
+    def line(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        status: int,
+        door: tuple[int, Sequence[str]] | None,
+        cut_off: bool,
+        shows: Sequence[str],
+        tmp_bytes: int,
+    ) -> list[str]:
+        """How the program is started."""
+        sized = ("--size", str(tmp_bytes))
+        mounts = self._mounts(sized, [*shows, *_parts(argv[0])])
+        for place in self._prepared(mounts):
+            mounts[place] = ("--ro-bind", "/dev/null", str(place))
+        words = [self._bubblewrap.program, "--json-status-fd", str(status), *self._bubblewrap.words]
+        words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+        words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
+        words += [word for at in self._around.homes if at != self.home for word in ("--remount-ro", str(at))]
+        words += ["--unshare-net"] if cut_off else []
+        python = [os.path.realpath(sys.executable), "-I", "-S", "-c", _text(), str(_PROCESSES)]
+        doors = [str(door[0]), *door[1]] if door else ["-"]
+        return [*words, "--chdir", str(cwd), "--", *python, *doors, "--", *argv]
+
+    def _mounts(self, sized: tuple[str, ...], shows: Sequence[str]) -> dict[Path, tuple[str, ...]]:
+        around, slot, top, workspace = self._around, self._slot, self._top, self._trees.workspace
+        mounts: dict[Path, tuple[str, ...]] = {place: ("--tmpfs", str(place)) for place in around.homes}
+        for place in around.scratch:
+            mounts[place] = (*sized, "--perms", "1777", "--tmpfs", str(place))
+        for place in around.services:
+            mounts[place] = (*sized, "--tmpfs", str(place))
+        if around.runtime and any(around.runtime.is_relative_to(place) for place in around.services):
+            mounts[around.runtime] = (*sized, "--perms", "0700", "--tmpfs", str(around.runtime))
+        python = (Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(os.path.realpath(sys.executable)))
+        for path in (*around.programs, *python, *self._borrowed(), *map(Path, shows)):
+            for at, source in around.seen(path):
+                mounts[at] = ("--ro-bind", str(source), str(at))
+        for number, place in enumerate(around.downloads):
+            mounts[place] = self._overlay(f"downloads/{number}", place, place)
+        mounts[self.home] = self._overlay("home", None, self.home)
+        for place in mounts_below(top):
+            if not place.is_relative_to(workspace.own):
+                mounts[place] = ("--ro-bind", str(place), str(place))
+        # The workspace is what it is, whatever else is said of its folder.
+        mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
+        mounts[top] = self._overlay("top", top, top)
+        if self._trees.repository:
+            mounts[top / ".git"] = self._overlay("git", self._trees.repository.common_dir, top / ".git")
+        for name in COVERED:
+            mounts[workspace.own / name] = ("--bind", str(slot.folder / "inner" / name), str(workspace.own / name))
+        mounts[self._trees.objects] = ("--ro-bind", str(self._trees.objects), str(self._trees.objects))
+        mounts[slot.exchange] = ("--bind", str(slot.exchange), str(slot.exchange))
+        mounts[MARK] = ("--ro-bind", "/dev/null", str(MARK))
+        return mounts
+
+    def _overlay(self, name: str, lower: Path | None, at: Path) -> tuple[str, ...]:
+        """A folder that can be written; the writes go to this layer's own."""
+        upper, work = self._slot.store / name, self._slot.store / "work" / name
+        upper.mkdir(parents=True, exist_ok=True)
+        lowers = [lower] if lower else []
+        if self._below and (self._below.store / name).is_dir():
+            lowers.append(self._below.store / name)
+        if not lowers:
+            return ("--bind", str(upper), str(at))
+        work.mkdir(parents=True, exist_ok=True)
+        words = [word for place in lowers for word in ("--overlay-src", str(place))]
+        return (*words, "--overlay", str(upper), str(work), str(at))
+
+    def _prepared(self, mounts: Mapping[Path, tuple[str, ...]]) -> list[Path]:
+        """Make the mount points in what programs could write to; sockets that are left to be masked."""
+        areas = {at: self._area(words) for at, words in mounts.items() if words[0] in ("--bind", "--overlay-src")}
+
+        def area(place: Path) -> Path | None:
+            around = [at for at in areas if at != place and place.is_relative_to(at)]
+            return max(around, key=lambda at: len(at.parts)) if around else None
+
+        for folder in areas.values():
+            folder.mkdir(parents=True, exist_ok=True)
+        for at in sorted(mounts, key=lambda at: at.parts):
+            if (around := area(at)) is not None:
+                way(areas[around], at.relative_to(around).as_posix(), file=_is_file(mounts[at]))
+        left = []
+        for place in masked_sockets(self._around):
+            around = area(place)
+            if around is None:
+                left.append(place)
+            elif around == self._top:
+                self.upper.hide(place.relative_to(around).as_posix())
+            else:
+                way(areas[around], place.relative_to(around).as_posix(), file=True)
+        return left
+
+    @staticmethod
+    def _area(words: Sequence[str]) -> Path:
+        """Where the writes of a mount go."""
+        return Path(words[1] if words[0] == "--bind" else words[-3])
+
+    def _borrowed(self) -> list[Path]:
+        """Object folders that the person's git reads from, outside of the workspace."""
+        repository = self._trees.repository
+        return [repository.objects, *alternates(repository.objects)] if repository else []
+
+
+def apart(path: str) -> bool:
+    """Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
+    return path == ".git" or path in _APART
+
+
+_APART = frozenset(f".interlock/{name}" for name in COVERED)
+
+
+def alternates(objects: Path) -> list[Path]:
+    """Object folders of other repositories that one reads from."""
+    try:
+        lines = (objects / "info" / "alternates").read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return []
+    return [(objects / line).resolve() for line in lines if line and not line.startswith("#")]
+
+
+def _is_file(words: Sequence[str]) -> bool:
+    return words[0] == "--ro-bind" and not Path(words[1]).is_dir()
+
+
+def _parts(program: str) -> list[str]:
+    """What a program that is named by its path needs to be seen."""
+    place = Path(program)
+    return [program, *map(str, program_parts(place))] if place.is_absolute() and place.is_file() else []
+
+
+@cache
+def _text() -> str:
+    return Path(inside.__file__).read_text(encoding="utf-8")

@@ -1,0 +1,139 @@
+"""Markdown is read by its structure: front matter, literal headings, labels as people write them."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.documents.markdown import Line, Markdown, front_matter
+from interlock.errors import DocumentInvalid
+
+TEXT = """\
+before
+
+# Task
+
+## Status ##
+**Passed**
+
+## Criteria
+- one
+  more of one
+* [x] two
+  - below two
+3. three
+
+after
+### Deeper
+- not in the list
+
+```text
+## Status
+- in a fence
+```
+<!--
+## Comment
+-->
+> ## Quoted
+
+##  final   WORDS
+| Name | Value |
+|:-----|------:|
+| a \\| b | 2 |
+| c |
+"""
+
+
+@pytest.mark.req("EVID-02")
+def test_headings_in_fences_comments_and_quotations_are_none() -> None:
+    """Titles are found by any case and spacing; with `#` only on their level."""
+    text = Markdown(TEXT)
+    assert [(each.level, each.title, each.line) for each in text.sections] == [
+        (1, "Task", 3),
+        (2, "Status", 5),
+        (2, "Criteria", 8),
+        (3, "Deeper", 16),
+        (2, "final   WORDS", 28),
+    ]
+    assert text.find("# status") is None
+    assert text.section("## STATUS").line == 5
+    assert text.own() == "before\n\n"
+    assert text.own("Criteria").endswith("after\n")
+    assert "## Quoted" in text.body("Criteria")
+    with pytest.raises(DocumentInvalid, match='section "Result" not found'):
+        text.body("Result")
+
+
+@pytest.mark.req("EVID-02")
+def test_a_section_is_read_as_one_word_or_a_list() -> None:
+    """Marks, boxes and emphasis aside; what is indented belongs to its bullet; several lines are no word."""
+    text = Markdown(TEXT, first_line=11)
+    assert text.word("Status") == Line("Passed", 16)
+    assert text.word("Criteria") is None
+    assert text.word("Nothing") is None
+    assert text.items("Criteria") == [Line("one\nmore of one", 19), Line("two\n- below two", 21), Line("three", 23)]
+
+
+def test_tables_and_fences() -> None:
+    """Cells may hold escaped pipes; fences know their language and line."""
+    text = Markdown(TEXT)
+    table = text.table("Final words")
+    assert table is not None
+    assert (table.columns, table.rows) == (("Name", "Value"), (("a | b", "2"), ("c",)))
+    assert text.table("Status") is None
+    (fence,) = text.fences("text", "Criteria")
+    assert (fence.content, fence.line) == ("## Status\n- in a fence\n", 19)
+    assert text.fences("yaml") == []
+
+
+@pytest.mark.req("PERSON-07")
+@pytest.mark.parametrize(
+    "line",
+    [
+        "- Task ID: X-1",
+        "* task id : X-1",
+        "Task ID: X-1",
+        "**Task ID**: X-1",
+        "- **Task ID:** X-1",
+        "• TASK ID: X-1",
+        "| Task ID | X-1 |",
+        "| **Task id:** | X-1 |",
+        "## Task ID\nX-1",
+        "### task id\n\n- X-1",
+    ],
+)
+def test_a_label_is_read_as_people_write_it(line: str) -> None:
+    """As bullet, line, bold, row of a table or heading, in any case of letters."""
+    assert Markdown(f"# File\n\n{line}\n").labels(whole=True)["task id"].text == "X-1"
+
+
+def test_labels_are_none_in_code_and_the_first_counts() -> None:
+    """A URL or a time is no label; a section has its own."""
+    text = Markdown("```\nA: code\n```\nA: 1\nA: 2\nsee http://x at 10:30\n## B\nA: 3\n")
+    assert text.labels() == {"a": Line("1", 4)}
+    assert text.labels("B") == {"a": Line("3", 8)}
+
+
+@pytest.mark.req("CLI-05")
+def test_front_matter_and_its_errors_count_lines_of_the_file() -> None:
+    """Without it the whole is body; a mapping is wanted."""
+    read = front_matter("---\nname: x\ntools: [a]\n---\n# Title\n", "a.md")
+    assert read.source.data == {"name": "x", "tools": ["a"]}
+    assert str(read.source.spot(("tools", 0))) == "a.md:3:9"
+    assert read.body.sections[0].line == 5
+    assert front_matter("# Title\n---\n", "a.md").source.data == {}
+    for text, where in (("---\na: [\n---\n", "a.md:3:1"), ("---\n- a\n---\n", "a.md:2"), ("---\na: 1\n", "a.md:1")):
+        with pytest.raises(DocumentInvalid) as caught:
+            front_matter(text, "a.md")
+        assert caught.value.where == where
+
+
+@given(st.text(alphabet="#-*>` |:ab1.\n\t\r", max_size=300))
+def test_any_text_can_be_read(text: str) -> None:
+    """Sections cover what they say, and nothing raises."""
+    read = Markdown(text)
+    for section in read.sections:
+        assert section.body <= section.own_end <= section.end <= len(text)
+        assert read.text[: section.body].count("\n") + read.text[: section.body].count("\r") >= section.line - 1
+    read.items(), read.labels(whole=True), read.table(), read.fences()

@@ -1,0 +1,285 @@
+"""Pairs by test: what reports tell, and what became of each test between two runs."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.engine.junit import WHOLE, Pairs, State, Tests, Word, asking, compare, is_report, tests_of, word
+
+pytestmark = pytest.mark.req("EVID-13")
+P, F, S, X = State.PASSED, State.FAILED, State.SKIPPED, State.EXPECTED
+SUITE = """\
+import pytest
+class TestSum:
+    @pytest.mark.parametrize("n", [1, 2])
+    def test_one(self, n): assert n < 2
+def test_green(): pass
+def test_skipped(): pytest.skip("no")
+@pytest.mark.xfail
+def test_expected(): assert False
+@pytest.fixture
+def broken():
+    yield
+    raise ValueError
+def test_teardown(broken): pass
+"""
+
+
+def _pytest(folder: Path, reports: Path, addopts: str = "") -> tuple[int, str, list[bytes]]:
+    asked = asking({"PYTEST_ADDOPTS": addopts}, str(reports))
+    env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "TOX"))}
+    env |= {"PYTEST_ADDOPTS": asked["PYTEST_ADDOPTS"], "PYTHONDONTWRITEBYTECODE": "1"}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"],
+        cwd=folder,
+        env=env,
+        capture_output=True,
+        check=False,
+    )
+    return done.returncode, done.stdout.decode(), [place.read_bytes() for place in sorted(reports.iterdir())]
+
+
+def test_pytest_tells_its_tests_when_its_environment_asks(tmp_path: Path) -> None:
+    """In a folder with a space; the person's own options stay in force, and the exit status is what it was."""
+    work, reports = tmp_path / "work", tmp_path / "my reports"
+    work.mkdir()
+    reports.mkdir()
+    (work / "test_lib.py").write_text(SUITE)
+    code, out, told = _pytest(work, reports, "-v")
+    assert "test_lib.py::test_green PASSED" in out
+    assert all(is_report(place.name) for place in reports.iterdir())
+    assert tests_of(code, out, told) == {
+        "test_lib.TestSum::test_one[1]": P,
+        "test_lib.TestSum::test_one[2]": F,
+        "test_lib::test_green": P,
+        "test_lib::test_skipped": S,
+        "test_lib::test_expected": X,
+        "test_lib::test_teardown": F,
+    }
+
+
+def test_a_file_that_cannot_be_loaded_is_one_red_test_that_any_green_one_in_it_mends(tmp_path: Path) -> None:
+    """With real pytest: nothing else is run, and nothing else is told as gone."""
+    work, reports = tmp_path / "work", tmp_path / "reports"
+    (work / "tests").mkdir(parents=True)
+    reports.mkdir()
+    (work / "tests/__init__.py").write_text("")
+    (work / "tests/test_other.py").write_text("def test_other(): pass\n")
+    (work / "tests/test_lib.py").write_text("from lib import add\ndef test_add(): assert add(1, 2) == 3\n")
+    before = tests_of(*_pytest(work, reports))
+    assert before == {"tests.test_lib": F}
+    (work / "tests/conftest.py").write_text("import sys; sys.path.insert(0, '.')\n")
+    (work / "lib.py").write_text("def add(a, b): return a + b\n")
+    after = tests_of(*_pytest(work, reports))
+    assert compare(before, after) == Pairs(mended=("tests.test_lib",))
+    assert (word(before, after), word(after, before)) == (Word.MENDED, Word.BROKEN)
+    assert compare(after, before).gone == ()
+
+
+def test_what_the_person_asks_for_stays_in_front() -> None:
+    """Nothing of theirs is replaced; overrides of tox are divided as theirs are."""
+    own = {"PYTEST_ADDOPTS": "-q -x", "GOFLAGS": "-mod=mod", "TOX_OVERRIDE": "testenv.a=1,testenv.b=2"}
+    asked = asking(own, "/x")
+    assert asked["PYTEST_ADDOPTS"] == "-q -x --junitxml=/x/TEST-pytest-$TOX_ENV_NAME.xml"
+    assert asked["GOFLAGS"] == "-mod=mod -v"
+    assert asked["TOX_OVERRIDE"] == "testenv.a=1,testenv.b=2,testenv.pass_env+=PYTEST_ADDOPTS"
+    assert asking({"TOX_OVERRIDE": "a=1\nb=2"}, "/x")["TOX_OVERRIDE"] == "a=1\nb=2\ntestenv.pass_env+=PYTEST_ADDOPTS"
+
+
+def test_reports_are_known_by_name_or_by_the_settings_patterns() -> None:
+    """Those of Maven and Gradle by theirs."""
+    assert is_report("target/surefire-reports/TEST-a.b.C.xml")
+    assert not is_report("out/junit.xml")
+    assert is_report("out/junit.xml", ("out/*.xml",))
+
+
+SUREFIRE = b"""<?xml version="1.0"?><testsuites><testsuite name="a.B">
+<testcase classname="a.B" name="green"/><testcase classname="a.B" name="red"><failure>x</failure></testcase>
+<testcase classname="a.B" name="error"><error/><system-out>&lt;failure/&gt;</system-out></testcase>
+<testcase classname="a.B" name="off"><skipped/></testcase><testcase name="bare"/><error/></testsuite></testsuites>"""
+
+
+@pytest.mark.parametrize(
+    ("raw", "found"),
+    [
+        (SUREFIRE, {"a.B::green": P, "a.B::red": F, "a.B::error": F, "a.B::off": S, "bare": P}),
+        (SUREFIRE[:-40], {WHOLE: F}),
+        (b'<!DOCTYPE x [<!ENTITY a "b">]><testcase name="x"><failure/></testcase>', {WHOLE: F}),
+        (b'<?xml version="1.0" encoding="nope"?><testcase name="x"/>', {WHOLE: F}),
+        (b"", {WHOLE: F}),
+        (b"no report", {WHOLE: F}),
+    ],
+)
+def test_reports_are_read_or_left_aside(raw: bytes, found: Tests) -> None:
+    """One that is cut off, or defines entities, tells nothing; then the exit status is all there is."""
+    assert tests_of(1, "", [raw]) == found
+
+
+def test_of_a_test_that_is_told_twice_the_red_one_counts() -> None:
+    """Two environments of tox, or a teardown."""
+    both = [b'<t><testcase name="a"/></t>', b'<t><testcase name="a"><failure/></testcase></t>']
+    assert tests_of(1, "", both) == tests_of(1, "", both[::-1]) == {"a": F}
+
+
+def test_a_report_says_nothing_against_the_exit_status() -> None:
+    """Green with a red test inside (one that runs pytest itself): green. Red without one: the command itself is red."""
+    red = b'<t><testcase name="a"><failure/></testcase><testcase name="b"/></t>'
+    assert tests_of(0, "", [red]) == {"b": P, WHOLE: P}
+    assert tests_of(2, "", [b'<t><testcase name="b"/></t>']) == {"b": P, WHOLE: F}
+    assert tests_of(None, "", []) == {WHOLE: F}
+
+
+GO = """\
+=== RUN   TestAdd
+=== RUN   TestAdd/one
+some output --- FAIL: TestNo (0.00s)
+--- PASS: TestAdd (0.00s)
+    --- PASS: TestAdd/one (0.00s)
+=== RUN   TestHidden
+printed without end--- PASS: TestHidden (0.00s)
+PASS
+ok  \texample.com/a\t0.002s\tcoverage: 3%
+=== RUN   TestSub
+--- FAIL: TestSub (0.01s)
+=== RUN   TestOff
+--- SKIP: TestOff (0.00s)
+=== RUN   TestPanics
+panic: oh
+FAIL\texample.com/b\t0.003s
+FAIL\texample.com/c [build failed]
+?   \texample.com/d\t[no test files]
+ok  \texample.com/e\t(cached)
+FAIL
+"""
+
+
+def test_go_tells_its_tests_by_package() -> None:
+    """One whose end is hidden or that broke down is as its package; a package that was not built is one red test."""
+    assert tests_of(1, GO, []) == {
+        "example.com/a::TestAdd": P,
+        "example.com/a::TestAdd/one": P,
+        "example.com/a::TestHidden": P,
+        "example.com/b::TestSub": F,
+        "example.com/b::TestOff": S,
+        "example.com/b::TestPanics": F,
+        "example.com/c": F,
+    }
+
+
+def test_a_long_output_is_read_in_time() -> None:
+    """Linear in its size, whatever it holds."""
+    assert tests_of(0, " \t" * 500_000 + "ok " * 200_000 + "\n--- PASS: " * 50_000, []) == {WHOLE: P}
+
+
+PAIRS = {
+    "nothing": ({WHOLE: P}, {WHOLE: P}, Pairs(), "held"),
+    "a command": ({WHOLE: F}, {WHOLE: P}, Pairs(mended=(WHOLE,)), "mended"),
+    "a command, broken": ({WHOLE: P}, {WHOLE: F}, Pairs(broken=(WHOLE,)), "broken"),
+    "a command, still red": ({WHOLE: F}, {WHOLE: F}, Pairs(still_red=(WHOLE,)), "still red"),
+    "mended": ({"m::a": F, "m::b": P}, {"m::a": P, "m::b": P, WHOLE: P}, Pairs(mended=("m::a",)), "mended"),
+    "broken": ({"m::a": P, WHOLE: P}, {"m::a": F}, Pairs(broken=("m::a",)), "broken"),
+    "still red": ({"m::a": F}, {"m::a": F}, Pairs(still_red=("m::a",)), "still red"),
+    "one mended, one broken": (
+        {"m::a": F, "m::b": P},
+        {"m::a": P, "m::b": F},
+        Pairs(mended=("m::a",), broken=("m::b",)),
+        "broken",
+    ),
+    "red, then gone": ({"m::a": F, "m::b": P}, {"m::b": P, WHOLE: P}, Pairs(unmended=("m::a",)), "still red"),
+    "red, then skipped": ({"m::a": F}, {"m::a": S, WHOLE: P}, Pairs(unmended=("m::a",)), "still red"),
+    "red, then expected": ({"m::a": F}, {"m::a": X, WHOLE: P}, Pairs(unmended=("m::a",)), "still red"),
+    "red, no report any more": ({"m::a": F}, {WHOLE: P}, Pairs(unmended=("m::a",)), "still red"),
+    "green, then gone": ({"m::a": P, WHOLE: P}, {WHOLE: P}, Pairs(gone=("m::a",)), "held"),
+    "green, then skipped": ({"m::a": P, WHOLE: P}, {"m::a": S, WHOLE: P}, Pairs(skipped=("m::a",)), "held"),
+    "green, then expected": ({"m::a": P, WHOLE: P}, {"m::a": X, WHOLE: P}, Pairs(skipped=("m::a",)), "held"),
+    "moved, green": ({"m::a": P, WHOLE: P}, {"n.K::a[1]": P, WHOLE: P}, Pairs(moved=("m::a",)), "held"),
+    "moved, mended": ({"m::a[0]": F}, {"n::a": P, WHOLE: P}, Pairs(moved=("m::a[0]",)), "mended"),
+    "not moved: it stood there before": (
+        {"m::a": F, "n::a": P},
+        {"n::a": P, WHOLE: P},
+        Pairs(unmended=("m::a",)),
+        "still red",
+    ),
+    "not moved: red elsewhere": (
+        {"m::a": F},
+        {"n::a": P, "o::a": F},
+        Pairs(unmended=("m::a",), broken=("o::a",)),
+        "broken",
+    ),
+    "a parameter less": (
+        {"m::a[0]": F, "m::a[1]": P},
+        {"m::a[1]": P, WHOLE: P},
+        Pairs(unmended=("m::a[0]",)),
+        "still red",
+    ),
+    "a new red test": ({"m::a": P, WHOLE: P}, {"m::a": P, "m::b": F}, Pairs(broken=("m::b",)), "broken"),
+    "a file loads, one of it red": (
+        {"m": F},
+        {"m::a": P, "m::b": F},
+        Pairs(mended=("m",), still_red=("m::b",)),
+        "still red",
+    ),
+    "a package is built": ({"p/q": F}, {"p/q::TestA": P, WHOLE: P}, Pairs(mended=("p/q",)), "mended"),
+    "all break down": ({"m::a": P, "m::b": F}, {WHOLE: F}, Pairs(still_red=("(the command)", "m::b")), "still red"),
+    "a threshold beside green tests": (
+        {"m::a": P, WHOLE: P},
+        {"m::a": P, WHOLE: F},
+        Pairs(broken=(WHOLE,)),
+        "broken",
+    ),
+    "tests mended, the command red beside them": (
+        {"m::a": F},
+        {"m::a": P, WHOLE: F},
+        Pairs(mended=("m::a",), still_red=(WHOLE,)),
+        "still red",
+    ),
+    "no report before": ({WHOLE: F}, {"m::a": P, WHOLE: P}, Pairs(mended=(WHOLE,)), "mended"),
+    "no report before, red": ({WHOLE: F}, {"m::a": F}, Pairs(still_red=("m::a",)), "still red"),
+}
+
+
+@pytest.mark.req("EVID-06")
+@pytest.mark.parametrize(("before", "after", "pairs", "said"), PAIRS.values(), ids=PAIRS)
+def test_what_became_of_each_test(before: Tests, after: Tests, pairs: Pairs, said: str) -> None:
+    """And the one word for the pair; plain texts, as a journal has them, say the same."""
+    found = compare(before, after)
+    assert {k: sorted(v) for k, v in vars(found).items()} == {k: sorted(v) for k, v in vars(pairs).items()}
+    assert word(before, after) == said
+    assert word({k: str(v) for k, v in before.items()}, {k: str(v) for k, v in after.items()}) == said
+
+
+@pytest.mark.req("EVID-06")
+def test_what_was_red_before_may_stay_red_where_a_person_said_so() -> None:
+    """Test by test; what is red besides counts."""
+    before = {"m::a": F, "m::b": F, "m::c": P}
+    known = {test for test, state in before.items() if state == F}
+    assert word(before, before, known) == Word.HELD
+    assert word(before, {**before, "m::a": P}, known) == Word.HELD
+    assert word(before, {**before, "m::a": P}, {"m::b"}) == Word.MENDED
+    assert word(before, {**before, "m::c": F}, known) == Word.BROKEN
+    assert word({WHOLE: F}, {WHOLE: F}, {WHOLE}) == Word.HELD
+
+
+NAMES = st.sampled_from(["m::a", "m::b", "n::a", "m", WHOLE])
+RUNS = st.dictionaries(NAMES, st.sampled_from(list(State)))
+
+
+@given(RUNS, RUNS)
+def test_every_pair_has_one_place_and_red_is_never_held(before: Tests, after: Tests) -> None:
+    """Total: a test stands in one list at most; what ends red is broken or still red; nothing changed is held or red."""
+    found = list(itertools.chain.from_iterable(vars(compare(before, after)).values()))
+    assert len(found) == len(set(found))
+    said = word(before, after)
+    if F in after.values():
+        assert said in (Word.BROKEN, Word.STILL_RED)
+    if said == Word.MENDED:
+        assert F in before.values()
+    assert word(before, before) == (Word.STILL_RED if F in before.values() else Word.HELD)
