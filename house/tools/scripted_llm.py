@@ -216,7 +216,8 @@ def answer(talk: Talk, rules: Sequence[Rule], asked_before: int) -> tuple[Turn, 
                     answers.append(results.pop(0))
                     words, delay, meanwhile, refusals = [], 0.0, [], []
                 if step.word == "form" and talk.tool(_FORMS) is None:
-                    words.append(json.dumps(args[0]) if talk.schema else f"```json\n{json.dumps(args[0])}\n```")
+                    block = json.dumps(args[0])  # held to a schema, a model says nothing beside it
+                    words = [block] if talk.schema else [*words, f"```json\n{block}\n```"]
     turn = Turn("\n".join(words) or ("Done." if steps else "OK"), tokens=tokens)
     return _refused(refusals, asked_before) or turn, delay, [] if asked_before else meanwhile
 

@@ -19,10 +19,15 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
+from pydantic import ValidationError
+
 from interlock import settings_file
 from interlock.agents.redaction import Redaction
 from interlock.agents.roles import Roles
+from interlock.agents.values import Role
 from interlock.documents.model import Model
+from interlock.documents.problems import problems
+from interlock.documents.reading import Spot
 from interlock.engine import events as ev
 from interlock.engine.delivery import merged
 from interlock.engine.folder import Message
@@ -39,9 +44,11 @@ from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import Change, Pending
+from interlock.workspace.values import Change, Pending, Where
 
 SHIPPED = {"task": "interlock.playbooks.task:TASK"}
+POLL_S = 0.3
+"""Between two looks into the inbox of a run that works."""
 
 
 def playbook_named(name: str) -> Playbook:
@@ -98,6 +105,18 @@ class Place:
     def layers(self) -> Layers:
         return Layers(self.trees, self.settings.sandbox)
 
+    def inputs(self, playbook: Playbook, given: Mapping[str, Any]) -> Model:
+        """What a person said, over what settings say for the playbook; BadInput carries all that is wrong."""
+        table, names = self.settings.of(playbook.name), playbook.inputs.model_fields
+        known = {name: getattr(table, name) for name in (table.model_fields_set if table else ()) if name in names}
+        data = {**known, **given}
+        try:
+            return playbook.inputs.model_validate(data)
+        except ValidationError as error:
+            raise BadInput.together(
+                problems(error, playbook.inputs, data, lambda keys: Spot(f"--{str(keys[0]).replace('_', '-')}"))
+            ) from None
+
     # --- beginning and going on
 
     async def run(
@@ -125,8 +144,9 @@ class Place:
         entry = self.runs.new(playbook.name, datetime.now(UTC))
         player = self._player(playbook, entry, watcher, runner)
         world = player.world
-        for row in playbook.rows:
-            world.role(row.agent, judges=row.judges)  # what cannot be asked is found before anything is paid for
+        roles = [world.role(row.agent, judges=row.judges) for row in playbook.rows]  # found before anything is paid for
+        self._check_budget(roles)
+        maker = await asyncio.to_thread(self.layers.maker)
         with entry.lock():
             try:
                 standing = await world.standing(world.where(), None)
@@ -147,11 +167,27 @@ class Place:
                         world,
                     )
                 )
-                return entry, await player.play()
+                if not maker.confined:
+                    player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")
+                return entry, await self._play(player)
             except BadInput:
                 if not player.view.calls:
                     await asyncio.to_thread(self._remove, entry)
                 raise
+
+    def _check_budget(self, roles: Sequence[Role]) -> None:
+        """A budget in dollars needs clients that tell what they cost (RUN-14)."""
+        from interlock.agents import clients
+
+        if self.settings.limits.budget_usd is None:
+            return
+        silent = sorted({role.runner for role in roles if not clients.row(role.type).tells_cost})
+        if silent:
+            raise BadInput(
+                f"a budget in dollars was set, but {', '.join(silent)} does not tell what a call costs",
+                where="limits.budget_usd",
+                remedy="Set one in tokens: [limits] budget_tokens = N.",
+            )
 
     def _caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
         """A cap is the least of what the playbook has, its settings and what was asked for (RUN-10)."""
@@ -192,7 +228,21 @@ class Place:
             player = self._player(playbook_named(view.start.playbook), entry, watcher, runner)
             known = {name: value for name, value in options.items() if value is not None}
             player.resume(installed("interlock"), said=self._words(said), accepted=accepted, **known)
-            return await player.play()
+            return await self._play(player)
+
+    async def _play(self, player: Player) -> View:
+        """Play it; a word that cancels it is heard while agents work, too (RUN-07)."""
+        work = asyncio.ensure_future(player.play())
+        told = False
+        try:
+            while not (await asyncio.wait([work], timeout=POLL_S))[0]:
+                if not told and any(message.what == "cancel" for _, message in player.world.folder.messages()):
+                    told = work.cancel()
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.wait([work])
+            raise
+        return work.result()
 
     def _words(self, text: str) -> ev.Words | None:
         return ev.Words(text=text, who=who(), at=datetime.now(UTC)) if text.strip() else None
@@ -207,7 +257,7 @@ class Place:
             self.settings,
             Roles(self.workspace.top, playbook.name, ours),
             self.redaction,
-            place=self.workspace.place,
+            where=entry_where(entry) or self.trees.where(),
             playbook=playbook.name,
             runner=runner,
             ask=watcher.ask,
@@ -349,6 +399,12 @@ class Place:
                 raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
             recorder.add("", undone, sync=True)
             return undone
+
+
+def entry_where(entry: Entry) -> Where | None:
+    """Where a run belongs, as its first event has it."""
+    found = entry.first.get("where")
+    return Where.model_validate(found) if found else None
 
 
 def _delivered(view: View) -> list[Pending]:

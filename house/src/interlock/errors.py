@@ -20,7 +20,6 @@ must see them.  An error carries its parts as attributes; the doors alone put th
 
 from __future__ import annotations
 
-import difflib
 import errno
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -247,6 +246,8 @@ def place(path: str, line: int | None = None, column: int | None = None) -> str:
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
     """The known name that was probably meant."""
+    import difflib
+
     by_letters = {each.casefold().replace("-", "_"): each for each in known}
     close = difflib.get_close_matches(name[:100].casefold().replace("-", "_"), by_letters, 1, likeness)
     return by_letters[close[0]] if close else None

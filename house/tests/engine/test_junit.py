@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine.junit import WHOLE, Pairs, State, Tests, Word, asking, compare, is_report, tests_of, word
+from interlock.engine import junit
+from interlock.engine.junit import WHOLE, Pairs, State, Tests, Word, asking, compare, is_report, word
 
 pytestmark = pytest.mark.req("EVID-13")
 P, F, S, X = State.PASSED, State.FAILED, State.SKIPPED, State.EXPECTED
@@ -56,7 +57,7 @@ def test_pytest_tells_its_tests_when_its_environment_asks(tmp_path: Path) -> Non
     code, out, told = _pytest(work, reports, "-v")
     assert "test_lib.py::test_green PASSED" in out
     assert all(is_report(place.name) for place in reports.iterdir())
-    assert tests_of(code, out, told) == {
+    assert junit.tests_of(code, out, told) == {
         "test_lib.TestSum::test_one[1]": P,
         "test_lib.TestSum::test_one[2]": F,
         "test_lib::test_green": P,
@@ -74,11 +75,11 @@ def test_a_file_that_cannot_be_loaded_is_one_red_test_that_any_green_one_in_it_m
     (work / "tests/__init__.py").write_text("")
     (work / "tests/test_other.py").write_text("def test_other(): pass\n")
     (work / "tests/test_lib.py").write_text("from lib import add\ndef test_add(): assert add(1, 2) == 3\n")
-    before = tests_of(*_pytest(work, reports))
+    before = junit.tests_of(*_pytest(work, reports))
     assert before == {"tests.test_lib": F}
     (work / "tests/conftest.py").write_text("import sys; sys.path.insert(0, '.')\n")
     (work / "lib.py").write_text("def add(a, b): return a + b\n")
-    after = tests_of(*_pytest(work, reports))
+    after = junit.tests_of(*_pytest(work, reports))
     assert compare(before, after) == Pairs(mended=("tests.test_lib",))
     assert (word(before, after), word(after, before)) == (Word.MENDED, Word.BROKEN)
     assert compare(after, before).gone == ()
@@ -120,21 +121,21 @@ SUREFIRE = b"""<?xml version="1.0"?><testsuites><testsuite name="a.B">
 )
 def test_reports_are_read_or_left_aside(raw: bytes, found: Tests) -> None:
     """One that is cut off, or defines entities, tells nothing; then the exit status is all there is."""
-    assert tests_of(1, "", [raw]) == found
+    assert junit.tests_of(1, "", [raw]) == found
 
 
 def test_of_a_test_that_is_told_twice_the_red_one_counts() -> None:
     """Two environments of tox, or a teardown."""
     both = [b'<t><testcase name="a"/></t>', b'<t><testcase name="a"><failure/></testcase></t>']
-    assert tests_of(1, "", both) == tests_of(1, "", both[::-1]) == {"a": F}
+    assert junit.tests_of(1, "", both) == junit.tests_of(1, "", both[::-1]) == {"a": F}
 
 
 def test_a_report_says_nothing_against_the_exit_status() -> None:
     """Green with a red test inside (one that runs pytest itself): green. Red without one: the command itself is red."""
     red = b'<t><testcase name="a"><failure/></testcase><testcase name="b"/></t>'
-    assert tests_of(0, "", [red]) == {"b": P, WHOLE: P}
-    assert tests_of(2, "", [b'<t><testcase name="b"/></t>']) == {"b": P, WHOLE: F}
-    assert tests_of(None, "", []) == {WHOLE: F}
+    assert junit.tests_of(0, "", [red]) == {"b": P, WHOLE: P}
+    assert junit.tests_of(2, "", [b'<t><testcase name="b"/></t>']) == {"b": P, WHOLE: F}
+    assert junit.tests_of(None, "", []) == {WHOLE: F}
 
 
 GO = """\
@@ -163,7 +164,7 @@ FAIL
 
 def test_go_tells_its_tests_by_package() -> None:
     """One whose end is hidden or that broke down is as its package; a package that was not built is one red test."""
-    assert tests_of(1, GO, []) == {
+    assert junit.tests_of(1, GO, []) == {
         "example.com/a::TestAdd": P,
         "example.com/a::TestAdd/one": P,
         "example.com/a::TestHidden": P,
@@ -176,7 +177,7 @@ def test_go_tells_its_tests_by_package() -> None:
 
 def test_a_long_output_is_read_in_time() -> None:
     """Linear in its size, whatever it holds."""
-    assert tests_of(0, " \t" * 500_000 + "ok " * 200_000 + "\n--- PASS: " * 50_000, []) == {WHOLE: P}
+    assert junit.tests_of(0, " \t" * 500_000 + "ok " * 200_000 + "\n--- PASS: " * 50_000, []) == {WHOLE: P}
 
 
 PAIRS = {
@@ -274,7 +275,7 @@ RUNS = st.dictionaries(NAMES, st.sampled_from(list(State)))
 
 @given(RUNS, RUNS)
 def test_every_pair_has_one_place_and_red_is_never_held(before: Tests, after: Tests) -> None:
-    """Total: a test stands in one list at most; what ends red is broken or still red; nothing changed is held or red."""
+    """Total: a test stands in one list at most; what ends red is broken or still red; nothing changed is held."""
     found = list(itertools.chain.from_iterable(vars(compare(before, after)).values()))
     assert len(found) == len(set(found))
     said = word(before, after)

@@ -7,16 +7,71 @@ import pytest
 from interlock.engine.product import is_product, names, products
 
 pytestmark = pytest.mark.req("EVID-07")
-PRODUCT = """
-src/lib.py app.config.ts src/features/list.tsx cmd/main.go src/contest.py src/latest.py src/AUDIT.py src/protest/a.rs
-web/index.html db/schema.sql a.c INCLUDE/A.H bin/deploy.sh src/main/java/A.java lib/attest/b.rb
-""".split()
-NO_PRODUCT = """
-tests/test_lib.py test/x.py src/tests/helper.py lib/__tests__/a.js test_lib.py lib_test.go a.test.ts b.spec.js c.cy.ts
-conftest.py src/conftest.py noxfile.py setup.py FooTest.java FooIT.kt TestFoo.java AuthSpec.scala x_spec.rb
-jest.config.js vitest.setup.mts build.gradle.kts spec/x.rb testdata/a.go fixtures/a.py e2e/login.ts
-Makefile package.json pyproject.toml tox.ini README.md data.json a.snap .github/workflows/ci.yml Dockerfile
-""".split()
+PRODUCT = [
+    *(
+        "src/lib.py",
+        "app.config.ts",
+        "src/features/list.tsx",
+        "cmd/main.go",
+        "src/contest.py",
+        "src/latest.py",
+        "src/AUDIT.py",
+        "src/protest/a.rs",
+    ),
+    *(
+        "web/index.html",
+        "db/schema.sql",
+        "a.c",
+        "INCLUDE/A.H",
+        "bin/deploy.sh",
+        "src/main/java/A.java",
+        "lib/attest/b.rb",
+    ),
+]
+NO_PRODUCT = [
+    *(
+        "tests/test_lib.py",
+        "test/x.py",
+        "src/tests/helper.py",
+        "lib/__tests__/a.js",
+        "test_lib.py",
+        "lib_test.go",
+        "a.test.ts",
+        "b.spec.js",
+        "c.cy.ts",
+    ),
+    *(
+        "conftest.py",
+        "src/conftest.py",
+        "noxfile.py",
+        "setup.py",
+        "FooTest.java",
+        "FooIT.kt",
+        "TestFoo.java",
+        "AuthSpec.scala",
+        "x_spec.rb",
+    ),
+    *(
+        "jest.config.js",
+        "vitest.setup.mts",
+        "build.gradle.kts",
+        "spec/x.rb",
+        "testdata/a.go",
+        "fixtures/a.py",
+        "e2e/login.ts",
+    ),
+    *(
+        "Makefile",
+        "package.json",
+        "pyproject.toml",
+        "tox.ini",
+        "README.md",
+        "data.json",
+        "a.snap",
+        ".github/workflows/ci.yml",
+        "Dockerfile",
+    ),
+]
 
 
 def test_names_and_folders_tell() -> None:
@@ -70,6 +125,7 @@ CASES = {
     "cd web && npm run check": (".", "scripts/check.mjs"),
     "tox": (".", "tools/gate.py tools/gate/__main__.py"),
     "./check": (".", "src/app.py"),
+    "bash check": (".", "src/app.py"),
     "sh ci/lint.sh": (".", "ci/lint.sh tools/lint.js"),
     "ci/more; ./nowhere": (".", "other/z.py too_deep.py"),
     "python3 tools/verify.py": (".", "tools/verify.py"),
@@ -82,7 +138,7 @@ CASES = {
 
 @pytest.mark.parametrize(("command", "cwd", "named"), [(command, *case) for command, case in CASES.items()])
 def test_what_a_command_names(command: str, cwd: str, named: str) -> None:
-    """Itself, and two levels deep by files without source suffix; of a makefile or package only what it is asked for."""
+    """Itself, and two levels deep by files without source suffix; of a makefile only what it is asked for."""
     assert names(command, cwd, FILES.get) == set(named.split())
 
 

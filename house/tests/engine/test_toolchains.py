@@ -56,7 +56,7 @@ ALONE = [
     ("tox.ini", {"test": "tox"}),
     ("tox.ini uv.lock", {"test": "uv run tox"}),
     ({"Cargo.toml": "[package]"}, {"build": "cargo build", "test": "cargo test"}),
-    ({"Cargo.toml": "[workspace]\nmembers = []"}, {"build": "cargo build --workspace", "test": "cargo test --workspace"}),
+    ({"Cargo.toml": "[workspace]"}, {"build": "cargo build --workspace", "test": "cargo test --workspace"}),
     ("go.mod", {"build": "go build ./...", "test": "go test ./..."}),
     ("pom.xml", {"build": "mvn -B compile", "test": "mvn -B test"}),
     ("pom.xml mvnw", {"build": "./mvnw -B compile", "test": "./mvnw -B test"}),

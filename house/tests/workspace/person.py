@@ -87,10 +87,13 @@ class Person:
         found = {}
         for folder, inner, names in os.walk(self.top):
             inner[:] = [name for name in inner if name not in (".git", ".interlock") and not _is_link(folder, name)]
-            for name in (*names, *(name for name in os.listdir(folder) if _is_link(folder, name))):
+            for name in (
+                *names,
+                *(place.name for place in Path(folder).iterdir() if place.is_dir() and place.is_symlink()),
+            ):
                 place = Path(folder, name)
                 if name != ".git":
-                    content = os.fsencode(os.readlink(place)) if place.is_symlink() else place.read_bytes()
+                    content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
                     found[str(place.relative_to(self.top))] = content
         return found
 

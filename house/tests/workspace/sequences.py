@@ -222,7 +222,10 @@ class Story:
         mark = f"agent {self.seed}.{self.agents}"
         path = self.draw.choice(self.paths)
         name = shlex.quote(f"./{path}")
-        at = base_line(path, self.draw.randrange(LINES)).decode()
+        # An agent that replaces a line of the person's by one of its own has changed it, whatever it typed before.
+        rows = self.person.read(path) if (self.top / path).is_file() else b""
+        lines = [line for line in (base_line(path, at) for at in range(LINES)) if not rows or line in rows]
+        at = self.draw.choice(lines or [base_line(path, 0)]).decode()
         cr = "\\r" if self.eol == b"\r\n" else ""
         edit = f"sed -i 's/^{at}\\b/{mark} {at}/' {name}"
         older = self.draw.choice(["HEAD", "HEAD~1", "HEAD~2", "HEAD~3", "side"])
@@ -233,7 +236,7 @@ class Story:
             f"mkdir -p made; printf '{mark}\\n' > made/{self.agents}.txt": 3,
             f"git checkout {older} -- {name}": 3,
             f"git checkout {older} -- {name}; {edit}": 6,
-            f"git show {older}:{name} > .old; cat .old > {name}; rm .old; {edit}": 2,
+            f"git show {older}:{name} > .old && cat .old > {name} && {edit}; rm -f .old": 2,
             "git stash": 2,
             "git stash -u": 1,
             "git stash; git stash pop": 1,
@@ -316,7 +319,7 @@ class Story:
         assert not [path for path in agents if path.endswith((".o", "build/y"))], f"{when}: {agents}\n{self}"
         if kept is not None:
             agents = [path for path in agents if path not in kept]
-        assert self.delivered and kept is None or not agents, f"{when}: {agents} have lines of an agent\n{self}"
+        assert (self.delivered and kept is None) or not agents, f"{when}: {agents} have lines of an agent\n{self}"
         patch = run.trees.patch(run.pair.base, run.pair.work)
         theirs = [row for row in patch.split(b"\n") if row[:1] in b"+-" and b"mine " in row]
         lines = {line for line in self.during if self.mine.get(line) not in self.moved}

@@ -46,12 +46,14 @@ class Acp:
     def __init__(self, *argv: str) -> None:
         self._profile = profile_of(argv)
         self.ROW = self._profile.row(argv[0])
+        self._args = argv[1:]
 
     def start(self, ask: Ask, seat: Seat) -> Start:
         row, headless = self._profile, self._profile.headless
         usual = Start(()) if headless is None else headless.start(ask, seat)
         model = (row.model, ask.role.model) if row.model and ask.role.model else ()
-        return Start((*filled(ask, seat), *model), "", {**usual.env, **variables(row, ask)}, usual.files)
+        argv = filled((seat.program, *self._args, *seat.args), ask)
+        return Start((*argv, *model), "", {**usual.env, **variables(row, ask)}, usual.files)
 
     def reader(self, ask: Ask, seat: Seat) -> Conversation:
         return Conversation(self._profile, ask, seat)
@@ -256,7 +258,7 @@ class Conversation(Reading):
         result = line.at("result")
         if result.text("stopReason"):
             self._ended(result)
-        elif not line.at("error").value:
+        elif isinstance(result.value, dict):
             self.began(result.text("sessionId"), _current(result, "model") or self._ask.role.model)
             # In a stream that is read back, what was said up to here was said in an earlier call.
             self._words, self._tools, self.acted = [], {}, False
@@ -274,7 +276,7 @@ class Conversation(Reading):
         counted = (read, written) if read or written else self._counted
         self.spend(*counted, self._cost)
         reason, text = result.text("stopReason"), "".join(self._words)
-        self.finished = reason != "cancelled"
+        self.finished = reason != "cancelled" and not self._stopped
         if self._notice:
             self._fail(self._notice)
         elif self._refusal:
@@ -325,7 +327,8 @@ class Conversation(Reading):
         await self._choose(offer, "model", "" if self._profile.names_model else self._ask.role.model)
         prompt = [{"type": "text", "text": self._ask.brief.encode(errors="replace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
-        _result(await self._prompt)
+        await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
+        _result(self._prompt.result())
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""

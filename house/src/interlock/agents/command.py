@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.output import TRANSCRIPT_LIMIT
@@ -19,37 +19,40 @@ from interlock.agents.reading import Json, Reading, cut, parsed
 from interlock.agents.trouble import kind_of_words
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
-ROW = Row(name="command", title="a program of your own", program="", install="", sign_in="", tells_tokens=False)
 BRIEF, RESULT, SCHEMA, PARTIAL = "brief.md", "result.json", "schema.json", "partial"
-"""Files of the exchange, as the variables of the protocol name them."""
+"""Files of the exchange, as the variables of the protocol name them; the last one appears when time is up."""
 _PLACEHOLDER = re.compile(r"{(agent|member|step|attempt|playbook|model)}")
 
 
-def start(ask: Ask, seat: Seat) -> Start:
-    env = {f"INTERLOCK_{name}": f"{seat.exchange}/{file}" for name, file in _FILES.items()}
-    files = {BRIEF: ask.brief}
-    if ask.form is None:
-        del env["INTERLOCK_SCHEMA"]
-    else:
-        files[SCHEMA] = json.dumps(ask.form, ensure_ascii=False, indent=2)
-    return Start(filled(ask, seat), ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
+class Command:
+    """The client for one command line."""
+
+    def __init__(self, *argv: str) -> None:
+        self.ROW = Row("command", title=argv[0], program=argv[0], install="", sign_in="", tells_tokens=False)
+        self._args = argv[1:]
+
+    def start(self, ask: Ask, seat: Seat) -> Start:
+        names = {"BRIEF": BRIEF, "RESULT": RESULT, "PARTIAL": PARTIAL}
+        files = {BRIEF: ask.brief}
+        if ask.form is not None:
+            names["SCHEMA"] = SCHEMA
+            files[SCHEMA] = json.dumps(ask.form, ensure_ascii=False, indent=2)
+        env = {f"INTERLOCK_{name}": f"{seat.exchange}/{file}" for name, file in names.items()}
+        argv = filled((seat.program, *self._args, *seat.args), ask)
+        return Start(argv, ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
+
+    def reader(self, ask: Ask, seat: Seat) -> Answer:
+        return Answer()
 
 
-_FILES = {"BRIEF": BRIEF, "RESULT": RESULT, "SCHEMA": SCHEMA, "PARTIAL": PARTIAL}
-
-
-def filled(ask: Ask, seat: Seat) -> tuple[str, ...]:
-    """The command line that settings name; `{agent}` and the like are filled in, all other braces stay."""
-    facts = {"model": ask.role.model, "agent": ask.role.name}
+def filled(words: Sequence[str], ask: Ask) -> tuple[str, ...]:
+    """A command line of the settings; `{agent}` and the like are filled in, all other braces stay."""
+    facts = {"agent": ask.role.name, "model": ask.role.model}
 
     def fact(found: re.Match[str]) -> str:
         return ask.env.get(f"INTERLOCK_{found[1].upper()}") or facts.get(found[1], "")
 
-    return tuple(_PLACEHOLDER.sub(fact, argument) for argument in (seat.program, *seat.args))
-
-
-def reader(ask: Ask, seat: Seat) -> Answer:
-    return Answer()
+    return tuple(_PLACEHOLDER.sub(fact, word) for word in words)
 
 
 class Answer(Reading):

@@ -48,7 +48,8 @@ class Redaction:
 
     def learn(self, values: Mapping[str, str]) -> None:
         """From now on these values too, whatever their names are."""
-        for name, secret in values.items():
+        for label, secret in values.items():
+            name = re.sub(r"[^\w.:-]+", "_", label)[:100]  # it comes to stand inside of JSON
             # A key from a file often ends in a newline that is not printed with it, and one of several lines is
             # printed line by line; in a stream of JSON some letters are written differently.
             for plain in (secret, secret.strip(), *(line.strip() for line in secret.splitlines())):
@@ -56,10 +57,11 @@ class Redaction:
                     if len(value) >= _SHORTEST:
                         self._names.setdefault(value, name)
         self._longest = max(map(len, self._names), default=0)
-        self._starting: dict[str, list[str]] = {}
-        for value in sorted(self._names, key=len, reverse=True):  # the longest first: a secret may contain another
-            self._starting.setdefault(value[:_SHORTEST], []).append(value)
-        self._start = re.compile(_any_of(sorted(self._starting))) if self._starting else None
+        self._lengths: dict[str, list[int]] = {}
+        """Of the values that begin so, the longest first: a secret may contain another."""
+        for start, length in sorted({(value[:_SHORTEST], len(value)) for value in self._names}, reverse=True):
+            self._lengths.setdefault(start, []).append(length)
+        self._start = re.compile(_any_of(sorted(self._lengths))) if self._lengths else None
 
     def __call__(self, text: str) -> str:
         pieces, at = [], 0
@@ -99,7 +101,8 @@ class Redaction:
         at = 0
         while self._start is not None and (start := self._start.search(text, at)):
             at = start.start()
-            value = next((value for value in self._starting[start[0]] if text.startswith(value, at)), "")
+            values = (text[at : at + length] for length in self._lengths[start[0]])
+            value = next((value for value in values if value in self._names), "")
             if value:
                 yield at, value
             at += len(value) or 1
@@ -134,7 +137,7 @@ def login_secrets(files: Iterable[Path]) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in files:
         for key, value in _secrets(read_text(file)):
-            name = re.sub(r"[^\w.:-]+", "_", f"{file.name}:{key}")[:100]
+            name = f"{file.name}:{key}"
             while found.get(name, value) != value:
                 name += "'"
             found[name] = value

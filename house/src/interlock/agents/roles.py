@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.agents.values import Role
+from interlock.documents.files import read
 from interlock.documents.markdown import front_matter
 from interlock.documents.reading import Text
-from interlock.errors import ConfigInvalid, DocumentInvalid, PathRefused, nearest
+from interlock.errors import ConfigInvalid, DocumentInvalid, nearest
 
 PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
-_LARGEST = 1_000_000
 _DEEPEST = 6
 
 
@@ -89,16 +89,13 @@ class Roles:
             named: the file that settings name for it.
         """
         if named:
-            if not (self._top / named).is_file():
-                what = f"the role file of agent {role} is not there"
-                raise ConfigInvalid(what, where=f"agents.{role}.role", found=repr(named))
-            return self._read(self._top / named)
+            return self._read(named)
         for owner in (self._playbook, ""):
             for place in self._places:
                 if found := self._in_place(place, owner, role):
                     return found
-        ours = (_parsed(file) for file in _files(self._ours) if file.name.casefold() == f"{role}.md".casefold())
-        return next(ours, None)
+        wanted = f"{role}.md".casefold()
+        return next((_parsed(file.read_bytes()) for file in _files(self._ours) if file.name.casefold() == wanted), None)
 
     def resolve(
         self, role: str, *, runner: str, type: str, settings: AgentSettings | None = None, title: str = ""
@@ -137,16 +134,17 @@ class Roles:
         wanted = role.casefold()
         by_name = [file for file in files if bare[file] == role] or [f for f in files if bare[f].casefold() == wanted]
         for file in by_name or files:
-            found = self._read(file, place.client)
+            found = self._read(file.relative_to(self._top).as_posix(), place.client)
             if by_name or found.name.casefold() == wanted:
                 return found
         return None
 
-    def _read(self, file: Path, client: str = "") -> RoleFile:
-        """A file of the workspace. What a link would bring in from elsewhere would be told to a model."""
-        if not file.resolve().is_relative_to(self._top.resolve()):
-            raise PathRefused(str(file), "a role is a file of the workspace")
-        return _parsed(file, file.relative_to(self._top).as_posix(), client)
+    def _read(self, path: str, client: str = "") -> RoleFile:
+        """A file of the workspace: what a link would bring in from elsewhere would be told to a model."""
+        raw = read(self._top, path)
+        if raw is None:
+            raise ConfigInvalid("the role file is not there", found=path)
+        return _parsed(raw, path, client)
 
     def _belongs(self, folder: Path, root: Path, owner: str, *, deep: bool) -> bool:
         """Whether a file there is this owner's; below `.opencode/agent` any folder is nobody's, if not a playbook's."""
@@ -156,9 +154,8 @@ class Roles:
         return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
 
 
-def _parsed(file: Path, source: str = "", client: str = "") -> RoleFile:
-    with file.open("rb") as opened:
-        text = Text.of(opened.read(_LARGEST).decode(errors="replace").encode(), source).text
+def _parsed(raw: bytes, source: str = "", client: str = "") -> RoleFile:
+    text = Text.of(raw.decode(errors="replace").encode(), source).text
     header, body = split(text, source)
     model = _word(header.get("model"))
     return RoleFile(body.strip("\n"), _word(header.get("name")), "" if model == "inherit" else model, client, source)

@@ -34,7 +34,10 @@ def _escape(char: str) -> str:
 
 def line(text: str, most: int = 200) -> str:
     """The text in one line of at most so many columns, harmless."""
-    return cut(harmless(" ".join(text.split())), most)
+    return cut(harmless(_BREAK.sub(" ", text.strip())), most)
+
+
+_BREAK = re.compile(r"\s*[\n\r\t\v\f\x85\u2028\u2029]\s*")
 
 
 def cut(text: str, most: int) -> str:

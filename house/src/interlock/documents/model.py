@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
+from pydantic_core import to_jsonable_python
 
 
 class Model(BaseModel):
@@ -23,5 +24,5 @@ def canonical(value: object) -> bytes:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: models become objects."""
-    return value.model_dump(mode="json") if isinstance(value, BaseModel) else value
+    """A value as JSON has it, through and through: models become objects, tuples lists, enums their words."""
+    return to_jsonable_python(value)

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 NAMES = 20
 """Of tests that are told by name."""
+AGAIN = 3
+"""Times that commands run because the person's tree changes under them."""
 
 
 async def commands(run: Run, named: Sequence[str]) -> list[Command]:
@@ -36,6 +38,7 @@ async def commands(run: Run, named: Sequence[str]) -> list[Command]:
         setup = {"line": found.setup.line, "origin": found.setup.origin} if found.setup else None
         slot.settle(ev.Got(verb="commands", value={"commands": chosen, "setup": setup}))
     value = slot.settled.value
+    run.setup = Command("setup", **value["setup"]) if value["setup"] else None
     mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
     lines = [{**one, "line": mended[n] if n < len(mended) else one["line"]} for n, one in enumerate(value["commands"])]
     return [Command(name=one["name"], line=one["line"], origin=one["origin"]) for one in lines]
@@ -66,23 +69,23 @@ async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
 
 
 async def _beside(run: Run, command: Command) -> ev.Proved:
-    """One run after; before only where that is red."""
+    """One run after; before only where that is not green; broken only where a second run says so, too."""
     standing = await run.world.standing(run.start.where, run.full.standing)
     tree = await tree_now(run)
     after = await run_on(run, command, standing, tree)
-    if after.green or after.exit is None:
-        word: Any = "held"
-        before = None
-    else:
-        before = await run_on(run, command, standing, standing.tree)
-        word = "broken" if before.green else "known"
-    return ev.Proved(name=command.name, command=command.line, tree=tree, before=before, after=after, word=word)
+    before = None if after.green else await run_on(run, command, standing, standing.tree)
+    flaky = False
+    if before is not None and before.green:
+        after = await run_on(run, command, standing, tree, again=True)
+        flaky = after.green
+    word: Any = "held" if after.green else "broken" if before and before.green else "known"
+    return _pair(command, tree, before, after, word, flaky=flaky)
 
 
-def _setup(run: Run) -> Command | None:
-    got = run.recorder.outcome("commands#1")
-    setup = got.value.get("setup") if isinstance(got, ev.Got) else None
-    return Command(name="setup", line=setup["line"], origin=setup["origin"]) if setup else None
+def _pair(
+    command: Command, tree: Tree, before: ev.Run1 | None, after: ev.Run1 | None, word: Any, **more: Any
+) -> ev.Proved:
+    return ev.Proved(name=command.name, command=command.line, tree=tree, before=before, after=after, word=word, **more)
 
 
 async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool) -> list[ev.Based]:
@@ -120,15 +123,22 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool) -
 async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
     """Each command on the run's work merged with the person's tree of this moment, with one word for the pair."""
     proved: list[ev.Proved] = []
-    for command in commands:
-        slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
-        if slot.outcome is None:
-            await run.listen()
-            slot.settle(await _prove(run, command))
-            run.recorder.sync()
-        proved.append(slot.settled)
+    for _ in range(AGAIN):
+        proved = [await _once(run, command) for command in commands]
+        if len({one.tree for one in proved}) <= 1:
+            break  # else the person's tree changed between two of them
     if proved and all(one.after and one.after.green for one in proved):
         await _shown(run, commands, proved)
+    return proved
+
+
+async def _once(run: Run, command: Command) -> ev.Proved:
+    slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
+    if slot.outcome is None:
+        await run.listen()
+        slot.settle(await _prove(run, command))
+        run.recorder.sync()
+    proved: ev.Proved = slot.settled
     return proved
 
 
@@ -139,41 +149,29 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
     assert pair is not None
     first = await run.world.merge(pair.base, pair.work, standing.tree)
     if first.tree is None:
-        return ev.Proved(
-            name=command.name,
-            command=command.line,
-            tree=standing.tree,
-            before=before,
-            after=None,
-            word="conflict",
-            tests=first.conflicts[:NAMES],
-        )
+        return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
     after = await run_on(run, command, standing, tree)
     flaky = False
     if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
         again = await run_on(run, command, standing, tree, again=True)
         flaky, after = again.green != after.green, again
-    if not after.green and before is not None and standing.tree not in (before.tree, tree):
-        theirs = await run_on(run, command, standing, standing.tree)
-        before = theirs
-        if not theirs.green and not _by_test(run, theirs, after).broken:
-            return ev.Proved(
-                name=command.name, command=command.line, tree=tree, before=theirs, after=after, word="theirs"
-            )
-    word, tests = _word(run, before, after)
+    basis = before
+    if not after.green and before is not None and standing.tree != before.tree:
+        basis = alone = await run_on(run, command, standing, standing.tree)
+        before = alone if alone.green else before
+        if theirs := _theirs(run, before, alone, after):
+            return _pair(command, tree, before, after, "theirs", tests=tuple(theirs[:NAMES]))
+    word, tests = _word(run, basis, after)
     weak = await _weakened(run, command, standing, tree, before, after) if after.green else None
-    return ev.Proved(
-        name=command.name,
-        command=command.line,
-        tree=tree,
-        before=before,
-        after=after,
-        word=word,
-        flaky=flaky,
-        tests=tuple(tests[:NAMES]),
-        weak=weak,
-    )
+    return _pair(command, tree, before, after, word, flaky=flaky, tests=tuple(tests[:NAMES]), weak=weak)
+
+
+def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:
+    """The tests that are red now, where each is red without the work, too, and was not when that was measured."""
+    pairs = _by_test(run, alone, after)
+    known = {test for test, state in _tests(run, before).items() if state is junit.State.FAILED}
+    return [] if pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
 
 
 def _by_test(run: Run, before: ev.Run1, after: ev.Run1) -> junit.Pairs:
@@ -191,20 +189,19 @@ def _word(run: Run, before: ev.Run1 | None, after: ev.Run1) -> tuple[Any, list[s
     """The one word of a pair, and the tests that made it."""
     if before is None:
         return ("held" if after.green else "broken"), []
-    pairs = _by_test(run, before, after)
-    accepts = bool(run.start.inputs.get("accept_baseline"))
-    if after.green:
-        if before.green:
-            return "held", []
-        unmended = list(pairs.unmended)
-        return ("still red", unmended) if unmended else ("mended", list(pairs.mended))
-    if before.green:
-        return "broken", list(pairs.broken)
-    if pairs.broken:
-        return "broken", list(pairs.broken)
-    if accepts:
+    was, now = _tests(run, before), _tests(run, after)
+    red = [test for test, state in was.items() if state is junit.State.FAILED]
+    word = junit.word(was, now, red if run.start.inputs.get("accept_baseline") else ())
+    pairs = junit.compare(was, now)
+    names = {
+        junit.Word.BROKEN: pairs.broken,
+        junit.Word.STILL_RED: (*pairs.still_red, *pairs.unmended),
+        junit.Word.MENDED: pairs.mended,
+        junit.Word.HELD: (),
+    }
+    if not after.green and word in (junit.Word.MENDED, junit.Word.HELD):
         return "known", list(pairs.still_red)
-    return "still red", list(pairs.still_red)
+    return word.value, [test for test in names[word] if test != junit.WHOLE]
 
 
 # --- one run
@@ -219,12 +216,12 @@ async def run_on(
         return run.ran[known]
     world = run.world
     run.recorder.sync()
-    if (setup := _setup(run)) is not None:
-        prepared = await world.setup(setup, standing, tree)
+    if run.setup is not None:
+        prepared = await world.setup(run.setup, standing, tree)
         if prepared is not None and prepared.exit != 0:
-            run.warn_live(f"`{setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
+            run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
-    for _ in range(3):
+    for _ in range(AGAIN):
         came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
         if not came.moved:
             break
@@ -324,7 +321,7 @@ async def tree_now(run: Run) -> Tree:
     """The run's work merged with the person's tree of this moment, their version on conflicts."""
     standing = await run.world.standing(run.start.where, run.full.standing)
     assert run.full.pending is not None
-    return (await delivery.shown(run, run.full.pending, standing.tree))[0]
+    return (await delivery.merged(run.world, run.full.pending, standing.tree))[0]
 
 
 def _lost(pairs: junit.Pairs) -> list[str]:

@@ -115,7 +115,6 @@ async def perform(run: Run, call: Call, slot: Slot[ev.Done]) -> None:
         _give_up(slot, report)
         raise Parked("failed", f"{call.row.agent}: {report.complaint or report.reason}", _go_on(run))
     await _settle(run, slot, ground, report)
-    await delivery.documents(run, call.row.outputs)
     await ground.seat.drop(keep_ignored=not call.row.judges)
 
 
@@ -193,7 +192,7 @@ async def _ground(run: Run, call: Call, slot: Slot[ev.Done], role: Role) -> Grou
     standing = await world.standing(run.start.where, run.full.standing)
     pair = run.full.pending
     assert pair is not None
-    shown, lost = await delivery.shown(run, pair, standing.tree)
+    shown, lost = await delivery.merged(run.world, pair, standing.tree)
     if lost and call.row.judges:
         report = ev.Report(
             agent=call.row.agent,
@@ -626,7 +625,7 @@ async def _moved(
     run: Run, pair: Pending, now: Tree, ground: Ground, report: ev.Report
 ) -> tuple[Pending, Sequence[str]]:
     """`work' = merge(shown, merge(B, now, W), result)`: with what others of the run did meanwhile."""
-    theirs, _ = await delivery.shown(run, pair, now)
+    theirs, _ = await delivery.merged(run.world, pair, now)
     result = report.did.work if report.did else ground.shown
     merged = await run.world.merge(ground.shown, theirs, result)
     if merged.tree is None:

@@ -110,11 +110,8 @@ class Ended(Event):
     reason: str
     output: Digest | None = None
     next: str = ""
-
-
-class Warned(Event):
-    e: Literal["warned"] = "warned"
-    text: str
+    at_a_verb: bool = False
+    """A verb was refused (a setting, a prompt): it is done again, and nothing that is recorded."""
 
 
 class Refused(Event):
@@ -179,6 +176,13 @@ class Noted(Outcome):
     e: Literal["noted"] = "noted"
     name: str
     facts: dict[str, Any]
+
+
+class Warned(Outcome):
+    """Told beside the process: by the playbook, then its verb; else by the engine, without a key."""
+
+    e: Literal["warned"] = "warned"
+    text: str
 
 
 class Said(Outcome):

@@ -71,5 +71,6 @@ async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bo
 
 
 async def _in_its_layer(run: Run, command: Command, ground: Ground, result: str) -> bool:
+    run.recorder.sync()
     came = await run.world.check(command, ground.standing, ground.shown, seat=ground.seat)
     return came.exit.exit is not None and (came.exit.exit == 0) == (result == "green")

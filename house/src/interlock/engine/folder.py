@@ -20,7 +20,7 @@ from typing import Any, Literal, Protocol
 
 from interlock.documents.model import Model
 from interlock.engine.events import Digest
-from interlock.engine.journal import Journal, Medium, Memory, OnDisk
+from interlock.engine.journal import Medium, Memory, OnDisk
 from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged, Locked, WorkspaceFailed
 
@@ -168,10 +168,6 @@ class RunFolder:
             inbox.mkdir(exist_ok=True)
             name = f"{message.at.strftime('%Y%m%dT%H%M%S%f')}-{os.getpid()}.json"
             write_whole(inbox / name, message.model_dump_json().encode())
-
-
-def journal_of(folder: Folder) -> Journal:
-    return Journal(folder.medium)
 
 
 def write_whole(place: Path, content: bytes) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+import reprlib
 from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal
@@ -17,10 +18,13 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from interlock.documents.model import Model
 from interlock.engine.keys import shortly
-from interlock.workspace.values import RemarkKind
 
-_FENCE = re.compile(r"^(`{3,}|~{3,})[ \t]*(?:json|JSON)?[ \t]*\r?\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
-MISSING = object()
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
+_MISSING = object()
+_MOST = 30
+"""Problems of an answer that are told."""
+_shown = reprlib.Repr()
+_shown.maxstring = _shown.maxother = 80
 
 
 class Form(BaseModel):
@@ -101,7 +105,10 @@ class Judgement(Form):
 
     def claim(self, criteria: Sequence[str]) -> Claim:
         given = {_same(one) for one in criteria} | {_same(one.criterion) for one in self.criteria}
-        blocks = [one for one in self.findings if _same(one.criterion) in given or one.check]
+        green = {one.command for one in self.checks if one.result == "green"}
+        blocks = [
+            one for one in self.findings if _same(one.criterion) in given or (one.check and one.check not in green)
+        ]
         return Claim(
             passes=self.verdict == "accept",
             checks=tuple((one.command, one.result, one.expected) for one in self.checks),
@@ -115,13 +122,16 @@ class Judgement(Form):
 
 def _line(finding: Finding) -> str:
     about = finding.check or finding.criterion
-    return " ".join(
-        f"{finding.path + ': ' if finding.path else ''}{finding.text}{f' ({about})' if about else ''}".split()
-    )
+    return f"{finding.path + ': ' if finding.path else ''}{finding.text}{f' ({about})' if about else ''}"
 
 
 def _same(text: str) -> str:
-    return " ".join(text.split()).strip(" .").casefold()
+    return _one_line(text).strip(" .").casefold()
+
+
+def _one_line(text: str) -> str:
+    """What an agent said, so that it cannot pass for a heading of a brief."""
+    return " ".join(text.split())
 
 
 class Ruling(Model):
@@ -151,10 +161,10 @@ def judge(
 
     Args:
         criteria: what it was given to judge by.
-        replayed: command -> what came of running it: `agrees`, `in its layer only`, `refuted`, `not run`.
+        replayed: command -> what came of running it: `agrees`, `in its layer only`, `refuted`, `not run`, `told`.
         green: commands that the engine ran on that very tree, green.
         ran: whether there is any command that the engine could run.
-        weakened: paths of changed checks that it was told of, and has to say why for.
+        weakened: changed checks and lost tests that it was told of, and has to say why for.
     """
     came = replayed or {}
     unmet = [text for text, met in claim.criteria if not met]
@@ -162,36 +172,46 @@ def judge(
     left_out = [text for text in criteria if _same(text) not in named]
     refuted = [command for command, _, _ in claim.checks if came.get(command) == "refuted"]
     red = [command for command, result, expected in claim.checks if result == "red" and not expected]
+    told = {"green": set[str](), "red": set[str]()}
+    for command, result, _ in claim.checks:
+        told[result].add(_same(command))
     own = [
         command
         for command, result, expected in claim.checks
-        if result == "green" and not expected and came.get(command, "agrees") in ("agrees", "not run")
+        if result == "green" and not expected and came.get(command, "agrees") in ("agrees", "not run", "told")
     ]
     shown_by = tuple(dict.fromkeys([*green, *own]))
-    against = [
+    says = [
         *(f"criterion not met: {text}" for text in unmet),
         *(f"check is red: {command}" for command in red),
-        *(f"told otherwise than it runs: {command}" for command in refuted),
         *claim.blocking,
     ]
+    against = [*says, *(f"told otherwise than it runs: {command}" for command in refuted)]
     contradictions: list[str] = []
     if claim.passes:
-        contradictions += [f"it passes, but says: {text}" for text in against if not text.startswith("told otherwise")]
+        contradictions += [f"it passes, but says: {text}" for text in says]
         contradictions += [f"it names `{command}`, which does not run as told" for command in refuted]
+        contradictions += [
+            f"it tells `{command}` both green and red" for command in sorted(told["green"] & told["red"])
+        ]
         contradictions += [f"it says nothing of the criterion: {text}" for text in left_out]
         if not shown_by and not claim.no_check.strip() and not (claim.reads_only and not ran):
             contradictions.append("it passes without a green check, and without a reason why there is none")
-        explained = set(claim.explained)
-        contradictions += [f"it does not say why this is right: {path}" for path in weakened if path not in explained]
+        explained = set(map(_same, claim.explained))
+        contradictions += [
+            f"it does not say why this is right: {one}" for one in weakened if _same(one) not in explained
+        ]
+        against += contradictions
     elif not against:
         contradictions.append("it does not pass, but names no unmet criterion and no failing check")
+        against = list(claim.notes or contradictions)
     passes = claim.passes and not contradictions
     return Ruling(
         passes=passes,
         said=claim.passes,
-        against=tuple(dict.fromkeys([*against, *([] if passes else contradictions if claim.passes else [])])),
-        contradictions=tuple(contradictions),
-        notes=claim.notes,
+        against=tuple(dict.fromkeys(map(_one_line, against))),
+        contradictions=tuple(map(_one_line, contradictions)),
+        notes=tuple(map(_one_line, claim.notes)),
         shown_by=shown_by,
     )
 
@@ -206,36 +226,54 @@ def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | 
     """The form in an answer: what the client gave as structured output, else the last fenced JSON block, else the
     whole text where it is one JSON object."""
     value = structured if structured is not None else _fenced(text)
-    if value is MISSING:
+    if value is _MISSING:
         return Unusable(problems=("there is no JSON block in the answer",))
     if isinstance(value, str):
         return Unusable(problems=(value,))
     try:
         return form.model_validate(value)
     except ValidationError as error:
-        return Unusable(problems=tuple(_complaint(one) for one in error.errors(include_url=False)))
+        found = error.errors(include_url=False)
+        more = [f"and {len(found) - _MOST} problems more"] if len(found) > _MOST else []
+        return Unusable(problems=(*map(_complaint, found[:_MOST]), *more))
     except RecursionError:
         return Unusable(problems=("the JSON is nested too deeply",))
 
 
 def _complaint(error: Any) -> str:
     path = ".".join(str(part) for part in error["loc"]) or "the answer"
-    found = repr(error.get("input"))
-    said = f"{path}: {error['msg']}"
-    return said if error["type"] == "missing" else f"{said}, found {found if len(found) < 80 else found[:77] + '...'}"
+    said = _one_line(f"{path}: {error['msg']}")
+    return said if error["type"] == "missing" else f"{said}, found {_shown.repr(error.get('input'))}"
 
 
 def _fenced(text: str) -> Any:
-    """The last fenced block's value; MISSING; or a sentence that says what is wrong with it."""
-    blocks = [match.group(2) for match in _FENCE.finditer(text)]
-    candidates = blocks[-1:] if blocks else [text] if text.lstrip().startswith("{") else []
-    if not candidates:
-        return MISSING
+    """The value of the last JSON block; _MISSING; or a sentence that says what is wrong with it."""
+    block = _last_block(text)
+    if block is None and text.lstrip().startswith("{"):
+        block = text
+    if block is None:
+        return _MISSING
     try:
-        value = json.loads(candidates[0], parse_constant=_refuse)
+        value = json.loads(block, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
         return f"the last JSON block cannot be read: {str(error)[:200]}"
     return value if isinstance(value, dict) else "the last JSON block is no object"
+
+
+def _last_block(text: str) -> str | None:
+    """What stands in the last fence that says `json`, else in the last that says nothing; an open one ends the text."""
+    found: dict[str, str] = {}
+    mark, kind, begin = "", "", 0
+    for fence in _FENCE.finditer(text):
+        info = fence[2].strip()
+        if not mark and not (fence[1][0] == "`" and "`" in info):
+            mark, kind, begin = fence[1], info.partition(" ")[0].casefold(), fence.end() + 1
+        elif mark and fence[1].startswith(mark) and not info:
+            found[kind] = text[begin : fence.start()]
+            mark = ""
+    if mark:
+        found[kind] = text[begin:]
+    return found.get("json", found.get(""))
 
 
 def _refuse(name: str) -> Any:
@@ -262,7 +300,3 @@ def _without_words(value: Any) -> Any:
             if not (name in ("description", "title", "examples", "default") and not isinstance(one, dict))
         }
     return [_without_words(one) for one in value] if isinstance(value, list) else value
-
-
-COUNTS_AGAINST = frozenset({RemarkKind.OUTSIDE, RemarkKind.STATE})
-"""Remarks on a writer's work that fail its dispatch; all others are told."""

@@ -26,6 +26,7 @@ class Parked(Halted):
 class Cancelled(Halted):
     """A person cancelled the run."""
 
-    def __init__(self, who: str) -> None:
+    def __init__(self, who: str, file: str = "") -> None:
         super().__init__(f"cancelled by {who}")
-        self.who = who
+        self.file = file
+        """Their message, which leaves the inbox when the end stands in the journal."""

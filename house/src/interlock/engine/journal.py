@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -86,6 +85,8 @@ class OnDisk:
             return self._path.read_bytes()
         except FileNotFoundError:
             return b""
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "the journal cannot be read", where=self.name) from error
 
     def append(self, chunk: bytes) -> None:
         try:
@@ -120,12 +121,14 @@ class OnDisk:
                 raise WorkspaceFailed.of(error, "the journal cannot be synced", where=self.name) from error
 
     def cut(self, size: int) -> None:
-        os.truncate(self._path, size)
+        try:
+            os.truncate(self._path, size)
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "the journal's torn end cannot be cut", where=self.name) from error
 
-    def close(self) -> None:
+    def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1
 
 
 class Journal:
@@ -148,11 +151,12 @@ class Journal:
         """Add a line; on disk at once where the run has begun, else held until the first `sync`."""
         if self._broken:
             raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
-        seq = len(self.lines) + 1
+        seq, at = len(self.lines) + 1, at.astimezone(UTC)
+        at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as it will be read
         body = _encode(
             {
                 "seq": seq,
-                "at": at.astimezone(UTC).isoformat(timespec="milliseconds"),
+                "at": at.isoformat(timespec="milliseconds"),
                 "key": key,
                 "event": event.model_dump(mode="json"),
                 "prev": self._prev,
@@ -274,7 +278,3 @@ def mend(path: Path) -> tuple[int, Path | None]:
         file.truncate(good)
         os.fsync(file.fileno())
     return count, beside
-
-
-def events_of(lines: Sequence[Line]) -> Iterator[Event]:
-    return (line.event for line in lines)

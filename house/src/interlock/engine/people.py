@@ -20,10 +20,9 @@ if TYPE_CHECKING:
 
 def listen(run: Run) -> None:
     """Take up a cancellation; decisions wait for their gate."""
-    for name, message in run.world.folder.messages():
+    for file, message in run.world.folder.messages():
         if message.what == "cancel":
-            run.world.folder.taken(name)
-            raise Cancelled(message.who)
+            raise Cancelled(message.who, file)
 
 
 async def gate(
@@ -31,58 +30,64 @@ async def gate(
 ) -> ev.GateDecided:
     """A person's decision; parks the run where nobody has decided yet."""
     slot: Slot[ev.GateDecided] = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
+    opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
+    if slot.outcome is not None:
+        if slot.outcome.shown == await _shown(run, shows) or not run.recorder.reopen(slot, _OVERTAKEN):
+            return slot.outcome
+        opened = None
+    elif opened is None:
+        _too_early(run)
     while slot.outcome is None:
         listen(run)
-        shown = {path: await _digest(run, path) for path in shows}
-        openings = [one for one in slot.traces if isinstance(one, ev.GateOpened)]
-        if not openings or openings[-1].shown != shown:
-            slot.add(
-                ev.GateOpened(
-                    gate=name,
-                    question=question,
-                    summary=summary,
-                    choices=choices,
-                    shown=shown,
-                    opening=len(openings) + 1,
-                ),
-                sync=True,
+        shown = await _shown(run, shows)
+        if opened is None or opened.shown != shown:
+            number = run.full.openings.get(slot.key, 0) + 1
+            opened = ev.GateOpened(
+                gate=name, question=question, summary=summary, choices=choices, shown=shown, opening=number
             )
-            openings = [one for one in slot.traces if isinstance(one, ev.GateOpened)]
-        view = run.full.gates[slot.key]
+            slot.add(opened, sync=True)
         file, message = _waiting(run, name)
-        message = message or await run.world.ask(view)
+        message = message or await run.world.ask(run.full.gates[slot.key])
         if message is None:
             raise Parked("waiting", question, f"interlock approve {run.id}")
-        if why := _wrong(message, openings[-1], choices):
-            run.recorder.add("", ev.Refused(what=message.what, who=message.who, why=why))
-            run.recorder.sync()
-            run.world.folder.taken(file)
-            if not file:
+        now = await _shown(run, shows)
+        if why := _wrong(message, opened, now, choices):
+            _refuse(run, file, message, why)
+            if not file and now == shown:
                 raise Parked("waiting", question, f"interlock approve {run.id}")
             continue
-        now = {path: await _digest(run, path) for path in shows}
-        slot.settle(
-            ev.GateDecided(
-                gate=name,
-                choice=_choice(message, choices),
-                who=message.who,
-                note=message.note,
-                at=message.at,
-                shown=now,
-            )
-        )
+        choice = _choice(message, choices)
+        who, note, at = message.who, message.note, message.at
+        slot.settle(ev.GateDecided(gate=name, choice=choice, who=who, note=note, at=at, shown=now))
         run.recorder.sync()
-        run.world.folder.taken(file)
+        if file:
+            run.world.folder.taken(file)
     return slot.outcome
 
 
-def _waiting(run: Run, name: str) -> tuple[str, Message | None]:
-    """The oldest message about this gate; it leaves the inbox once it stands in the journal."""
+_OVERTAKEN = "what was approved has changed before it was carried out"
+
+
+def _too_early(run: Run) -> None:
+    """What was said before a gate opened is not about it: of two who decide one gate, the second one's word waits."""
     decided = {gate.decision.at for gate in run.full.gates.values() if gate.decision}
     for file, message in run.world.folder.messages():
         if message.at in decided:  # a process died between the record and this
             run.world.folder.taken(file)
-        elif message.what != "cancel" and message.gate in ("", name):
+        elif message.what != "cancel":
+            _refuse(run, file, message, "it was said before this was asked")
+
+
+def _refuse(run: Run, file: str, message: Message, why: str) -> None:
+    run.recorder.add("", ev.Refused(what=message.what, who=message.who, why=why), sync=True)
+    if file:
+        run.world.folder.taken(file)
+
+
+def _waiting(run: Run, name: str) -> tuple[str, Message | None]:
+    """The oldest message about this gate; it leaves the inbox once it stands in the journal."""
+    for file, message in run.world.folder.messages():
+        if message.what != "cancel" and message.gate in ("", name):
             return file, message
     return "", None
 
@@ -91,17 +96,19 @@ def _choice(message: Message, choices: tuple[str, ...]) -> str:
     return {"approve": choices[0], "reject": choices[-1]}.get(message.what, message.choice)
 
 
-def _wrong(message: Message, opening: ev.GateOpened, choices: tuple[str, ...]) -> str:
+def _wrong(message: Message, opened: ev.GateOpened, now: dict[str, str], choices: tuple[str, ...]) -> str:
     """Why a message decides nothing; empty: it does."""
-    if message.opening and (message.opening != opening.opening or message.shown != opening.shown):
+    if (message.opening and message.opening != opened.opening) or (message.shown and message.shown != now):
         return "what it showed has changed since: look at it anew"
+    if message.what != "answer" and (choices == ("*",) or (message.what == "reject" and len(choices) == 1)):
+        return "an answer is asked for: interlock answer"
     if _choice(message, choices) not in choices and choices != ("*",):
         return f"it is none of {', '.join(choices)}"
-    if message.what == "reject" and not message.note.strip():
+    if "reject" in (message.what, _choice(message, choices)) and not message.note.strip():
         return "a rejection needs words: --note"
     return ""
 
 
-async def _digest(run: Run, path: str) -> str:
-    content = await run.world.document(path)
-    return "" if content is None else sha256(content)
+async def _shown(run: Run, paths: tuple[str, ...]) -> dict[str, str]:
+    contents = {path: await run.world.document(path) for path in paths}
+    return {path: "" if content is None else sha256(content) for path, content in contents.items()}

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
+
+from pydantic import ValidationError
 
 from interlock.documents.model import Model
 from interlock.engine import events as ev
@@ -21,7 +24,7 @@ from interlock.engine.replay import Recorder
 from interlock.engine.run import Limits, Outcome, Run
 from interlock.engine.view import View
 from interlock.engine.world import World
-from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged
+from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
 from interlock.workspace.values import Pending, Standing, Where
 
 EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
@@ -95,15 +98,28 @@ class Player:
     def begin(self, started: ev.RunStarted) -> None:
         self.recorder.add("", started)
 
-    def resume(self, version: str, *, said: ev.Words | None = None, accepted: bool = False, **options: Any) -> None:
+    def warn(self, text: str) -> None:
+        self.recorder.add("", ev.Warned(text=text))
+
+    def resume(
+        self,
+        version: str,
+        *,
+        said: ev.Words | None = None,
+        accepted: bool = False,
+        changed: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
         """Note that this process goes on with the run; what failed in one that ended stopped is done again."""
         if self.recorder.journal.torn:
             self.recorder.add("", ev.Left(how="cut", what="the last line was torn by a crash, and is cut"))
-        if self.view.ended is not None:
-            forgotten = self.recorder.since_last_turn()
+        if (ended := self.view.ended) is not None:
+            forgotten = () if ended.at_a_verb else self.recorder.again()
             self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))
-        self.recorder.accepting = accepted
-        self.recorder.add("", ev.Resumed(version=version, said=said, accepted=accepted, options=options))
+        if version != self.view.version:
+            changed = (*changed, f"interlock is {version} now; {self.view.version} worked on this run before")
+        resumed = ev.Resumed(version=version, said=said, accepted=accepted, changed=changed, options=options)
+        self.recorder.add("", resumed, sync=True)
 
     def cancel(self, who: str) -> View:
         """End a run that nobody works on."""
@@ -117,7 +133,10 @@ class Player:
             BadInput: before the first agent was paid for: nothing of the run counts.
             InterlockError: the run stays open where it is.
         """
-        inputs = self.playbook.inputs.model_validate(self._start.inputs)
+        try:
+            inputs = self.playbook.inputs.model_validate(self._start.inputs)
+        except ValidationError:
+            raise self.recorder.diverged("inputs", "it does not take the run's inputs any more") from None
         run = Run(
             self.recorder,
             self.world,
@@ -136,24 +155,35 @@ class Player:
             self._add(ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until))
         except Cancelled as cancelled:
             self._end(Outcome("cancelled", str(cancelled)))
+            self.world.folder.taken(cancelled.file)
         except asyncio.CancelledError:
-            self._add(ev.Left(how="interrupted"))
-            raise
+            if not self._told_to_end():
+                self._leave(ev.Left(how="interrupted"))
+                raise
         except (Diverged, JournalDamaged):
             raise
         except BadInput as error:
-            if not self.view.calls and not self.view.delivered:
+            if not self.view.began:
                 raise
-            self._end(Outcome.stopped(_in_a_line(error)))
+            self._end(Outcome.stopped(_in_a_line(error)), at_a_verb=True)
         except InterlockError as error:
-            self._add(ev.Paused(status="failed", why=_in_a_line(error), remedy=error.remedy or ""))
+            self._leave(ev.Paused(status="failed", why=_in_a_line(error), remedy=error.remedy or ""))
             raise
         except Exception as error:
-            self._add(ev.Left(how="fault", what=f"{type(error).__name__}: {error}"[:500]))
+            self._leave(ev.Left(how="fault", what=f"{type(error).__name__}: {error}"[:500]))
             raise
         else:
             self._end(outcome)
         return self.view
+
+    def _told_to_end(self) -> bool:
+        """End it, where a person's word to cancel it is why its task was."""
+        for file, message in self.world.folder.messages():
+            if message.what == "cancel":
+                self._end(Outcome("cancelled", f"cancelled by {message.who}"))
+                self.world.folder.taken(file)
+                return True
+        return False
 
     @property
     def _start(self) -> ev.RunStarted:
@@ -163,9 +193,14 @@ class Player:
     def _add(self, event: ev.Event) -> None:
         self.recorder.add("", event, sync=True)
 
-    def _end(self, outcome: Outcome) -> None:
+    def _leave(self, event: ev.Event) -> None:
+        """Note why this process ends; what is wrong may keep that from being noted, too."""
+        with suppress(WorkspaceFailed):
+            self._add(event)
+
+    def _end(self, outcome: Outcome, *, at_a_verb: bool = False) -> None:
         """The run has ended: its output, its report, its last line."""
-        said = "".join(self.world.folder.get(digest).decode() + "\n" for digest in self.view.said)
+        said = "".join(self.world.folder.get(digest).decode() + "\n" for digest in self.view.said.values())
         output = outcome.output or said
         digest = self.world.folder.put(output.encode("utf-8", "backslashreplace")) if output else None
         code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
@@ -176,6 +211,7 @@ class Player:
                 reason=outcome.reason,
                 output=digest,
                 next=outcome.next,
+                at_a_verb=at_a_verb,
             )
         )
         self.world.folder.keep("", "report.md", receipt.markdown(self.view).encode("utf-8", "backslashreplace"))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 
 _SHELL = ("sh", "bash", "zsh", "fish", "ps1")
@@ -42,6 +42,7 @@ _READS = {
 _WHOLE = ("tox.ini",)
 """Its parts have no names that stand in a command."""
 _WORD = re.compile(r"[^\s\"'`;&|()<>{}\[\]=,:$*?!@\\]+")
+_STARTED = re.compile(r"(?:^|[\s/;&|(])(?:ba|da|z|k)?sh[ \t]+([\w./-]+)")
 _MODULE = re.compile(r"-m[ \t]+([\w.]+)")
 _UPWARD = re.compile(r"(\.{0,2}/)*")
 _LEVELS = 2
@@ -70,29 +71,31 @@ def names(command: str, cwd: str, read: Read) -> set[str]:
     """The source files that a command names, itself and by what it names: paths, or their ends."""
     found: set[str] = set()
     seen: set[str] = set()
-    texts = [command]
+    folders = [cwd, *(posixpath.join(cwd, word) for word in _words(command))]  # `cd web && npm test`, `make -C lib`
+    texts = [(command, folders)]
     for level in range(_LEVELS + 1):
-        for text in texts:
+        for text, _ in texts:
             found |= {_UPWARD.sub("", word, count=1) for word in _words(text) if _is_source(word)}
             for module in _MODULE.findall(text):
                 found |= {f"{module.replace('.', '/')}{behind}" for behind in (".py", "/__main__.py")}
-        if level < _LEVELS:
-            leads = chain.from_iterable(_leads(text, cwd, first=level == 0) for text in texts)
-            texts = [text for path, words in leads if (text := _text(path, words, read, seen))]
+        leads = chain.from_iterable(_leads(*each) for each in texts if level < _LEVELS)
+        texts = [
+            (text, [posixpath.dirname(path), cwd]) for path, words in leads if (text := _text(path, words, read, seen))
+        ]
     return found
 
 
-def _leads(text: str, cwd: str, *, first: bool) -> Iterator[tuple[str, frozenset[str]]]:
+def _leads(text: str, folders: Sequence[str]) -> Iterator[tuple[str, frozenset[str]]]:
     """The files that a text names and that can name more; of some only what begins with these words."""
     words = _words(text)
-    folders = [cwd, *(posixpath.join(cwd, word) for word in words if first)]  # `cd web && npm test`, `make -C lib`
+    started = set(_STARTED.findall(text))
     for word in words:
-        known = _READS.get(posixpath.basename(word), ())
-        for name in known:
-            only = frozenset() if name in _WHOLE else frozenset(words)
-            yield from ((posixpath.join(folder, name), only) for folder in folders)
-        if not known and (first or "/" in word) and (not _is_source(word) or word.endswith(_SHELL)):
-            yield posixpath.join(cwd, word), frozenset()
+        only = frozenset(words)
+        files = _READS.get(posixpath.basename(word), ())
+        if not files and (word in started or "/" in word) and (not _is_source(word) or _suffix(word) in _SHELL):
+            files, only = (word,), frozenset()
+        for name in files:
+            yield from ((posixpath.join(folder, name), frozenset() if name in _WHOLE else only) for folder in folders)
 
 
 def _text(path: str, words: frozenset[str], read: Read, seen: set[str]) -> str:
@@ -128,5 +131,9 @@ def _words(text: str) -> list[str]:
     return list(dict.fromkeys(_WORD.findall(text)))
 
 
-def _is_source(word: str) -> bool:
-    return word.rpartition("/")[2].rpartition(".")[2].lower() in _SOURCE and "." in word.rpartition("/")[2]
+def _suffix(path: str) -> str:
+    return posixpath.splitext(path)[1].removeprefix(".").lower()
+
+
+def _is_source(path: str) -> bool:
+    return _suffix(path) in _SOURCE

@@ -10,9 +10,11 @@ import asyncio
 import json
 import os
 import secrets
+import shlex
 import shutil
 import subprocess
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -30,13 +32,16 @@ from interlock.engine.halts import Halted
 from interlock.engine.keys import sha256
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
+from interlock.errors import InterlockError, WorkspaceFailed
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layer import Layer
 from interlock.workspace.layers.layers import Layers
+from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import (
+    EMPTY,
     Change,
     Committed,
     Found,
@@ -99,7 +104,7 @@ class RealWorld:
         roles: Roles,
         redaction: Redaction,
         *,
-        place: str,
+        where: Where,
         playbook: str,
         runner: str = "",
         ask: Callable[[GateView], Awaitable[Message | None]] | None = None,
@@ -108,11 +113,13 @@ class RealWorld:
         self.folder: RunFolder = folder
         self._trees, self._layers, self._settings, self._roles = trees, layers, settings, roles
         self._redact = redaction
-        self._place, self._playbook = place, playbook
+        self._where, self._playbook = where, playbook
+        self._place = where.place
+        self._branch = "" if where.branch == "detached" else where.branch
         self._runner = runner
         self._ask = ask
         self._delivery = Delivery(trees)
-        self._commits = Commits(trees, layers.clean_of)
+        self._commits = Commits(trees, lambda tree: layers.spelled(run, tree))
         self._cache = asyncio.Lock()
         """One command at a time in the engine's cache: two mounts of one upper are undefined."""
         self._prepared = ""
@@ -188,6 +195,13 @@ class RealWorld:
     async def keep(self, trees: Sequence[Tree]) -> None:
         await thread(self._trees.keep, self.run, trees)
 
+    async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
+        def find() -> dict[str, str]:
+            head = Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
+            return owned(self._trees, own, head=head, before=before, after=after)
+
+        return await thread(find)
+
     # effects on it
     async def deliver(self, before: Tree, after: Tree) -> Landing:
         return await thread(self._delivery.deliver, before, after)
@@ -210,7 +224,23 @@ class RealWorld:
         return await thread(self._commits.publish, where, commit, new=branch)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
-        return None
+        """`git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be committed."""
+        if self._trees.repository is None:
+            return None
+        standing = await self.standing(where, None)
+        tree = await self.commit_tree(where, order) or order.work
+        layer = await thread(
+            self._layers.for_command, self.run, standing, tree, keeps=False, staged=True, branch=self._branch
+        )
+        message = layer.exchange / "message"
+        message.write_text(order.message)
+        inside = shlex.quote(f"{layer.inside_exchange}/message")
+        line = f"git hook run --ignore-missing pre-commit && git hook run --ignore-missing commit-msg -- {inside}"
+        try:
+            checked = await self._checked(Command("hooks", line), layer, (), standing)
+        finally:
+            await thread(layer.drop)
+        return checked.exit
 
     async def pull_request(self, branch: str, title: str, body: str) -> Committed:
         return await thread(_pull_request, self._trees.workspace.top, branch, title, body)
@@ -231,16 +261,19 @@ class RealWorld:
         return role.model_copy(update={"model": role.model or table.model or ""})
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
-        needs = self._needs(role)
-        layer = await thread(self._layers.open, self.run, slot, standing, shown, needs, goes_on=goes_on)
-        return RealSeat(layer) if layer is not None else None
+        if goes_on and not self._layers.has(self.run, slot):
+            return None
+        needs, branch = self._needs(role), self._branch
+        opened = await thread(self._layers.open, self.run, slot, standing, shown, needs, goes_on=goes_on, branch=branch)
+        return RealSeat(opened)
 
     def _needs(self, role: Role) -> Needs:
         table = self._settings.runner_named(role.runner)
-        row = clients.row(table.type)
+        row = clients.row(table.type, table.argv or ())
+        words = [table.program or row.program, *(table.argv or ())]
         return Needs(
             logins=row.logins,
-            shows=clients.shows(table.type, table.program or row.program),
+            shows=clients.shows(table.type, *words),
             hosts=(*row.hosts, *table.hosts),
             network=table.network or "",
         )
@@ -253,7 +286,7 @@ class RealWorld:
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
         layer: Layer = seat.layer
         table = self._settings.runner_named(ask.role.runner)
-        made = clients.client(table, ask)
+        made = clients.client(table, self._trees.workspace.top)
         await thread(layer.refresh_logins)
         workspace = str(layer.root)
         exit_ = await clients_client.call(
@@ -273,7 +306,7 @@ class RealWorld:
 
     async def recover(self, ask: Ask, seat: Any) -> Exit | None:
         layer: Layer = seat.layer
-        made = clients.client(self._settings.runner_named(ask.role.runner), ask)
+        made = clients.client(self._settings.runner_named(ask.role.runner), self._trees.workspace.top)
         return await thread(clients_client.read_back, made, ask, layer, layer.exit_file, self._redact)
 
     def _watch(self, layer: Layer) -> Callable[[], str]:
@@ -299,7 +332,7 @@ class RealWorld:
             commands = [Command(tool.name, tool.line_from(place), tool.source) for tool in found]
         if (setup := settings.get("setup")) is not None:
             return Toolbox(commands, Command("setup", setup, "interlock.toml"))
-        prepares = await thread(toolchains.setups, look, place)
+        prepares = await thread(toolchains.setups, _Folder(self._trees.workspace.top), place)
         line = " && ".join(f"({tool.line_from(place)})" for tool in prepares)
         source = ", ".join(tool.source for tool in prepares)
         return Toolbox(commands, Command("setup", line, source) if prepares else None)
@@ -346,10 +379,12 @@ class RealWorld:
             pass_fds=wrapped.pass_fds,
             exit_file=wrapped.exit_file,
         )
+        if ended.error:  # a shell is always there: it is the layer that could not be made
+            raise WorkspaceFailed(f"a command could not be started: {ended.error}", where=command.line)
         out = ended.out.decode("utf-8", "backslashreplace")
         came = CommandExit(
             exit=ended.exit,
-            error=ended.error or ended.over or toolchains.not_runnable(command.line, ended.exit, out),
+            error=ended.over or toolchains.not_runnable(command.line, ended.exit, out),
             timed_out=ended.timed_out,
             seconds=ended.seconds,
             out=out,
@@ -359,11 +394,14 @@ class RealWorld:
         globs = self._settings.evidence.junit
         tests = await thread(self._tests, layer, reports, came, globs)
         opened = await thread(layer.opened, list(changed)) if changed else set()
-        now = await self.standing(Where(place=self._place, branch=self._trees.where().branch), standing)
+        now = await self.standing(self._where, standing)
         return Checked(came, tests, tuple(sorted(opened)), moved=now.tree != standing.tree)
 
     def _tests(self, layer: Layer, reports: Path, came: CommandExit, globs: Sequence[str]) -> dict[str, str]:
-        contents = [file.read_bytes() for file in sorted(reports.rglob("*")) if file.is_file()]
+        contents = []
+        for file in sorted(reports.rglob("*")):
+            with suppress(OSError):  # anything may have been left there
+                contents.append(files.read_plain(file))
         contents += layer.left(lambda path: junit.is_report(path, globs))
         return {name: state.value for name, state in junit.tests_of(came.exit, came.out, contents).items()}
 
@@ -378,7 +416,7 @@ class RealWorld:
 
     def _unprepared(self, command: Command, standing: Standing, tree: Tree) -> str:
         """A name for the state of the manifests that the person's own preparations do not serve; empty: they do."""
-        tools = toolchains.setups(_TreeFiles(self._trees, tree), self._place)
+        tools = toolchains.setups(_Folder(self._trees.workspace.top), self._place)
         manifests = [path for tool in tools for path in tool.manifests]
         ours = self._trees.entries(tree, manifests) if manifests else {}
         theirs = self._trees.entries(standing.tree, manifests) if manifests else {}
@@ -390,6 +428,24 @@ class RealWorld:
     # people
     async def ask(self, gate: GateView) -> Message | None:
         return await self._ask(gate) if self._ask else None
+
+
+class _Folder:
+    """The person's folder as something to look at: with what is ignored."""
+
+    def __init__(self, top: Path) -> None:
+        self._top = top
+
+    def read(self, path: str) -> str | None:
+        with suppress(OSError, InterlockError):
+            return (files.read(self._top, path) or b"")[:1_000_000].decode("utf-8", "replace")
+        return None
+
+    def list(self, folder: str) -> list[str]:
+        try:
+            return sorted(place.name for place in (self._top / folder).iterdir())
+        except OSError:
+            return []
 
 
 class _TreeFiles:

@@ -13,12 +13,17 @@ from typing import Any, Generic, TypeVar
 
 from interlock.engine import events as ev
 from interlock.engine.folder import Folder
-from interlock.engine.journal import Journal, Line
+from interlock.engine.journal import Journal, Line, Unknown
 from interlock.engine.keys import difference, shortly
 from interlock.engine.view import View
 from interlock.errors import Diverged
 
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
+_THOUGHTS = (
+    *(ev.Decided, ev.Turn, ev.Noted, ev.Joined, ev.Got, ev.Warned, ev.Refused),
+    *(ev.Resumed, ev.Reopened, ev.Paused, ev.Left),
+)
+"""Lines that nothing in the world stands behind."""
 
 
 class Recorder:
@@ -37,11 +42,11 @@ class Recorder:
         self._clock = clock
         self.view = View()
         self.seen = View()
-        self.accepting = False
-        """`--accept-recorded`: a person's word to go on where what is asked differs from what is recorded."""
-        self.accepted: list[str] = []
+        self._accepted = 0
+        """`--accept-recorded`: up to this line what is asked may differ from what is recorded, by a person's word."""
         self._outcomes: dict[str, Line] = {}
         self._traces: dict[str, list[Line]] = {}
+        self._unknown: dict[str, Line] = {}
         self._asked: set[str] = set()
         self.members: list[str] = []
         """Scopes of open members: what is recorded below them may still be asked for."""
@@ -56,7 +61,11 @@ class Recorder:
             for key in line.event.forgotten:
                 self._outcomes.pop(key, None)
                 self._traces.pop(key, None)
-        elif isinstance(line.event, ev.Outcome):
+        elif isinstance(line.event, ev.Resumed) and line.event.accepted:
+            self._accepted = line.seq
+        elif isinstance(line.event, Unknown):
+            self._unknown[line.key] = line
+        elif line.key and isinstance(line.event, ev.Outcome):
             self._outcomes[line.key] = line
         elif line.key:
             self._traces.setdefault(line.key, []).append(line)
@@ -84,41 +93,48 @@ class Recorder:
         """
         short = shortly(asked)
         self._asked.add(key)
-        line = self._outcomes.get(key)
+        line = self._outcomes.get(key) or self._unknown.get(key)
         traces = self._traces.get(key, [])
+        if line is not None and not isinstance(line.event, kind):
+            self._accept(
+                line, f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`", instead=True
+            )
+            line = None
         if line is None:
             self.nothing_left(key)
             for trace in traces:
                 self.seen.take(trace)
             return Slot(self, key, short, None, [trace.event for trace in traces])
-        if not isinstance(line.event, kind):
-            raise self._diverged(key, f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`")
+        assert isinstance(line.event, kind)
         if what := difference(line.event.asked, short):
-            if not self.accepting:
-                raise self._diverged(key, what)
-            self.accepted.append(f"{key}: {what}")
+            self._accept(line, what)
         for trace in (*traces, line):
             self.seen.take(trace)
         return Slot(self, key, short, line.event, [])
 
     def nothing_left(self, key: str) -> None:
-        """Everything recorded was asked for, but what open members may still come to."""
-        left = [
-            other
-            for other in self._outcomes
-            if other not in self._asked
-            and not any(other.startswith((f"{scope}/", f"{scope}#")) for scope in self.members)
-        ]
-        if left and not self.accepting:
-            raise self._diverged(left[0], f"it is recorded, and not asked for before {key or 'the end'}")
-        if left:
-            self.accepted += [f"{other}: recorded, not asked for" for other in left]
-            for other in left:
-                self._outcomes.pop(other)
+        """Everything recorded was asked for, but what other open members may still come to."""
+        beside = tuple(
+            f"{scope}{mark}"
+            for scope in self.members
+            if not key.startswith((f"{scope}/", f"{scope}#"))
+            for mark in "/#"
+        )
+        for other, line in list(self._outcomes.items()):
+            if other not in self._asked and not other.startswith(beside):
+                self._accept(line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True)
 
-    def _diverged(self, key: str, what: str) -> Diverged:
+    def _accept(self, line: Line, what: str, *, instead: bool = False) -> None:
+        """Go on where journal and playbook differ, if a person said so; `instead`: without what is recorded."""
+        if line.seq > self._accepted:
+            raise self.diverged(line.key, what)
+        if instead:
+            self._outcomes.pop(line.key, None)
+            self._unknown.pop(line.key, None)
+
+    def diverged(self, key: str, what: str) -> Diverged:
         start = self.view.start
-        version = f" It was recorded by version {start.version}, which goes on with it." if start else ""
+        version = f" It was recorded by version {self.view.version}, which goes on with it." if start else ""
         run = start.run if start else "RUN"
         return Diverged(
             f"the playbook no longer asks what is recorded: {what}",
@@ -126,19 +142,27 @@ class Recorder:
             remedy=f"Go on with what is recorded: interlock resume {run} --accept-recorded.{version}",
         )
 
-    def since_last_turn(self) -> tuple[str, ...]:
-        """The keys of what a stopped run does again: all since its last turn of a loop, else its last dispatch."""
+    def again(self) -> tuple[str, ...]:
+        """The keys of what a stopped run does again: its last dispatch, with the whole turn of a loop that it is in."""
         outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
-        outer = [line for line in outcomes if isinstance(line.event, ev.Turn) and "/" not in line.key]
-        if outer:
-            since = outer[-1].seq + 1
-        else:
-            since = max((line.seq for line in outcomes if isinstance(line.event, ev.Done)), default=0)
+        last = next((line for line in reversed(outcomes) if isinstance(line.event, ev.Done)), None)
+        since = last.seq if last else 0
+        for line in outcomes:
+            if last and isinstance(line.event, ev.Turn):
+                folder = line.key.rpartition("/")[0]
+                scope = f"{folder}/{line.event.loop}-{line.event.n}/".lstrip("/")
+                since = line.seq + 1 if last.key.startswith(scope) else since
         return tuple(line.key for line in outcomes if line.seq >= since)
 
-    def outcome(self, key: str) -> ev.Event | None:
-        line = self._outcomes.get(key)
-        return line.event if line else None
+    def reopen(self, slot: Slot[Any], why: str) -> bool:
+        """Take back an outcome and what was decided on it; False where more than that was done since."""
+        seq = self._outcomes[slot.key].seq
+        if any(line.seq > seq and not isinstance(line.event, _THOUGHTS) for line in self.journal.lines):
+            return False
+        forgotten = tuple(key for key, line in self._outcomes.items() if line.seq >= seq)
+        self.add("", ev.Reopened(forgotten=forgotten, why=why))
+        slot.outcome = None
+        return True
 
 
 class Slot(Generic[O]):

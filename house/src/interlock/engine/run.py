@@ -18,7 +18,6 @@ from interlock.documents.model import Model, canonical, plain
 from interlock.engine import checks, commits, delivery, dispatch, keys, people, receipt
 from interlock.engine import events as ev
 from interlock.engine.forms import Form
-from interlock.engine.halts import Parked
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.tables import Table, name_of, names_of
@@ -138,7 +137,13 @@ class Run:
         self.pair_lock = asyncio.Lock()
         """Members side by side move the pending pair on one after the other."""
         self.ran: dict[tuple[str, Tree], ev.Run1] = {}
-        """Command line and tree -> how it ran, in this process and before."""
+        for pair in self.full.ran.values():
+            for one in (pair.before, pair.proved.after if pair.proved else None):
+                if one is not None and one.green:
+                    self.ran[pair.command, one.tree] = one
+        """Command line and tree -> how it ran, in this process; before: where it was green."""
+        self.setup: Command | None = None
+        """Prepares what commands need; known when `commands` were asked for."""
         self.limited: dict[str, datetime] = {}
         """Runner -> when its service takes requests again: members of a group wait as one."""
         assert recorder.view.start is not None
@@ -195,6 +200,12 @@ class Run:
             await self.listen()
             await dispatch.perform(self, call, slot)
         report: ev.Report = slot.settled.report
+        if call.row.outputs:
+            documents = await delivery.documents(self, call.row.outputs)
+            if documents.landing and documents.landing.state == "conflict":
+                return report.model_copy(
+                    update={"outcome": "fault", "reason": "conflict", "conflicts": documents.landing.conflicts}
+                )
         return report
 
     async def together(
@@ -227,7 +238,8 @@ class Run:
 
     def note(self, name: str, /, **facts: Any) -> None:
         """A fact of the playbook's own, for its documents and for people."""
-        slot = self.slot(name, {"facts": plain(facts)}, ev.Noted)
+        facts = plain(facts)
+        slot = self.slot(name, {"facts": facts}, ev.Noted)
         if slot.outcome is None:
             slot.settle(ev.Noted(name=name, facts=facts))
 
@@ -240,10 +252,9 @@ class Run:
 
     def warn(self, text: str) -> None:
         """Tell people something beside the process; once."""
-        slot = self.slot("warn", {}, ev.Got)
+        slot = self.slot("warn", {}, ev.Warned)
         if slot.outcome is None:
-            self.recorder.add("", ev.Warned(text=text))
-            slot.settle(ev.Got(verb="warn"))
+            slot.settle(ev.Warned(text=text))
 
     def once(self, verb: str, asked: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """A value that is asked of the world once and is the same ever after: a time, an id, an option."""
@@ -280,7 +291,10 @@ class Run:
 
     async def changed(self) -> list[Change]:
         """What the run's pending work changes."""
-        return await delivery.changed(self)
+        slot = self.slot("changed", {}, ev.Got)
+        if slot.outcome is None:
+            slot.settle(ev.Got(verb="changed", value=plain(await delivery.changed(self))))
+        return [Change.model_validate(one) for one in slot.settled.value]
 
     async def deliver(self, label: str, judged: Tree | None = None) -> ev.Delivered:
         """Pending work comes into the person's tree, if merged with it it is the tree that was judged."""
@@ -319,9 +333,6 @@ class Run:
         """Tell people something once, from within a verb."""
         if text not in self.full.warnings:
             self.recorder.add("", ev.Warned(text=text))
-
-    def park(self, status: Any, why: str, remedy: str = "", until: datetime | None = None) -> Parked:
-        return Parked(status, why, remedy, until)
 
 
 def _word(value: Any) -> Any:

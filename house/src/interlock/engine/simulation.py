@@ -295,6 +295,9 @@ class Simulated:
     async def keep(self, trees: Sequence[Tree]) -> None:
         return None
 
+    async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
+        return {**own, **await self.list(after, [change.path for change in await self.between(before, after)])}
+
     # effects
     async def deliver(self, before: Tree, after: Tree) -> Landing:
         self.cast.moment("deliver")
@@ -326,7 +329,7 @@ class Simulated:
     async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
         if problem := self.cast.moment("plan commit") or (order.branch in self.refs and f"{order.branch} exists"):
             return Committed(problem=problem)
-        commit = _blob(f"{order.work}{order.message}{order.at}".encode())
+        commit = _blob(f"{order.work}{order.message}{order.branch}".encode())
         self.commits[commit] = order
         return Committed(commit=commit)
 
@@ -366,10 +369,10 @@ class Simulated:
         self.cast.moment(f"call {key}")
         await _turn()
         act = self.cast.agent(ask, key, seat.files)
-        for path, content in act.files.items():
-            _put(seat.files, path, content)
         if act.exit.usage.input_tokens is not None:
             hear(News(kind=NewsKind.USAGE, facts=act.exit.usage.model_dump()))
+        for path, content in act.files.items():
+            _put(seat.files, path, content)
         self.paid.append(ask.marker)
         self.unseen[ask.marker] = act.exit
         self.cast.moment(f"called {key}")

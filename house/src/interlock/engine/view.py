@@ -92,41 +92,50 @@ class View:
 
     def __init__(self) -> None:
         self.start: ev.RunStarted | None = None
+        self.version = ""
+        """Of interlock, that worked on it last."""
         self.status = Status.WORKING
         self.why = ""
         self.remedy = ""
         self.until: datetime | None = None
         self.calls: dict[str, CallView] = {}
         self.gates: dict[str, GateView] = {}
+        self.openings: dict[str, int] = {}
+        """How often each gate opened, also where that no longer counts."""
         self.pairs: dict[str, PairView] = {}
+        self.ran: dict[str, PairView] = {}
+        """The same at each place where it was run; `pairs` has the last word of each."""
         self.decisions: list[DecisionView] = []
         self.turns: dict[str, tuple[int, int]] = {}
         self.steps: list[StepView] = []
-        self.notes: list[tuple[str, dict[str, Any]]] = []
+        self._notes: dict[str, tuple[str, dict[str, Any]]] = {}
         self.warnings: list[str] = []
         self.delivered: list[ev.Delivered] = []
         self.committed: list[ev.Committed] = []
         self.undone: list[ev.Undone] = []
         self.held: list[Pending] = []
         """Guarded work that waits for a person's word."""
-        self.said: list[ev.Digest] = []
+        self.said: dict[str, ev.Digest] = {}
         self.words: list[ev.Words] = []
         self._hearing: dict[str, tuple[ev.Words, ...]] = {}
-        self._settled: set[ev.Words] = set()
-        """Which words a dispatch that ended has heard."""
+        """Dispatch -> what of them stood in its briefs."""
+        self._forgotten = Usage()
+        """What was spent on dispatches that are done again."""
+        self.stopped = ""
+        """Why it had stopped, for the dispatch that does it again."""
         self.shown_by: dict[str, Any] | None = None
         """Which check tells the work from none, if one was looked for (EVID-14)."""
         self.options: dict[str, Any] = {}
         self.pending: Pending | None = None
         self._pending_at = 0
         self.standing: Standing | None = None
-        self.own: dict[str, str] = {}
-        """Path -> nothing: what this run delivered (its blobs are asked of the trees)."""
+
         self.ended: ev.Ended | None = None
         self.ended_at: datetime | None = None
         self.at: datetime | None = None
         self.seconds = 0.0
-        self._since: datetime | None = None
+        self.since: datetime | None = None
+        """Since when it is worked on, as told so far; `seconds` has the time before."""
         self.last = 0
         self.unknown: list[Line] = []
 
@@ -136,19 +145,22 @@ class View:
         """Fold one more line."""
         key, event, at = line.key, line.event, line.at
         self.last = max(self.last, line.seq)
-        self._since = self._since or at
+        self.since = self.since or at
         self.at = at
         self._place(key, event)
         match event:
             case ev.RunStarted():
-                self.start, self.standing = event, event.standing
+                self.start, self.standing, self.version = event, event.standing, event.version
                 self.pending = event.pending or Pending(base=event.standing.tree, work=event.standing.tree)
                 self.words += [event.said] if event.said else []
             case ev.Resumed():
                 self._open(at)
+                self.version = event.version
+                self.warnings += event.changed
                 self.options |= event.options
                 self.words += [event.said] if event.said else []
             case ev.Reopened():
+                self.stopped = self.ended.reason if self.ended else ""
                 self._forget(set(event.forgotten))
             case ev.Paused():
                 self._close(at)
@@ -167,6 +179,7 @@ class View:
             case ev.Warned():
                 self.warnings.append(event.text)
             case ev.GateOpened():
+                self.openings[key] = event.opening
                 self.gates[key] = GateView(
                     key, event.gate, event.question, event.summary, event.choices, event.shown, event.opening, at
                 )
@@ -180,7 +193,7 @@ class View:
             case ev.Heard():
                 self._heard(key, event.news)
             case ev.Tried():
-                call = self.calls[key]
+                call = self._call(key, event.report, at)
                 call.earlier, call.spent = call.earlier + event.report.usage, call.earlier + event.report.usage
                 call.tries.append(event.report)
                 call.state, call.until = "waiting" if event.move == "wait" else "working", event.until
@@ -188,24 +201,24 @@ class View:
                 self._done(line.seq, key, event, at)
             case ev.Based():
                 self.pairs[event.name] = PairView(event.name, event.command, event.run)
+                self.ran[key] = PairView(event.name, event.command, event.run)
             case ev.Proved():
                 pair = self.pairs.setdefault(event.name, PairView(event.name, event.command, event.before))
                 pair.proved, pair.before = event, event.before or pair.before
+                self.ran[key] = PairView(event.name, event.command, event.before, event)
             case ev.Decided():
                 self.decisions.append(DecisionView(key, event.rule, event.inputs, event.result))
             case ev.Turn():
                 self.turns[event.loop] = (event.n, event.cap)
             case ev.Noted():
-                self.notes.append((event.name, event.facts))
+                self._notes[key] = event.name, event.facts
             case ev.Got(verb="shown"):
                 self.shown_by = event.value
             case ev.Said():
-                self.said.append(event.text)
+                self.said[key] = event.text
             case ev.Delivered():
                 self.delivered.append(event)
                 self._move(line.seq, event.pair)
-                if event.landing:
-                    self.own |= dict.fromkeys(event.landing.paths, "")
                 self.standing = event.standing or self.standing
             case ev.Committed():
                 self.committed.append(event)
@@ -232,30 +245,29 @@ class View:
             step.keys.append(key)
 
     def _open(self, at: datetime) -> None:
-        self.status, self.why, self.remedy, self.until, self._since = Status.WORKING, "", "", None, at
+        self.status, self.why, self.remedy, self.until, self.since = Status.WORKING, "", "", None, at
         self.ended = self.ended_at = None
 
     def _close(self, at: datetime) -> None:
-        if self._since is not None:
-            self.seconds += max((at - self._since).total_seconds(), 0)
-        self._since = None
+        if self.since is not None:
+            self.seconds += max((at - self.since).total_seconds(), 0)
+        self.since = None
 
     def _forget(self, keys: set[str]) -> None:
-        self.calls = {key: call for key, call in self.calls.items() if key not in keys}
-        self.gates = {key: gate for key, gate in self.gates.items() if key not in keys}
+        self._forgotten = sum((call.spent for key, call in self.calls.items() if key in keys), self._forgotten)
+        known: tuple[dict[str, Any], ...] = (self.calls, self.gates, self.ran, self.said, self._notes)
+        for one in known:
+            for key in keys:
+                one.pop(key, None)
         self.decisions = [one for one in self.decisions if one.key not in keys]
         for step in self.steps:
             step.keys = [key for key in step.keys if key not in keys]
 
     def _started(self, key: str, event: ev.Started, at: datetime) -> None:
-        call = self.calls.get(key)
-        if call is None or call.report is not None:
-            call = self.calls[key] = CallView(
-                key, event.agent, event.member, event.step, event.attempt, event.runner, at
-            )
+        call = self._call(key, event, at)
         call.calls += 1
         call.earlier = call.spent
-        call.runner, call.model, call.role = event.runner, event.model, event.role
+        call.step, call.runner, call.model, call.role = event.step, event.runner, event.model, event.role
         call.state, call.until = "working", None
         self._hearing[key] = (*self._hearing.get(key, ()), *event.heard)
         self.standing = event.standing
@@ -267,17 +279,24 @@ class View:
         if news.kind is NewsKind.SESSION:
             call.model = news.facts.get("model") or call.model
         elif news.kind is NewsKind.USAGE:
-            known = {name: news.facts.get(name) for name in ("input_tokens", "output_tokens", "cost_usd")}
-            call.spent = call.earlier + Usage(**known)
+            call.spent = call.earlier + Usage(**{name: news.facts.get(name) for name in Usage.model_fields})
 
     def _done(self, seq: int, key: str, event: ev.Done, at: datetime) -> None:
-        call, report = self.calls[key], event.report
+        report = event.report
+        call = self._call(key, report, at)
         call.report, call.ended, call.state = report, at, "done" if report.ok else "fault"
         call.spent, call.until = call.earlier + report.usage, None
         self._move(seq, event.pair)
         self.held += [report.held] if report.held else []
-        self._settled |= set(self._hearing.pop(key, ()))
+        self.stopped = ""
         self.standing = event.standing
+
+    def _call(self, key: str, event: ev.Started | ev.Report, at: datetime) -> CallView:
+        """The dispatch of that key; one of whose calls none was made, or none is known, is there, too."""
+        if key not in self.calls:
+            step = key.partition("/")[0] if "/" in key else ""
+            self.calls[key] = CallView(key, event.agent, event.member, step, event.attempt, "", at)
+        return self.calls[key]
 
     def _move(self, seq: int, pair: Pending | None) -> None:
         """The pending pair of the latest line: on replay, members' lines come in another order."""
@@ -289,6 +308,11 @@ class View:
     @property
     def run(self) -> str:
         return self.start.run if self.start else ""
+
+    @property
+    def began(self) -> bool:
+        """It had an effect: something was paid for, asked, delivered or committed."""
+        return bool(self.calls or self.gates or self.delivered or self.committed)
 
     @property
     def gate(self) -> GateView | None:
@@ -305,14 +329,17 @@ class View:
     @property
     def unheard(self) -> tuple[ev.Words, ...]:
         """What people said and no dispatch that ended has heard."""
-        return tuple(words for words in self.words if words not in self._settled)
+        heard = {one for key, call in self.calls.items() if call.report for one in self._hearing.get(key, ())}
+        return tuple(words for words in self.words if words not in heard)
+
+    @property
+    def notes(self) -> list[tuple[str, dict[str, Any]]]:
+        """Facts that the playbook noted."""
+        return list(self._notes.values())
 
     @property
     def usage(self) -> Usage:
-        total = Usage()
-        for call in self.calls.values():
-            total = total + call.spent
-        return total
+        return sum((call.spent for call in self.calls.values()), self._forgotten)
 
     @property
     def cost_known(self) -> bool:

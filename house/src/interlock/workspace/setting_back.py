@@ -157,9 +157,15 @@ class _Bases:
         spelled = _raw_like(texts[base], shown, shown_raw)
         merged = None if spelled is None else self._trees.merge_text(spelled, shown_raw, result_raw)
         if merged is None:
-            # What the person only added, and the agent changed in the same place, is a change like any other.
-            return None, certain
+            return None, certain or spelled is None or not self._is_change(spelled, shown_raw, result_raw)
         return (there[-2][0], self._trees.write_blob(merged)), False
+
+    def _is_change(self, base: bytes, shown: bytes, result: bytes) -> bool:
+        """Whether each of the person's lines that are not there any more has others in its place: then it was changed
+        by an agent that saw it, like any other line."""
+        lost, clashes = _lines(shown) - _lines(result), self._trees.clashes(base, shown, result)
+        replaced = [_lines(clash.ours) for clash in clashes if clash.theirs.count(b"\n") > clash.base.count(b"\n")]
+        return not lost - _lines(base) - sum(replaced, Lines())
 
 
 def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> tuple[Tree, tuple[str, ...]]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Git, lines
+from interlock.workspace.git import Git, Reply, lines
 from interlock.workspace.place import Workspace, above
 from interlock.workspace.repository import DETACHED, CheckedOut, Repository, attributes_convert, repository_at
 from interlock.workspace.snapshot import Snapshots
@@ -51,6 +51,9 @@ _PIECE = 256
 _ARGUMENTS = 500
 _SETTLES = 40
 
+_MARK = 60
+_MARKS = re.compile(rb"\n(?:<{60}|\|{60}|={60}|>{60})[^\n]*(?=\n)")
+
 LINK = 0o120000
 Entry = tuple[int, str]
 """Mode and blob of a path."""
@@ -63,6 +66,15 @@ class Delta:
     path: str
     old: Entry | None
     new: Entry | None
+
+
+@dataclass(frozen=True)
+class Clash:
+    """A place where three texts cannot be merged."""
+
+    ours: bytes
+    base: bytes
+    theirs: bytes
 
 
 class Trees:
@@ -183,6 +195,12 @@ class Trees:
             return Merged(tree=ours)
         if ours == base:
             return Merged(tree=theirs)
+        # One side removed what the other changed: there, and only there, git looks for renames whatever settings say.
+        left, right = ({d.path: d.new for d in self.deltas(base, side)} for side in (ours, theirs))
+        removed = [path for path in left if path in right and (left[path] is None) != (right[path] is None)]
+        if removed:
+            rest = self.merge(base, self.graft(ours, theirs, removed), theirs)
+            return Merged(conflicts=(*removed, *rest.conflicts))
         ours_commit, theirs_commit = self._commits(base, ours, theirs)
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         found = self.git.names(*words, ours_commit, theirs_commit, ok=(0, 1))
@@ -204,16 +222,24 @@ class Trees:
 
     def merge_text(self, base: bytes, ours: bytes, theirs: bytes, *, ours_stands: bool = False) -> bytes | None:
         """Three texts merged; None on a conflict, unless ours stands there, and of what is no text."""
+        reply = self._merge_file(base, ours, theirs, *(("--ours",) if ours_stands else ()))
+        return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
+
+    def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[Clash]:
+        """The places where three texts cannot be merged."""
+        told = self._merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARK}").out
+        parts = _MARKS.split(b"\n" + told)
+        return [Clash(*parts[at : at + 3]) for at in range(1, len(parts) - 2, 4)]
+
+    def _merge_file(self, base: bytes, ours: bytes, theirs: bytes, *options: str) -> Reply:
         stage = self.git.git_dir / "tmp" / f"{uuid4().hex}.merge"
         stage.mkdir()
         try:
             for name, text in (("ours", ours), ("base", base), ("theirs", theirs)):
                 (stage / name).write_bytes(text)
-            words = ("merge-file", "-p", "-q", *(("--ours",) if ours_stands else ()), "ours", "base", "theirs")
-            reply = self.git.reply(*words, cwd=stage)
+            return self.git.reply("merge-file", "-p", "-q", *options, "ours", "base", "theirs", cwd=stage)
         finally:
             shutil.rmtree(stage)
-        return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
 
     def _commits(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[str, str]:
         """Two commits of these trees on one of their base; git 2.38 merges nothing else."""

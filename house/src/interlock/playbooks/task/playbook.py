@@ -99,10 +99,10 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
             if against := _refused(verdict):
                 continue
             judged = verdict.shown
-        if (weak := _weakened(proved)) and (run.limits.weakened == "ask" or not inputs.review):
-            decided = await run.gate("weakened", f"Accept weakened checks: {', '.join(weak)}?")
+        if question := _question(run, inputs, proved):
+            decided = await run.gate("accept", question)
             if decided.choice == "reject":
-                against = f"A person does not accept the weakened checks: {decided.note}"
+                against = f"A person was asked: {question} They say: {decided.note}"
                 continue
         if against := _red(run, await run.rest(commands)):
             continue
@@ -197,6 +197,17 @@ def _refused(verdict: ev.Report) -> str:
 
 def _weakened(proved: Sequence[ev.Proved]) -> list[str]:
     return list(dict.fromkeys(path for one in proved if one.weak for path in (*one.weak.paths, *one.weak.gone)))
+
+
+def _question(run: Run, inputs: Inputs, proved: Sequence[ev.Proved]) -> str:
+    """What a person is asked before the work is accepted; empty: nothing."""
+    if (weak := _weakened(proved)) and (run.limits.weakened == "ask" or not inputs.review):
+        return f"Accept weakened checks: {', '.join(weak)}?"
+    pair = run.view.pending
+    changed = pair is not None and pair.base != pair.work
+    if changed and not inputs.review and not any(one.after and one.after.green for one in proved):
+        return "Accept this work, although no green check shows it?"
+    return ""
 
 
 async def _finish(

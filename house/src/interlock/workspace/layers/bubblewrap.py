@@ -21,7 +21,7 @@ from pathlib import Path
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.workspace.layers.upper import remove
 
-MARK = Path("/run/interlock-layer")
+MARK = Path("/dev/interlock-layer")
 """There in every confined layer and nowhere else: interlock knows by it that an agent started it."""
 MEMORY = Path("/dev/shm")
 """Where uppers lie when the workspace's file system takes none; gone after a reboot."""

@@ -17,13 +17,13 @@ from pathlib import Path
 from interlock.workspace.layers import inside
 from interlock.workspace.layers.bubblewrap import MARK, Bubblewrap
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, mounts_below, program_parts
-from interlock.workspace.layers.upper import Upper, way
+from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
 
 COVERED = ("runs", "trees.git", "layers")
 """What of the engine's folder is another one inside."""
 _PROCESSES = 8192
-_OWN_HOME = Path("/run/interlock-home")
+_OWN_HOME = Path("/tmp/interlock-home")
 """Where the private HOME is seen when the person's is the workspace itself."""
 
 
@@ -31,6 +31,7 @@ _OWN_HOME = Path("/run/interlock-home")
 class Slot:
     """The folders of one layer."""
 
+    name: str
     folder: Path
     store: Path
     """Where its uppers lie: the same, or in memory."""
@@ -50,6 +51,10 @@ class Slot:
     @property
     def exit_file(self) -> Path:
         return self.folder / "exit.json"
+
+    def remove(self) -> None:
+        for place in dict.fromkeys((self.folder, self.store)):
+            remove(place)
 
 
 class Confined:
@@ -86,9 +91,10 @@ class Confined:
         for place in self._prepared(mounts):
             mounts[place] = ("--ro-bind", "/dev/null", str(place))
         words = [self._bubblewrap.program, "--json-status-fd", str(status), *self._bubblewrap.words]
-        words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+        words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
         words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
-        words += [word for at in self._around.homes if at != self.home for word in ("--remount-ro", str(at))]
+        sealed = (Path("/dev"), *(at for at in self._around.homes if at != self.home))
+        words += [word for at in sealed for word in ("--remount-ro", str(at))]
         words += ["--unshare-net"] if cut_off else []
         python = [os.path.realpath(sys.executable), "-I", "-S", "-c", _text(), str(_PROCESSES)]
         doors = [str(door[0]), *door[1]] if door else ["-"]
@@ -106,7 +112,8 @@ class Confined:
         python = (Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(os.path.realpath(sys.executable)))
         for path in (*around.programs, *python, *self._borrowed(), *map(Path, shows)):
             for at, source in around.seen(path):
-                mounts[at] = ("--ro-bind", str(source), str(at))
+                if not at.is_relative_to(top):
+                    mounts[at] = ("--ro-bind", str(source), str(at))
         for number, place in enumerate(around.downloads):
             mounts[place] = self._overlay(f"downloads/{number}", place, place)
         mounts[self.home] = self._overlay("home", None, self.home)
@@ -130,7 +137,7 @@ class Confined:
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        if self._below and (self._below.store / name).is_dir():
+        if self._below and name != "git" and (self._below.store / name).is_dir():
             lowers.append(self._below.store / name)
         if not lowers:
             return ("--bind", str(upper), str(at))

@@ -100,9 +100,9 @@ class Copy:
             remove(target)
             return None
 
-    def touched(self, found: Touched) -> Touched:
+    def touched(self, found: Touched, *, opening: bool = True) -> Touched:
         missing = dict(self._known)
-        for path, status in walk(self.folder, self.apart):
+        for path, status in walk(self.folder, self.apart, opening=opening):
             if stat.S_ISDIR(status.st_mode):
                 found.folders.append(path)
                 continue
@@ -148,9 +148,6 @@ class Copy:
                 (self.folder / path).rmdir()
             except OSError:
                 return
-
-    def hide(self, path: str) -> None:
-        """A socket is never copied."""
 
 
 def clone(source: Path, target: Path) -> None:

@@ -13,13 +13,19 @@ import re
 import shutil
 import stat
 import struct
+import zlib
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from hashlib import sha1
 from pathlib import Path
 
+from interlock.documents.files import read_plain
+from interlock.documents.files import replace as replace_file
 from interlock.workspace.layers.copies import clone
-from interlock.workspace.layers.upper import OPAQUE, remove
+from interlock.workspace.layers.upper import OPAQUE, remove, walk
 from interlock.workspace.repository import Repository
+from interlock.workspace.trees import Entry, Trees
 
 _STATES = (
     *("*_HEAD", "MERGE_*", "BISECT_*", "*.lock", "rebase-*", "sequencer", "AUTO_MERGE", "SQUASH_MSG", "gc.*"),
@@ -29,7 +35,9 @@ _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _OF_PLACE = re.compile(rb"^\s*(worktree\s*=|bare\s*=\s*[ty1]|refstorage)", re.IGNORECASE | re.MULTILINE)
 _COPIED = ("hooks", "info", "modules", "shallow", "description", "config")
 
-STAT = struct.Struct(">10L")
+_LARGEST = 1 << 30
+_ID = re.compile(r"[0-9a-f]{40}")
+_STAT = struct.Struct(">10L")
 
 
 def lay(
@@ -68,7 +76,7 @@ def lay(
         (place / branch).write_text(f"{commit}\n")
     lines = [os.fsencode(store) for store in stores]
     (place / "objects/info/alternates").write_bytes(b"".join(_quoted(line) + b"\n" for line in lines))
-    shutil.copyfile(index, place / "index")
+    shutil.copy2(index, place / "index")  # its time says which files may have changed unnoticed
     return refs
 
 
@@ -131,20 +139,59 @@ def _quoted(path: bytes) -> bytes:
     return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
 
 
+def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None]) -> None:
+    """Entries of an index, without stat data."""
+    if changes:
+        facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {'0' * 40}" for path, entry in changes.items()}
+        listed = os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))
+        replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=listed)
+
+
 def stamp(index: Path, laid: Mapping[str, tuple[str, os.stat_result]]) -> None:
     """Write the stat data of laid files into an index: else git reads each of them, and they count as opened."""
+    if not laid:
+        return
     content = bytearray(index.read_bytes())
     if int.from_bytes(content[4:8]) not in (2, 3):
         return
     for path, (blob, status) in laid.items():
         name = os.fsencode(path)
         entry = bytes.fromhex(blob) + struct.pack(">H", min(len(name), 0xFFF)) + name + b"\0"
-        at = content.find(entry) - STAT.size
+        at = content.find(entry) - _STAT.size
         if at < 0:
             continue
         times = (*divmod(status.st_ctime_ns, 10**9), *divmod(status.st_mtime_ns, 10**9))
-        mode = STAT.unpack_from(content, at)[6]
+        mode = _STAT.unpack_from(content, at)[6]
         facts = (*times, status.st_dev, status.st_ino, mode, status.st_uid, status.st_gid, status.st_size)
-        STAT.pack_into(content, at, *(fact & 0xFFFFFFFF for fact in facts))
+        _STAT.pack_into(content, at, *(fact & 0xFFFFFFFF for fact in facts))
     content[-20:] = sha1(content[:-20], usedforsecurity=False).digest()
     index.write_bytes(content)
+
+
+def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:
+    """Branches and the stash that are not where they were; read as files: no git runs here on what programs wrote."""
+    refs: dict[str, str] = {}
+    with suppress(OSError):
+        for line in read_plain(place / "packed-refs").splitlines():
+            value, _, name = line.partition(b" ")
+            if name:
+                refs[os.fsdecode(name)] = value.decode("ascii", "replace")
+    for path, status in walk(place / "refs"):
+        if stat.S_ISREG(status.st_mode) and not path.endswith(".lock"):
+            with suppress(OSError):
+                refs[f"refs/{path}"] = read_plain(place / "refs" / path).decode("ascii", "replace").strip()
+    kinds = ("refs/heads/", "refs/stash")
+    told = {name: value for name, value in refs.items() if name.startswith(kinds) and _ID.fullmatch(value)}
+    return {name: value for name, value in told.items() if before.get(name) != value}
+
+
+def take_over(store: Path, objects: Path) -> None:
+    """Blobs that a git in a layer made become ours, if each is what it is called."""
+    for path, _ in walk(store):
+        name = path.replace("/", "")
+        if not _ID.fullmatch(name) or (objects / path).exists():
+            continue
+        packed = read_plain(store / path, limit=_LARGEST)
+        if sha1(zlib.decompress(packed), usedforsecurity=False).hexdigest() == name:
+            (objects / path).parent.mkdir(exist_ok=True)
+            replace_file(objects / path, packed, mode=0o444, sync=False)

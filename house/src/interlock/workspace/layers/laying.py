@@ -12,16 +12,18 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha1
 from pathlib import Path
 from typing import Any, Protocol
 from uuid import uuid4
 
-from interlock.workspace.layers.upper import Touched
+from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove
 from interlock.workspace.place import above
-from interlock.workspace.trees import GITLINK, Entry, Trees
+from interlock.workspace.snapshot import GITLINK
+from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import Needs, Tree
 
 _SECOND = 10**9
@@ -91,9 +93,7 @@ class State:
     def load(cls, folder: Path) -> State | None:
         try:
             told: dict[str, Any] = json.loads((folder / "layer.json").read_bytes())
-            laid = {
-                path: Laid(one["mode"], one["blob"], (*one["stamp"],)) for path, one in told.pop("laid").items()
-            }
+            laid = {path: Laid(one["mode"], one["blob"], (*one["stamp"],)) for path, one in told.pop("laid").items()}
             clean = told.pop("clean")
             needs = Needs.model_validate(told.pop("needs"))
             return cls(**told, laid=laid, clean=(clean[0], clean[1]) if clean else None, needs=needs)
@@ -108,65 +108,98 @@ def stamp(status: os.stat_result) -> Stamp:
 def bring(trees: Trees, held: Held, before: State | None, live: Tree, shown: Tree) -> dict[str, Laid]:
     """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards."""
     touched = held.touched(Touched(_NO_BOUND, _NO_BOUND))
-    was_laid = before.laid if before else {}
-    found = [*touched.files, *touched.gone, *touched.emptied, *was_laid]
+    laid_before = before.laid if before else {}
+    found = [*touched.files, *touched.gone, *touched.emptied, *laid_before]
     there = trees.entries(shown, found) if found else {}
-    below = trees.entries(live, found) if found else {}
-    unknown = [path for path in touched.files if path not in there and path not in below and path not in was_laid]
-    ignored = trees.ignored(unknown)
+    ignored = _ignored(trees, touched, {*there, *laid_before}, live)
     held.update([*touched.files, *touched.gone])
     wanted: dict[str, Entry | None] = {path: there.get(path) for path in touched.files if path not in ignored}
-    wanted |= {path: there.get(path) for path in was_laid}
+    wanted |= {path: there.get(path) for path in laid_before}
     hidden = {*touched.gone, *touched.emptied}
-    for path, entry in there.items():
+    for path, shows in there.items():
         if path not in touched.files and (path in hidden or not hidden.isdisjoint(above(path))):
-            wanted[path] = entry
+            wanted[path] = shows
     wanted |= {delta.path: delta.new for delta in trees.deltas(live, shown) if delta.path not in wanted}
     laid: dict[str, Laid] = {}
-    missing: dict[str, list[str]] = defaultdict(list)
+    missing: dict[str, Entry] = {}
     for path, entry in sorted(wanted.items()):
         if entry is None:
             held.remove(path)
-        elif path in touched.files and (same := _same(held, path, touched.files[path], entry, was_laid)):
+        elif path in touched.files and (same := _same(held, path, touched.files[path], entry, laid_before)):
             laid[path] = same
         elif entry[0] != GITLINK:
-            missing[entry[1]].append(path)
-    newest = max(touched.newest, before.newest if before else 0, *(one.stamp[2] for one in was_laid.values()), 0)
-    laid |= lay(trees, held, {path: entry for path, entry in wanted.items() if entry and entry[1] in missing}, newest)
-    return laid
+            missing[path] = entry
+    newest = max(touched.newest, before.newest if before else 0)
+    return laid | lay(trees, held, missing, newest, laid_before)
 
 
-def lay(trees: Trees, held: Held, wanted: dict[str, Entry], newest: int) -> dict[str, Laid]:
-    """Lay files, later than `newest`."""
+def lay(
+    trees: Trees, held: Held, wanted: Mapping[str, Entry], newest: int, before: Mapping[str, Laid]
+) -> dict[str, Laid]:
+    """Lay files, later than `newest`; one with the content that it had there `before` gets its time again."""
     paths: dict[str, list[str]] = defaultdict(list)
-    for path, (_, blob) in wanted.items():
-        paths[blob].append(path)
+    for path, (_, name) in wanted.items():
+        paths[name].append(path)
+    newest = max(newest, *(one.stamp[2] for one in before.values()), 0)
     laid: dict[str, Laid] = {}
-    for blob, content in trees.blobs(paths):
-        for path in paths[blob]:
-            mode = wanted[path][0]
-            times = (newest, _time(trees.workspace.top / path), _time(held.place(path)))
-            later = max(time.time_ns(), *((one // _SECOND + 1) * _SECOND for one in times))
-            laid[path] = Laid(mode, blob, stamp(held.put(path, mode, content, later)))
+    for name, content in trees.blobs(paths):
+        for path in paths[name]:
+            mode, known = wanted[path][0], before.get(path)
+            if known and (known.mode, known.blob) == (mode, name):
+                when = known.stamp[2]
+            else:
+                times = (newest, _time(trees.workspace.top / path), _time(held.place(path)))
+                when = max(time.time_ns(), *((one // _SECOND + 1) * _SECOND for one in times))
+            laid[path] = Laid(mode, name, stamp(held.put(path, mode, content, when)))
     return laid
+
+
+def clear(trees: Trees, upper: Upper, state: State) -> None:
+    """Take what is not ignored out of an upper folder that others are to lie on; it shows what is below again."""
+    touched = upper.touched(Touched(_NO_BOUND, _NO_BOUND))
+    ignored = _ignored(trees, touched, set(state.laid), state.live)
+    live = trees.entries(state.live, [*touched.gone, *touched.emptied])
+    for path in touched.files:
+        if path not in ignored:
+            known = state.laid.get(path)
+            if known is None or known.stamp != stamp(touched.files[path]):
+                state.laid[path] = Laid(0, "", stamp(touched.files[path]))
+            remove(upper.folder / path)
+    for path in touched.gone:
+        if path in live or any(path in above(one) for one in live):
+            remove(upper.folder / path)
+    for path in touched.emptied:
+        with suppress(OSError):
+            os.removexattr(upper.folder / path, OPAQUE)
+    state.newest = max(state.newest, touched.newest)
+
+
+def _ignored(trees: Trees, touched: Touched, known: Collection[str], live: Tree) -> set[str]:
+    unknown = [path for path in touched.files if path not in known]
+    tracked = trees.entries(live, unknown) if unknown else {}
+    return trees.ignored([path for path in unknown if path not in tracked])
 
 
 def _same(held: Held, path: str, status: os.stat_result, entry: Entry, laid: dict[str, Laid]) -> Laid | None:
     """The file as it lies there, where it is what is to be shown; it counts as not opened again."""
-    mode, blob = entry
+    mode, name = entry
     known, place = laid.get(path), held.folder / path
     if known and known.stamp == stamp(status):
         same = (known.mode, known.blob) == entry
     else:
-        same = stat.S_IFMT(status.st_mode) == stat.S_IFMT(mode) and _blob(place, status) == blob
+        same = stat.S_IFMT(status.st_mode) == stat.S_IFMT(mode) and blob(place, status) == name
         same = same and (stat.S_ISLNK(mode) or bool(status.st_mode & 0o100) == bool(mode & 0o100))
-    if not same:
-        return None
-    os.utime(place, ns=(0, status.st_mtime_ns), follow_symlinks=False)
-    return Laid(mode, blob, stamp(place.lstat()))
+    return again(held, path, Laid(mode, name, stamp(status))) if same else None
 
 
-def _blob(place: Path, status: os.stat_result) -> str:
+def again(held: Held, path: str, laid: Laid) -> Laid:
+    """The same file, as if it had not been opened yet."""
+    place = held.folder / path
+    os.utime(place, ns=(0, laid.stamp[2]), follow_symlinks=False)
+    return Laid(laid.mode, laid.blob, stamp(place.lstat()))
+
+
+def blob(place: Path, status: os.stat_result) -> str:
     """The name that git gives to a file's content."""
     if stat.S_ISLNK(status.st_mode):
         content = os.fsencode(place.readlink())

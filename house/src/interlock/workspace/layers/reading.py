@@ -6,11 +6,12 @@ import os
 import re
 import stat
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
-from interlock.workspace.layers.laying import Held, State, stamp
+from interlock.workspace.layers.laying import Held, State, blob, stamp
 from interlock.workspace.layers.upper import Touched
 from interlock.workspace.place import above, counts
 from interlock.workspace.trees import Entry, Trees
@@ -61,13 +62,14 @@ class Reading:
         """
         laid = self._state.laid
         same = {path for path, status in touched.files.items() if path in laid and laid[path].stamp == stamp(status)}
-        files = [path for path in touched.files if path not in same and counts(path)]
+        # The git of a repository that was made in there is no news.
+        files = [path for path in touched.files if path not in same and counts(path) and ".git" not in path.split("/")]
         hidden = {*touched.gone, *touched.emptied}
         known = self._trees.entries(self._state.shown, [*files, *hidden]) if files or hidden else {}
         left = Left()
         gone = (path for path in known if path not in touched.files)
         left.lost = [path for path in gone if path in hidden or not hidden.isdisjoint(above(path))]
-        left.lost += [path for path in laid if path not in touched.files and path not in left.lost]
+        left.lost += [path for path in laid if path not in touched.files and path not in known]
         odd: dict[str, list[str]] = defaultdict(list)
         unknown: list[str] = []
         for path in files:
@@ -109,12 +111,15 @@ class Reading:
         """Which of the files are ignored; of what lies in a new folder that is ignored, the folder alone is asked."""
         top = self._trees.workspace.top
         tops: dict[str, list[str]] = defaultdict(list)
+        is_new = cache(lambda folder: not os.path.lexists(top / folder))
         for path in paths:
-            new = [folder for folder in above(path) if not os.path.lexists(top / folder)]
+            new = [folder for folder in above(path) if is_new(folder)]
             tops[f"{new[-1]}/" if new else path].append(path)
         found = ask(list(tops))
         whole = {path for folder in found for path in tops.get(folder, ())}
-        rest = [path for folder, below in tops.items() if folder.endswith("/") and folder not in found for path in below]
+        rest = [
+            path for folder, below in tops.items() if folder.endswith("/") and folder not in found for path in below
+        ]
         return whole | (ask(rest) if rest else set())
 
     def _is_nested(self, path: str) -> bool:
@@ -128,15 +133,14 @@ class Reading:
 
     def _refused(self, path: str, status: os.stat_result, known: Entry | None) -> str:
         """Why a file can never come along; empty when it can."""
-        parts = path.split("/")
-        if any(_GIT_NAME.fullmatch(part) for part in parts):
-            # The git of a repository that was made in there is no news.
-            return "" if ".git" in parts else "git cannot hold a file of this name"
+        if any(_GIT_NAME.fullmatch(part) for part in path.split("/")):
+            return "git cannot hold a file of this name"
         if kind := _KINDS.get(stat.S_IFMT(status.st_mode)):
             return f"it is {kind}"
         place = self._held.folder / path
         if stat.S_ISLNK(status.st_mode):
-            return "a link that leads out of the workspace" if leads_out(self._held, self._root, path) else ""
+            same = known is not None and known[1] == blob(place, status)
+            return "" if same or not leads_out(self._held, self._root, path) else "a link that leads out"
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
             return "it has a set-uid or set-gid bit"
         return "" if os.access(place, os.R_OK) else "it cannot be read"

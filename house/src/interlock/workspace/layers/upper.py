@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -102,6 +102,9 @@ class Upper:
         else:
             self._without_empty_folders(path)
 
+    def update(self, kept: Collection[str]) -> None:
+        """What is below is live."""
+
     def hide(self, path: str) -> None:
         """The same for a file below that is no program's: on whatever lies there of their own nothing changes."""
         if (place := self.place(path)) is not None and not place.is_relative_to(self.folder):
@@ -144,7 +147,9 @@ def nothing(_: str) -> bool:
     return False
 
 
-def walk(root: Path, apart: Callable[[str], bool] = nothing) -> Iterator[tuple[str, os.stat_result]]:
+def walk(
+    root: Path, apart: Callable[[str], bool] = nothing, *, opening: bool = True
+) -> Iterator[tuple[str, os.stat_result]]:
     """Everything below a folder, links not followed; a folder that a program closed is opened again."""
     waiting = [""]
     while waiting:
@@ -153,7 +158,7 @@ def walk(root: Path, apart: Callable[[str], bool] = nothing) -> Iterator[tuple[s
             raise TooMuch(f"its folders lie more than {_DEEPEST} deep in each other")
         prefix = f"{folder}/" if folder else ""
         try:
-            entries = _entries(root / folder)
+            entries = _entries(root / folder, opening=opening)
         except OSError as error:
             raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
         for entry in entries:
@@ -167,12 +172,14 @@ def walk(root: Path, apart: Callable[[str], bool] = nothing) -> Iterator[tuple[s
                     waiting.append(path)
 
 
-def _entries(place: Path) -> list[os.DirEntry[str]]:
+def _entries(place: Path, *, opening: bool = True) -> list[os.DirEntry[str]]:
     try:
         return list(os.scandir(place))
     except FileNotFoundError:
         return []
     except PermissionError:
+        if not opening:
+            return []
         place.chmod(0o700)
         return list(os.scandir(place))
 

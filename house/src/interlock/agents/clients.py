@@ -1,0 +1,136 @@
+"""Which clients there are: by their type in settings, and which of them a person has on this machine.
+
+Nothing of a client is imported before it is used, and no model is asked anything.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from typing import Final, cast
+
+from interlock.agents.client import Client, Row
+from interlock.documents.files import read
+from interlock.errors import ConfigInvalid
+from interlock.settings import Runner
+
+KNOWN: Final = ("claude", "codex", "copilot", "opencode", "gemini", "qwen")
+"""Coding agents with a module of their own, in the order in which one is chosen where nobody chose."""
+
+
+def client(runner: Runner, top: Path) -> Client:
+    """The client that a table of settings means.
+
+    Args:
+        top: the workspace's, where its scenario's path counts from.
+    """
+    if runner.type in KNOWN:
+        return _module(runner.type)
+    if runner.type == "scripted":
+        return _scripted(runner.scenario, read(top, runner.scenario) if runner.scenario else b"")
+    return _spoken(runner.type, tuple(runner.argv or ()))
+
+
+def row(type: str, argv: Sequence[str] = ()) -> Row:
+    """What is to be known of a client; of `acp` and `command` by their command line."""
+    if type in KNOWN:
+        return _module(type).ROW
+    return _scripted(None, b"").ROW if type == "scripted" else _spoken(type, tuple(argv) or ("",)).ROW
+
+
+def rows() -> list[Row]:
+    """Of all coding agents with a module of their own."""
+    return [_module(name).ROW for name in KNOWN]
+
+
+def shows(type: str, *words: str) -> tuple[str, ...]:
+    """What must stay in sight for a client, beside its program and what is on PATH.
+
+    Args:
+        words: its command line.
+    """
+    if type == "scripted":
+        from interlock.agents.scripted import shows
+
+        return shows()
+    return tuple(word for word in words if word.startswith("/") and Path(word).exists())
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A coding agent that is there."""
+
+    row: Row
+    path: str
+    signed_in: bool
+    """As far as a file or a variable tells; a login in the system's key ring does not."""
+
+    @property
+    def name(self) -> str:
+        return self.row.name
+
+    @property
+    def text(self) -> str:
+        return f"{self.row.title}, {'signed in' if self.signed_in else 'not signed in as far as can be seen'}"
+
+
+def installed(environ: Mapping[str, str], home: Path) -> list[Installed]:
+    """Those on PATH."""
+    found = [(one, shutil.which(one.program, path=environ.get("PATH"))) for one in rows()]
+    return [Installed(one, path, _signed_in(one, environ, home)) for one, path in found if path is not None]
+
+
+def first_found(environ: Mapping[str, str], home: Path) -> Installed:
+    """The one to use where nobody chose: the first that is signed in, else the first; ConfigInvalid: there is none."""
+    there = installed(environ, home)
+    if not there:
+        raise ConfigInvalid(
+            "no coding agent was found",
+            expected=f"one of {', '.join(one.program for one in rows())} on PATH",
+            remedy=f"Install one ({rows()[0].install}), or name any program of yours in interlock.toml: "
+            '[runners.mine] type = "command"; runner = "mine".',
+        )
+    return next((one for one in there if one.signed_in), there[0])
+
+
+def _signed_in(one: Row, environ: Mapping[str, str], home: Path) -> bool:
+    """A mark is a file below HOME, or a variable; a variable may have moved the client's folder."""
+    variable, usual = one.folder
+    for mark in one.signed_in:
+        place = home / mark
+        if usual and environ.get(variable) and mark.startswith(f"{usual}/"):
+            place = Path(environ[variable]) / mark.removeprefix(f"{usual}/")
+        if environ.get(mark) or ("/" in mark and place.is_file()):
+            return True
+    return False
+
+
+def _module(name: str) -> Client:
+    return cast("Client", import_module(f"interlock.agents.{name}"))
+
+
+def _spoken(type: str, argv: tuple[str, ...]) -> Client:
+    if type == "acp":
+        from interlock.agents.acp import Acp
+
+        return Acp(*argv)
+    from interlock.agents.command import Command
+
+    return Command(*argv)
+
+
+@cache
+def _scripted(path: str | None, raw: bytes | None) -> Client:
+    """One for each scenario: it counts how often its reactions were used."""
+    from interlock.agents.scenario import Scenario
+    from interlock.agents.scripted import Scripted
+
+    if path is None:
+        return Scripted()
+    if raw is None:
+        raise ConfigInvalid("the scenario is not there", found=path)
+    return Scripted(Scenario.parse(raw, path))

@@ -1,0 +1,108 @@
+"""`--detach`: the run goes on in a process of its own, in a session of its own.
+
+The process is forked before the work begins.  It keeps the caller's streams until the run is at work: what refuses the
+run (an input, a lock, an agent that is not there) is said to the caller as ever, with its exit code.  With the first
+piece of work it lets go: its words go to a file of the run's folder, and the run's id, sent through a pipe, lets the
+caller return.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli import failures
+from interlock.cli.live import PlainView
+from interlock.cli.output import complain, print_json, print_lines
+
+if TYPE_CHECKING:
+    from interlock.cli.door import Door
+    from interlock.engine.view import View
+
+WORDS = "detached.log"
+"""In the run's folder: what a process in the background would have said to a terminal."""
+
+
+class DetachedView(PlainView):
+    """Plain lines: for the caller until the run is at work, then for the run's folder."""
+
+    def __init__(self, caller: int, runs: Path, **how: Any) -> None:
+        super().__init__(**how)
+        self._caller: int | None = caller
+        self._runs = runs
+
+    def begin(self, view: View) -> None:
+        if self._caller is not None:
+            _speak_into(self._runs / view.run / WORDS)
+            with suppress(OSError), open(self._caller, "wb", buffering=0) as pipe:  # the caller may have gone meanwhile
+                pipe.write(view.run.encode())
+            self._caller = None
+        super().begin(view)
+
+
+def in_the_background(door: Door, work: Callable[[PlainView], int]) -> int:
+    """Do the work in a process of its own; returns in both: when the run is at work, and when the work is done."""
+    from interlock.cli.working import watching
+
+    how = watching(door)
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
+    ours, theirs = os.pipe()
+    if worker := os.fork():
+        os.close(theirs)
+        return _told(door, worker, ours)
+    os.close(ours)
+    os.setsid()
+    _keep_nothing_of_the_caller(theirs)
+    return work(DetachedView(theirs, door.place.runs.path, **how))
+
+
+def _told(door: Door, worker: int, words: int) -> int:
+    """What the process in the background said of itself: that the run is at work, or, by its exit code, why not."""
+    while True:
+        try:
+            if run := os.read(words, 4096).decode():
+                break
+            code = os.waitstatus_to_exitcode(os.waitpid(worker, 0)[1])
+            return code if code >= 0 else 128 - code
+        except KeyboardInterrupt:  # the start is given up: the process ends as one at this terminal would
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGINT)
+    entry = door.place.runs.find(run)
+    if door.json:
+        print_json(entry.view().to_json(worked_on=True) | {"exit_code": 0})
+    else:
+        print_lines([run])
+    said = ("goes on in the background.", f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
+    complain(*(failures.here(line, door.dir) for line in (f"{run} {said[0]}", *said[1:])))
+    complain(f"  its words: {os.path.relpath(entry.path / WORDS)}")
+    return 0
+
+
+def _keep_nothing_of_the_caller(spared: int) -> None:
+    """No input, and none of the descriptors that the caller left open: somebody may wait for their end."""
+    with Path(os.devnull).open("rb") as nothing:
+        os.dup2(nothing.fileno(), 0)
+    for place in Path("/dev/fd").iterdir():
+        with suppress(OSError):  # that of the listing itself
+            if (number := int(place.name)) > 2 and number != spared and os.get_inheritable(number):
+                os.close(number)
+
+
+def _speak_into(file: Path) -> None:
+    """From now on both streams go to the end of this file; nowhere, where it cannot be written."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    try:
+        handle = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
+    except OSError:
+        handle = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    for number in (1, 2):
+        os.dup2(handle, number)
+    os.close(handle)

@@ -1,0 +1,144 @@
+"""What the commands share: where the person stands, which run they mean, and that it is a person."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.errors import BadInput, Refused
+
+if TYPE_CHECKING:
+    from interlock.app import Place
+    from interlock.cli.screens import Work
+    from interlock.engine.runs import Entry
+    from interlock.engine.view import View
+
+
+@dataclass
+class Door:
+    """One call of the command line."""
+
+    dir: str = ""
+    """As `-C` was given."""
+    json: bool = False
+    verbose: bool = False
+    runner: str = ""
+    budget: float | None = None
+    detach: bool = False
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def folder(self) -> Path:
+        try:
+            here = Path.cwd()
+        except FileNotFoundError:
+            raise BadInput("the folder you are in is gone", remedy="Change into the workspace again: cd DIR") from None
+        folder = here / self.dir
+        if not folder.is_dir():
+            raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
+        return folder
+
+    @cached_property
+    def place(self) -> Place:
+        from interlock.app import Place
+
+        place = Place(self.folder, {**self.settings, "limits.budget_usd": self.budget})
+        own = place.workspace.own
+        if own.is_symlink() and not own.exists():
+            raise BadInput(
+                "the folder of interlock is a link that leads nowhere",
+                where=str(own),
+                remedy="Remove the link, or put back what it led to.",
+            )
+        return place
+
+    # --- which run
+
+    def find(self, name: str) -> Entry:
+        """The run that a person means; left out: the only one that waits, else the latest."""
+        runs = self.place.runs
+        if not name and len(waiting := runs.waiting()) == 1:
+            return waiting[0]
+        return runs.find(name or "latest")
+
+    def waiting(self, name: str) -> Entry:
+        """The run to decide about; left out: the only one that waits."""
+        if name:
+            return self.place.runs.find(name)
+        waiting = self.place.runs.waiting()
+        if len(waiting) == 1:
+            return waiting[0]
+        if not waiting:
+            raise Refused("no run waits for a decision", remedy="See how they stand: interlock runs")
+        raise Refused(
+            f"{len(waiting)} runs wait for a decision",
+            expected=f"one of {', '.join(entry.id for entry in waiting)}",
+            remedy=f"Say which one, for example: interlock show {waiting[0].id}",
+        )
+
+    def first(self, has: Callable[[View], bool], what: str) -> Entry:
+        """The latest run of which something holds."""
+        for entry in self.place.runs.all():
+            try:
+                if has(entry.view()):
+                    return entry
+            except BadInput:
+                continue
+        raise Refused(f"no run here has {what}", remedy="List them: interlock runs")
+
+    # --- its work
+
+    def work(self, view: View) -> Work:
+        """What of its work only the trees know: its lines."""
+        from interlock.cli.screens import Work
+        from interlock.errors import InterlockError
+
+        trees = self.place.trees
+        try:
+            done = [(one.before, one.merged) for one in view.delivered if one.state == "done"]
+            out = bool(view.undone) and view.undone[-1].how == "undo"
+            delivered = [change for before, after in done if before and after for change in trees.between(before, after)]
+            held = [change for pair in view.held for change in trees.between(pair.base, pair.work)]
+            pending = self.place.work(view)[1]
+        except (InterlockError, OSError) as error:
+            return Work(problem=f"what it changed cannot be read: {error}")
+        applied = bool(view.undone) and view.undone[-1].how == "apply"
+        return Work([] if out else delivered, [] if applied else pending, [] if applied else held)
+
+    # --- who
+
+    def people_only(self, what: str) -> None:
+        """An agent inside a dispatch cannot start, approve or steer runs; it sees why (RUN-20)."""
+        if inside_dispatch():
+            raise Refused(
+                f"an agent inside a run cannot {what}",
+                where="INTERLOCK_DISPATCH",
+                expected="a person, at a terminal of their own",
+                remedy="Say in your answer what is to be done: a person reads it.",
+            )
+
+
+def inside_dispatch() -> bool:
+    """Whether this process was started by a dispatch, also if it took the variables away, or sits in a layer."""
+    from interlock.agents.process_tree import MARKER
+    from interlock.workspace.layers.bubblewrap import within
+
+    if any(name in os.environ for name in (MARKER, "INTERLOCK_DISPATCH")) or within():
+        return True
+    import psutil
+
+    try:
+        parents: Sequence[psutil.Process] = psutil.Process().parents()
+    except psutil.Error:
+        return False
+    for parent in parents:
+        try:
+            if MARKER in parent.environ():
+                return True
+        except (psutil.Error, OSError):
+            continue
+    return False

@@ -1,0 +1,158 @@
+"""Where words go: the playbook's own output to stdout, byte for byte; everything else to stderr (CLI-04).
+
+This is the edge: all that the command line prints goes through here, and what a terminal would obey ends here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import Any, TextIO
+
+from interlock.cli import text
+
+_STYLES = {"good": "32", "bad": "31", "note": "33", "detail": "2", "head": "1", "dim": "2", "add": "32", "cut": "31"}
+
+
+def fill_standard_streams() -> None:
+    """Stand-ins for standard streams that are closed: a file opened later must not get one of their numbers."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(number, True)
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for as long as we live
+        elif hasattr(stream := getattr(sys, name), "reconfigure"):  # a locale without our characters is no fault
+            stream.reconfigure(errors="backslashreplace")
+
+
+def write_output(content: bytes) -> None:
+    """The playbook's output: bytes as they are; a terminal gets them without what would move its cursor.
+
+    If nobody reads it any more, that is no reason to lose the run's exit code.
+    """
+    if content and sys.stdout.isatty():
+        content = text.harmless(content.decode("utf-8", "surrogateescape")).encode("utf-8", "backslashreplace")
+        content += b"" if content.endswith(b"\n") else b"\n"
+    try:
+        _put(content)
+    except BrokenPipeError:
+        quiet(sys.stdout)
+
+
+def print_json(value: Any) -> None:
+    """One JSON value on stdout, in UTF-8 whatever the locale says; what is not printable is escaped in it."""
+    try:
+        spelled = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
+    except ValueError:  # a number that JSON has no name for
+        spelled = json.dumps(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
+    if not spelled.isprintable():
+        spelled = "".join(
+            char if char.isprintable() else json.dumps(char)[1:-1].replace("\x7f", "\\u007f") for char in spelled
+        )
+    with suppress(OSError):  # stderr has the words all the same
+        try:
+            _put((spelled + "\n").encode())
+        except BrokenPipeError:
+            quiet(sys.stdout)
+
+
+def print_lines(lines: Iterable[str]) -> None:
+    """What was asked for, on stdout: with what agents, files and people put into it, and nothing that moves a cursor."""
+    _put(("\n".join(text.harmless(line) for line in lines) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def print_patch(patch: bytes) -> None:
+    """A patch on stdout: byte for byte into a pipe, in colours and harmless on a terminal."""
+    if not sys.stdout.isatty():
+        _put(patch)
+        return
+    for row in patch.decode("utf-8", "backslashreplace").splitlines():
+        kind = "head" if row.startswith(("diff ", "---", "+++")) else {"+": "add", "-": "cut", "@": "dim"}.get(row[:1])
+        _put((coloured(text.harmless(row), kind or "", sys.stdout) + "\n").encode("utf-8", "backslashreplace"))
+
+
+def complain(*lines: str) -> None:
+    """Say something on stderr; if nobody listens there, that is no reason to stop."""
+    with suppress(OSError, ValueError):
+        print("\n".join(text.harmless(line) for line in lines), file=sys.stderr, flush=True)
+
+
+def tell(*lines: str) -> None:
+    """The same in the columns of the terminal; a pipe gets each line whole."""
+    width = columns(sys.stderr)
+    complain(*(lines if width is None else (text.fitted(line, width, 10) for line in lines)))
+
+
+def columns(stream: TextIO) -> int | None:
+    """How wide the terminal is; None: it is none, programs read lines."""
+    try:
+        if not stream.isatty():
+            return None
+    except ValueError:
+        return None
+    return shutil.get_terminal_size((text.WIDTH, 24)).columns
+
+
+def coloured(words: str, style: str, stream: TextIO) -> str:
+    """In a colour, where the stream is a terminal that has some and nobody said NO_COLOR."""
+    dumb = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
+    return words if dumb or not words or style not in _STYLES or not stream.isatty() else _styled(words, style)
+
+
+def _styled(words: str, style: str) -> str:
+    return f"\x1b[{_STYLES[style]}m{words}\x1b[0m"
+
+
+def attended() -> bool:
+    """Whether somebody sits at a terminal who can be asked here and now."""
+    streams = (sys.stdin, sys.stderr)  # one that is closed is None
+    return all(stream is not None and not stream.closed and stream.isatty() for stream in streams)
+
+
+def confirmed(question: str) -> bool:
+    """The word of the person at the terminal; nobody there, or anything but yes: no."""
+    if not attended():
+        return False
+    put_beside(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().casefold() in ("y", "yes")
+
+
+def put_beside(prompt: str) -> None:
+    """Part of a line on stderr: a question that is answered behind it."""
+    with suppress(OSError, ValueError):
+        print(text.harmless(prompt), end="", file=sys.stderr, flush=True)
+
+
+def quiet(*streams: TextIO) -> None:
+    """After a reader has gone: what is still buffered must not raise again when Python shuts down."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in streams:
+        with suppress(OSError, ValueError):
+            os.dup2(null, stream.fileno())
+
+
+def flush() -> None:
+    """Say what is still to be said now; later, when Python shuts down, it would be an error of its own."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError):
+            quiet(stream)
+
+
+def _put(raw: bytes) -> None:
+    sys.stdout.flush()
+    stream = getattr(sys.stdout, "buffer", None)
+    if stream is None:  # a captured stdout that takes text only
+        sys.stdout.write(raw.decode("utf-8", "replace"))
+    else:
+        stream.write(raw)
+    sys.stdout.flush()

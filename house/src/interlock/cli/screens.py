@@ -1,0 +1,276 @@
+"""How a run stands, as people see it: its head, its stages, what was reached and on what evidence (CLI-02, CLI-03).
+
+All of it renders a `View`; what of the work only the trees know, its lines, comes as `Work`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from interlock.cli import telling, text
+from interlock.cli.telling import laid
+from interlock.engine.view import CallView, PairView, StepView, View
+from interlock.errors import Status
+from interlock.workspace.values import Change
+
+MOST = 8
+"""Files, notes and the like that are shown; `diff` has all."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What a run changed, by the lines."""
+
+    delivered: Sequence[Change] = ()
+    pending: Sequence[Change] = ()
+    held: Sequence[Change] = ()
+    problem: str = ""
+    """Why it cannot be told."""
+
+
+# --- the head
+
+
+def head(view: View, width: int, facts: Sequence[str]) -> str:
+    """The playbook and what it is about, in the user's words; on the right what is known of time and cost."""
+    start = view.start
+    about = f"{start.playbook}  {text.line(start.headline, 400)}" if start else ""
+    shown = list(facts)
+    while shown and len("  ".join(shown)) + 24 > width:
+        shown.pop(min(1, len(shown) - 1))
+    right = "  ".join(shown)
+    left = text.cut(about, width - len(right) - 2)
+    return f"{text.padded(left, width - len(right))}{right}".rstrip()
+
+
+def facts(view: View, seconds: float, left: float | None = None) -> list[str]:
+    """Time, the rest of it as far as it is known, and cost."""
+    cost = [text.money(view.usage.cost_usd, view.cost_known)] if view.usage.cost_usd is not None else []
+    return [text.running(seconds), *([f"about {text.running(left)} left"] if left else []), *cost]
+
+
+def stages(view: View, width: int) -> str:
+    """The way so far: what is done, where it is now and who is in it; on the right the run's name."""
+    known = [step for step in view.steps if step.name]
+    shown = []
+    for number, step in enumerate(known):
+        now = number == len(known) - 1 and view.status is Status.WORKING
+        inside = ": " + "  ".join(_inside(view, step)) if now and step.keys else ""
+        shown.append(f"{'>' if now else '+'} {title(step.name)}{inside}")
+    while len(shown) > 1 and text.columns("   ".join(shown)) > width:
+        shown = ["…", *shown[2 if shown[0] == "…" else 1 :]]
+    row = text.cut("   ".join(shown), width)
+    room = width - text.columns(row) - 2
+    return f"{text.padded(row, width - len(view.run))}{view.run}" if room >= len(view.run) else row
+
+
+def title(step: str) -> str:
+    """A scope of the playbook, as people say it: `round-1` is round 1."""
+    return re.sub(r"-(\d+)$", r" \1", step) or "start"
+
+
+def _inside(view: View, step: StepView) -> list[str]:
+    names: dict[str, None] = {}
+    for key in step.keys:
+        call = view.calls.get(key)
+        names |= {call.member or call.agent if call else "checks" if key in view.ran else "": None}
+    return [name for name in names if name]
+
+
+# --- the end
+
+
+def ending(view: View, work: Work, *, status: Status | None = None, commands: Sequence[str] = ()) -> list[str]:
+    """What was reached and on what evidence; what a person can do next, each command on a line of its own.
+
+    Args:
+        commands: how a person decides, where one is waited for.
+    """
+    stands = status or view.status
+    calls = sum(call.calls for call in view.calls.values())
+    spent = [text.count(calls, "call"), text.money(view.usage.cost_usd, view.cost_known)] if calls else []
+    took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(view.seconds)}"]
+    lines = ["  ".join([*took, *spent])]
+    rows: list[tuple[str, str, str]] = []
+    if view.why and stands is not Status.COMPLETE:
+        rows.append(("why", view.why, ""))
+    if (gate := view.gate) is not None:
+        rows += [("asks", gate.question, ""), *([("", gate.summary, "")] if gate.summary else [])]
+        rows += [("shows", path, "") for path in gate.shown]
+    rows += [*_checks(view), *_judged(view), *_work(view, work)]
+    rows += [("note", warning, "") for warning in view.warnings[:MOST]]
+    for label, what, rest in rows:
+        lines.append(laid("  ", label, what, rest, text.WIDTH))
+    known = [*commands, *(one for one in _next(view, stands, work) if one not in commands)]
+    lines += [f"  {'next' if not number else '':<8}{command}" for number, command in enumerate(known)]
+    return lines
+
+
+def _checks(view: View) -> Iterator[tuple[str, str, str]]:
+    for number, pair in enumerate(view.pairs.values()):
+        yield ("checks" if not number else ""), pair.command, pair_in_words(pair)
+    if not view.pairs and any(call.report for call in view.calls.values()):
+        yield "checks", "none", ""
+    if view.shown_by is not None and not view.shown_by.get("by"):
+        yield "", "no check tells this work from none", ""
+
+
+def pair_in_words(pair: PairView) -> str:
+    """Before and after, and the one word for both."""
+    before = "-" if pair.before is None else "green" if pair.before.green else "red"
+    one = pair.proved
+    if one is None:
+        return before
+    after = "not run" if one.after is None else "green" if one.after.green else "red"
+    return f"{before} -> {after}, {telling.pair_word(pair)[0].partition(': ')[2] or one.word}"
+
+
+def _judged(view: View) -> Iterator[tuple[str, str, str]]:
+    """The last word of each judge, with its summary; what it noted besides stands below."""
+    last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
+    for number, (name, call) in enumerate(last.items()):
+        said, tone = telling.outcome(call)
+        why = telling.against(call)[:1] if tone == "bad" else [_summary(call)]
+        yield ("judged" if not number else ""), f"{name} {said}{': ' if any(why) else ''}{''.join(why)}", ""
+        assert call.report is not None
+        assert call.report.ruling is not None
+        notes = call.report.ruling.notes
+        yield from (("", f"- {note}", "") for note in notes[:MOST])
+        if len(notes) > MOST:
+            yield "", f"- and {len(notes) - MOST} more", ""
+
+
+def _summary(call: CallView) -> str:
+    form = call.report.form if call.report else None
+    return str(form.get("summary") or "") if isinstance(form, dict) else ""
+
+
+def _work(view: View, work: Work) -> Iterator[tuple[str, str, str]]:
+    other = "your other work: untouched" if view.start is not None and view.start.standing.unsaved else ""
+    yield from _files("code", work.delivered, other)
+    for one in view.committed:
+        if one.commit and not one.problem:
+            yield "commit", f"{one.commit[:10]} on {one.ref.removeprefix('refs/heads/')}", one.url
+    yield from _files("kept", work.pending, "not delivered")
+    yield from _files("held", work.held, "guarded: not delivered")
+    remarks = list(dict.fromkeys((one.kind.value, one.text, text.few(one.paths)) for one in view.remarks))
+    for kind, said, paths in remarks[:MOST]:
+        yield "told", f"{kind}: {said}{f': {paths}' if paths else ''}", ""
+    if work.problem:
+        yield "code", work.problem, ""
+    if view.undone and (undone := view.undone[-1]).how == "undo":
+        yield "undone", text.count(len(undone.paths), "file"), f"by {undone.who}"
+
+
+def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[tuple[str, str, str]]:
+    for number, change in enumerate(changes[:MOST]):
+        yield ("" if number else label), in_lines(change), "" if number else rest
+    if len(changes) > MOST:
+        yield "", f"and {len(changes) - MOST} more", ""
+
+
+def in_lines(change: Change) -> str:
+    """A path, with the lines that came and went."""
+    counted = [f"{sign}{number}" for sign, number in (("+", change.added), ("-", change.removed)) if number is not None]
+    kind = f" ({change.kind})" if change.kind not in ("changed", "added") or not counted else ""
+    return f"{change.path} {' '.join(counted)}".rstrip() + kind
+
+
+def _next(view: View, status: Status, work: Work) -> Iterator[str]:
+    """The one command that leads on (PERSON-05)."""
+    told = view.ended.next if view.ended else view.remedy
+    if told and status is not Status.INTERRUPTED:
+        yield told
+    elif status in (Status.INTERRUPTED, Status.FAILED, Status.STOPPED, Status.WAITING):
+        yield f"interlock resume {view.run}"
+    elif status is not Status.WORKING and work.delivered:
+        yield "interlock diff"
+    if (work.pending and status is Status.STOPPED) or work.held:
+        yield f"interlock apply {view.run}"
+
+
+# --- a run, looked at
+
+
+def steps(view: View) -> list[str]:
+    """The steps as rows: who was called, how it ended; commands; what decided; documents behind one line."""
+    lines = []
+    for step in view.steps:
+        begin = text.cut(title(step.name), 12)
+        rows = [row for key in step.keys for row in _row_of(view, key)]
+        rows += [("rule", *telling.decision(one)) for one in view.decisions if one.key.split("/")[0] == step.name]
+        for number, (who, what, rest) in enumerate(rows):
+            lead = f"  {text.padded(begin if not number else '', 9)} "
+            lines.append(laid(lead, who, what, rest, text.WIDTH))
+    return lines
+
+
+def _row_of(view: View, key: str) -> Iterator[tuple[str, str, str]]:
+    if (call := view.calls.get(key)) is not None:
+        who = call.member or call.agent
+        if call.report is None:
+            yield who, call.state, ""
+            return
+        word, tone = telling.outcome(call)
+        yield who, word, "  ".join(telling.figures(call))
+        yield from (("", f"- {why}", "") for why in telling.against(call)[:1] if tone == "bad")
+    elif (pair := view.ran.get(key)) is not None:
+        done = pair.proved is not None
+        state = telling.pair_word(pair)[0] if done else "green" if pair.before and pair.before.green else "red"
+        yield "check", pair.command, state
+    elif (gate := view.gates.get(key)) is not None:
+        decided = gate.decision
+        yield "gate", gate.question, f"{decided.choice}, by {decided.who}" if decided else "waits for you"
+
+
+def step(view: View, name: str) -> list[str] | None:
+    """One step, agent or key, in full: which rule decided what, from which inputs and evidence (CLI-07)."""
+    keys = [key for each in view.steps for key in each.keys if _is_meant(view, each, key, name)]
+    rules = [one for one in view.decisions if name in (one.key, one.key.split("/")[0], title(one.key.split("/")[0]))]
+    if not keys and not rules:
+        return None
+    lines: list[str] = []
+    for key in keys:
+        rows = list(_row_of(view, key))
+        lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)]
+        if (call := view.calls.get(key)) is not None:
+            lines += [laid("  ", *row, text.WIDTH) for row in _in_full(call)]
+        elif (pair := view.ran.get(key)) is not None and pair.proved is not None:
+            tree = pair.proved.tree[:10]
+            lines.append(laid("  ", "tree", tree, pair_in_words(pair), text.WIDTH))
+    return lines + [laid("  ", "rule", *telling.decision(one), text.WIDTH) for one in rules]
+
+
+_MET = {True: "met", False: "not met"}
+
+
+def _is_meant(view: View, step: StepView, key: str, name: str) -> bool:
+    call = view.calls.get(key)
+    names = {key, step.name, title(step.name), *((call.agent, call.member) if call else ())}
+    return name in names
+
+
+def _in_full(call: CallView) -> Iterator[tuple[str, str, str]]:
+    runner = "  ".join(filter(None, (call.runner, call.model, f"role {call.role}" if call.role else "")))
+    tokens = f"{text.amount(call.spent.tokens)} tokens" if call.spent.tokens is not None else "tokens unknown"
+    yield "by", runner, tokens
+    for tried in call.tries:
+        yield "tried", tried.reason, tried.complaint
+    report = call.report
+    if report is None:
+        return
+    if said := _summary(call):
+        yield "said", said, ""
+    yield from (("file", path, "") for path in report.paths)
+    for check in report.checks:
+        yield "check", check.command, f"told {check.told}{', expected' if check.expected else ''}: {check.word}"
+    form = report.form if isinstance(report.form, dict) else {}
+    for one in form.get("criteria") or ():
+        yield "asked", str(one.get("criterion")), ": ".join(filter(None, (_MET[bool(one.get("met"))], one.get("evidence"))))
+    if report.ruling is not None:
+        yield from (("against", one, "") for one in report.ruling.against)
+        yield from (("note", one, "") for one in report.ruling.notes)
+    for remark in report.remarks:
+        yield "told", f"{remark.kind.value}: {remark.text}", text.few(remark.paths)

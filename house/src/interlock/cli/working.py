@@ -1,0 +1,274 @@
+"""A run at work in this process: watched, asked at its gates, ended in order, and what came of it told (RUN-12)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from interlock.cli import failures, live, screens, text
+from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
+from interlock.errors import Exit, InterlockError, Status
+
+if TYPE_CHECKING:
+    from interlock.app import Place, Watcher
+    from interlock.cli.door import Door
+    from interlock.engine.folder import Message
+    from interlock.engine.runs import Entry
+    from interlock.engine.view import GateView, View
+
+Begin = Callable[["Place", "Watcher"], Awaitable[tuple["Entry", "View"]]]
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+EARLIER = 5
+"""Runs that tell how long such a run usually takes."""
+
+
+def work(door: Door, begin: Begin, playbook: str = "") -> int:
+    """Do the work here, or as a process of its own that outlives this one (`--detach`)."""
+    door.people_only("start or steer runs")
+    if door.detach:
+        from interlock.cli.detached import in_the_background
+
+        return in_the_background(door, lambda view: _work(door, begin, view))
+    return _work(door, begin, _view(door, playbook))
+
+
+def _view(door: Door, playbook: str) -> live.PlainView:
+    if not live.can_draw():
+        return live.PlainView(**watching(door))
+    return live.LiveView(usual_s=usual(door, playbook), **watching(door))
+
+
+def watching(door: Door) -> dict[str, Any]:
+    """What a view has to know of the place."""
+    from interlock.engine.folder import RunFolder
+
+    runs = door.place.runs.path
+    return {
+        "verbose": door.verbose,
+        "objects": lambda run, digest: RunFolder(runs / run).get(digest),
+        "preface": list(_preface(door)),
+    }
+
+
+def _preface(door: Door) -> Iterator[tuple[str, str, str]]:
+    """Who was found to do the work, where nobody chose (AGENT-01)."""
+    from interlock.agents import clients
+
+    if door.runner or door.place.settings.runner:
+        return
+    try:
+        found = clients.first_found(os.environ, Path.home())
+    except InterlockError:  # said by who needs it
+        return
+    yield "agents", found.name, f"{found.text}; set `runner` to choose"
+
+
+def usual(door: Door, playbook: str) -> float | None:
+    """How long such a run usually takes, as far as earlier ones tell."""
+    took = []
+    for entry in door.place.runs.all():
+        if entry.first.get("playbook") == playbook and (head := entry.head()) and head.status is Status.COMPLETE:
+            took.append((head.changed - head.started).total_seconds())
+        if len(took) == EARLIER:
+            break
+    return sorted(took)[len(took) // 2] if took else None
+
+
+def _work(door: Door, begin: Begin, view: live.PlainView) -> int:
+    from interlock.app import Watcher
+
+    asking = Asking(door, view) if attended() and not door.json and not door.detach else None
+    watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
+    error: InterlockError | None = None
+    interrupted = False
+    with view:
+        try:
+            entry, stands = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
+        except asyncio.CancelledError:
+            interrupted = True
+        except InterlockError as problem:
+            error = problem
+    if error is None and not interrupted:
+        return finish(door, entry, stands)
+    if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
+        raise error or failures.Interrupted
+    entry = door.place.runs.find(view.view.run)
+    if error is None:
+        return finish(door, entry, entry.view())
+    complain(*failures.told(error, door.dir))
+    return finish(door, entry, entry.view(), error)
+
+
+async def _until_told(work: Awaitable[tuple[Entry, View]], view: live.PlainView, asking: Asking | None) -> Any:
+    """The first signal ends agents in order and saves; the second ends all at once (RUN-12)."""
+    loop = asyncio.get_running_loop()
+    task = asyncio.ensure_future(work)
+    told = 0
+
+    def stop() -> None:
+        nonlocal told
+        if asking is not None and asking.later():
+            return
+        told += 1
+        if told == 1:
+            view.step_aside()
+            complain("Ending in order: agents have 5 seconds. Once more ends at once.")
+            task.cancel()
+        else:
+            from interlock.agents.process_tree import kill_everything
+
+            kill_everything()
+            view.step_aside()
+            os._exit(int(Exit.INTERRUPTED))
+
+    for number in SIGNALS:
+        loop.add_signal_handler(number, stop)
+    return await task
+
+
+def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = None) -> int:
+    """Say how a run stands now that this process is done with it; the exit code."""
+    status = view.status_now(worked_on=False)
+    code = int(error.exit_code if error else view.ended.exit if view.ended else status.exit)
+    output = entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
+    lines = screens.ending(view, door.work(view), status=status, commands=deciding(view))
+    tell("", *(failures.here(line, door.dir) for line in lines))
+    if door.json:
+        facts = view.to_json(output=output.decode("utf-8", "replace")) | {"exit_code": code}
+        print_json(facts | ({"error": error.to_json()} if error else {}))
+    else:
+        write_output(output)
+    if view.held and not view.undone and not door.json and not view.status.is_open:
+        _held_back(door, entry, view)
+    return code
+
+
+def _held_back(door: Door, entry: Entry, view: View) -> None:
+    """Guarded paths steer agents or tools: only a person's word delivers them (TREE-08)."""
+    changes = [change for pair in view.held for change in door.place.trees.between(pair.base, pair.work)]
+    paths = [change.path for change in changes]
+    if paths and confirmed(f"Deliver the guarded {text.few(paths)}, too?"):
+        done = asyncio.run(door.place.apply(entry, paths))
+        tell(f"Delivered: {text.few(done.paths)}")
+
+
+def deciding(view: View) -> list[str]:
+    """How to decide at the gate that waits, from anywhere."""
+    gate = view.gate
+    if gate is None:
+        return []
+    if gate.choices == ("*",):
+        return [f'interlock answer {view.run} "your words"']
+    known = {"approve": f"interlock approve {view.run}", "reject": f"interlock reject {view.run} --note TEXT"}
+    return [known.get(choice, f"interlock answer {view.run} {choice}") for choice in gate.choices]
+
+
+# --- asked in place
+
+
+class Asking:
+    """The person at this terminal decides at gates; q, the end of input and Ctrl-C mean later."""
+
+    def __init__(self, door: Door, view: live.PlainView) -> None:
+        self._door, self._view = door, view
+        self._line: asyncio.Future[str | None] | None = None
+
+    def later(self) -> bool:
+        """Answers a question that is open with: later. False: there is none."""
+        if self._line is None or self._line.done():
+            return False
+        self._line.set_result(None)
+        return True
+
+    async def ask(self, gate: GateView) -> Message | None:
+        from interlock.app import who
+        from interlock.engine.folder import Message
+
+        self._view.step_aside()
+        tell("", *self._shown(gate))
+        decided = await self._decided(gate.choices)
+        if decided is None:
+            complain("")
+            return None
+        choice, note = decided
+        what: Any = choice if choice in ("approve", "reject") else "answer"
+        bound = {"opening": gate.opening, "shown": gate.shown}
+        return Message(
+            what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note, **bound  # type: ignore[arg-type]
+        )
+
+    def _shown(self, gate: GateView) -> Iterator[str]:
+        """What is asked, what led to it, what is shown with its size and change (PERSON-01)."""
+        yield f"asks    {text.line(gate.question, 2000)}"
+        yield from (f"        {line}" for line in gate.summary.splitlines())
+        view = self._view.view
+        before = [one for one in view.gates.values() if one.gate == gate.gate and one.decision] if view else []
+        for path in gate.shown:
+            place = self._door.place.workspace.top / path
+            known = text.size(place.stat().st_size) if place.is_file() else "no such file"
+            since = ""
+            if before and path in before[-1].shown:
+                same = before[-1].shown[path] == gate.shown[path]
+                since = ", just as you saw it before" if same else ", changed since you saw it"
+            yield f"shows   {path} ({known}{since})"
+
+    async def _decided(self, choices: Sequence[str]) -> tuple[str, str] | None:
+        free = tuple(choices) == ("*",)
+        keys = {choice[0]: choice for choice in reversed(choices)}
+        menu = "Your answer, [v]iew or [q]uit: "
+        if not free:
+            menu = "  ".join([*(f"[{choice[0]}]{choice[1:]}" for choice in choices), "[v]iew", "[q]uit"]) + ": "
+        while (said := await self._read(menu)) is not None and said not in ("q", "quit"):
+            if said in ("v", "view"):
+                await self._all()
+            elif free and said:
+                return said, ""
+            elif (choice := keys.get(said, said)) in choices and said:
+                must = choice == "reject"
+                note = await self._read("What is to be changed? " if must else "A note for whoever works next (or Enter): ")
+                if note is None:
+                    return None
+                if note or not must:
+                    return choice, note
+        return None
+
+    async def _all(self) -> None:
+        """Everything that the decision is about: the documents, and what the run has changed."""
+        view, place = self._view.view, self._door.place
+        if view is None:
+            return
+        gate = view.gate
+        for path in gate.shown if gate else ():
+            file = place.workspace.top / path
+            complain(f"=== {path}", file.read_text("utf-8", "replace") if file.is_file() else "(no such file)")
+        pair, _ = await asyncio.to_thread(place.work, view)
+        if pair is not None:
+            patch = await asyncio.to_thread(place.trees.patch, pair.base, pair.work)
+            complain("=== what the run has changed", patch.decode("utf-8", "replace"))
+
+    async def _read(self, prompt: str) -> str | None:
+        """A line; None: later. In the loop, so that a signal can end the waiting."""
+        put_beside(prompt)
+        loop = asyncio.get_running_loop()
+        self._line = loop.create_future()
+        line = self._line
+
+        def came() -> None:
+            try:
+                raw = os.read(sys.stdin.fileno(), 65536)
+            except OSError:
+                raw = b""
+            if not line.done():
+                line.set_result(raw.decode("utf-8", "replace").strip() if raw else None)
+
+        loop.add_reader(sys.stdin.fileno(), came)
+        try:
+            return await line
+        finally:
+            loop.remove_reader(sys.stdin.fileno())

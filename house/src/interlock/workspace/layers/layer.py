@@ -1,0 +1,342 @@
+"""One layer: how a program is started in it, and what it left, as trees and remarks.
+
+Theory of operation.  A layer *shows* a tree.  What of it the person's disk does not have is laid: into the upper folder
+of an overlay, or into a copy.  What a program did is what lies there now and was not laid; it is compared with the tree
+that was shown.  The makers differ in where the writes of programs lie (`Held`) and in how a program is started.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.documents.files import read_plain
+from interlock.errors import WorkspaceFailed
+from interlock.settings import SandboxSettings
+from interlock.workspace.git import environment, lines
+from interlock.workspace.layers import gitdir, logins
+from interlock.workspace.layers.confined import Confined, Slot
+from interlock.workspace.layers.copies import Copy
+from interlock.workspace.layers.laying import Held, State, lay
+from interlock.workspace.layers.reading import Left, Reading
+from interlock.workspace.layers.relay import Relay
+from interlock.workspace.layers.upper import TooMuch, Touched, remove, walk
+from interlock.workspace.setting_back import free, mend
+from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.values import Found, Remark, RemarkKind, Tree
+
+_GIT_S = 300
+_LARGEST_READ = 64 << 20
+_REFS = 20
+"""So many branches are looked into for work that is nowhere else."""
+_FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
+_DROPPED = ("TMPDIR", "TMP", "TEMP")
+"""The person's own may be hidden."""
+
+
+@dataclass(frozen=True)
+class Wrapped:
+    """How a program is started in a layer; its starter closes the descriptors."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    pass_fds: tuple[int, ...] = ()
+    exit_file: Path | None = None
+    """bubblewrap notes there, in lines of JSON, that and how the program ended, whoever listens."""
+
+
+class Layer:
+    """Where one agent, or one command, works."""
+
+    def __init__(
+        self,
+        trees: Trees,
+        sandbox: SandboxSettings,
+        slot: Slot,
+        held: Held,
+        state: State,
+        *,
+        line: Confined | None,
+        confined: bool,
+        clean: Callable[[Tree], Tree],
+        environ: Mapping[str, str],
+        home: Path | None,
+    ) -> None:
+        self.name = slot.name
+        self.shown = state.shown
+        self.confined = confined
+        self.root = trees.workspace.top if line else held.folder
+        """The workspace's top as programs inside see it."""
+        self.exchange = slot.exchange
+        self.inside_exchange = str(slot.exchange)
+        self.exit_file = slot.exit_file
+        self._trees = trees
+        self._sandbox = sandbox
+        self._slot = slot
+        self._held = held
+        self._state = state
+        self._line = line
+        self._clean = clean
+        self._environ = environ
+        self._home = home
+        self._relay: Relay | None = None
+
+    # -- programs
+
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Wrapped:
+        """How the program is started; `cwd` counts from the workspace's top."""
+        if self._line is None:
+            return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
+        needs = self._state.needs
+        network = network or needs.network or self._sandbox.network
+        door = None
+        if network == "model":
+            self._relay = self._relay or Relay((*needs.hosts, *self._sandbox.hosts), self._environ)
+            door = (self._relay.door(), self._relay.own_servers)
+        status = os.open(self._slot.exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        line = self._line.line(
+            argv,
+            cwd=self.root / cwd,
+            status=status,
+            door=door,
+            cut_off=network != "open",
+            shows=(*needs.shows, *(str((self._home or Path("/")) / name) for name in self._sandbox.home)),
+            tmp_bytes=min(self._sandbox.max_bytes, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4),
+        )
+        inner = {name: value for name, value in env.items() if name not in _DROPPED}
+        handles = (status, *((door[0],) if door else ()))
+        own = {**inner, "HOME": str(self._line.home)}
+        return Wrapped(tuple(line), own, str(self._trees.workspace.top), handles, self._slot.exit_file)
+
+    def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes | None:
+        """What a short program of ours prints in the layer; None where it fails."""
+        wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none")
+        try:
+            ended = subprocess.run(
+                wrapped.argv,
+                input=stdin,
+                capture_output=True,
+                env=dict(wrapped.env),
+                cwd=wrapped.cwd,
+                pass_fds=wrapped.pass_fds,
+                timeout=_GIT_S,
+                check=False,
+                process_group=0,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        finally:
+            for handle in wrapped.pass_fds:
+                os.close(handle)
+        return None if ended.returncode else ended.stdout
+
+    def refresh_logins(self) -> None:
+        """The person's logins of this moment, copied in (RUN-15)."""
+        if self._line and self._home:
+            self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
+            self._state.save(self._slot.folder)
+
+    def logins_back(self) -> None:
+        """Tokens that the client refreshed, brought to the person's own files."""
+        if self._line and self._home:
+            logins.bring_back(self._home, self._slot.home, self._state.logins)
+            self._state.save(self._slot.folder)
+
+    # -- what is there
+
+    def touched(self) -> tuple[int, int]:
+        """Bytes and files so far; the program may be at work."""
+        found = Touched(1 << 62, 1 << 62)
+        if isinstance(self._held, Copy):
+            self._held.touched(found, opening=False)
+        else:
+            for _, status in walk(self._slot.store, "work".__eq__, opening=False):
+                found.add(status)
+        return found.size, found.count
+
+    def left(self, fits: Callable[[str], bool]) -> list[bytes]:
+        """The files of such names that programs left here, ignored ones too."""
+        found = self._held.touched(Touched(self._sandbox.max_bytes, self._sandbox.max_files))
+        contents = []
+        for path in filter(fits, found.files):
+            place = self._held.place(path)
+            with suppress(OSError):
+                contents += [read_plain(place)] if place else []
+        return contents
+
+    def opened(self, paths: Sequence[str]) -> set[str]:
+        """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
+        if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
+            return set(paths)
+        return {path for path in paths if path in self._state.laid and self._was_opened(path)}
+
+    def _was_opened(self, path: str) -> bool:
+        try:
+            return (self._held.folder / path).lstat().st_atime_ns != 0
+        except OSError:
+            return True
+
+    def read(self, path: str) -> bytes | None:
+        """A file as it lies in the layer; None where there is none, or nothing that can be read."""
+        place = self._held.place(path)
+        try:
+            return read_plain(place, limit=_LARGEST_READ) if place else None
+        except OSError:
+            return None
+
+    def put_back(self, paths: Sequence[str]) -> None:
+        """These paths are again as the layer shows them."""
+        there = self._trees.entries(self.shown, paths)
+        laid = self._state.laid
+        for path in paths:
+            if path not in there:
+                self._held.remove(path)
+        self._state.laid = laid | lay(self._trees, self._held, there, time.time_ns(), {})
+        self._state.save(self._slot.folder)
+
+    def found(self, own: Mapping[str, str]) -> Found:
+        """What the layer holds, now that its program has ended.
+
+        Args:
+            own: path to blob of what this run delivered (see `setting_back.owned`).
+        """
+        try:
+            bounds = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
+            touched = self._held.touched(bounds)
+            size, count = self.touched()
+        except TooMuch as error:
+            over = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {error}")
+            return Found(result=self.shown, mended=self.shown, remarks=(over,))
+        reading = Reading(self._trees, self._held, self._state, self.root, self._sandbox.max_untracked_bytes)
+        left = reading.left(touched, self._ignored)
+        shown, state = self.shown, self._state
+        result = self._trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
+        result, clashes = self._freed(result, left)
+        clean = None
+        if state.clean is not None and result != shown:
+            clean = (*state.clean, self._clean(result))
+        mended = mend(
+            self._trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean
+        )
+        left.remarks += self._only_in_git(clean[2] if clean else result)
+        if self._relay and self._relay.refused:
+            hosts = ", ".join(sorted(self._relay.refused))
+            left.remarks.append(Remark(kind=RemarkKind.NETWORK, text=f"asked for in vain: {hosts}"))
+        return Found(
+            result=result,
+            mended=mended.tree,
+            set_back=mended.set_back,
+            clashes=tuple(dict.fromkeys((*clashes, *mended.clashes))),
+            ignored=tuple(left.ignored),
+            remarks=tuple(left.remarks),
+            size_bytes=size,
+            files=count,
+        )
+
+    def _freed(self, result: Tree, left: Left) -> tuple[Tree, tuple[str, ...]]:
+        """The result without what the person wrote below meanwhile; who wrote the same files is told."""
+        trees, state = self._trees, self._state
+        if result == state.shown:
+            return result, ()
+        now = trees.from_folder(state.live, trees.workspace.top, left.paths)
+        wrote = [delta.path for delta in trees.deltas(state.live, now)]
+        both = tuple(delta.path for delta in trees.deltas(state.shown, result, wrote)) if wrote else ()
+        if not both:
+            return result, ()
+        text = "a person and the agent both wrote it while the agent worked"
+        left.remarks.append(Remark(kind=RemarkKind.BOTH_WROTE, text=text, paths=both))
+        # What was laid, and a copy, does not show what the person writes meanwhile.
+        seen = [path for path in wrote if self._line and path not in state.laid]
+        now = trees.graft(state.live, now, seen)
+        return free(trees, base=state.live, now=now, shown=state.shown, result=result)
+
+    def _ignored(self, paths: Sequence[str]) -> set[str]:
+        """Those that the ignore files of the layer ignore, asked in there, by a git dir of ours."""
+        place = self.exchange / "rules.git"
+        for name in ("objects", "refs", "info"):
+            (place / name).mkdir(parents=True, exist_ok=True)
+        (place / "HEAD").write_text("ref: refs/heads/none\n")
+        (place / "info/exclude").write_bytes(self._trees.repository.excludes() if self._trees.repository else b"")
+        words = ("git", f"--git-dir={place}", f"--work-tree={self.root}", "-c", "core.excludesFile=/dev/null")
+        told = self._inside(
+            (*words, "check-ignore", "-z", "--stdin", "--non-matching", "--verbose"),
+            stdin=lines([f"./{path}" for path in paths]),
+            env={"GIT_LITERAL_PATHSPECS": "0"},
+        )
+        remove(place)
+        if told is None:
+            raise WorkspaceFailed("the layer's ignore files cannot be asked", where=self.name)
+        fields = os.fsdecode(told).split("\0")[:-1]
+        rules = zip(fields[2::4], fields[3::4], strict=True)
+        return {path[2:] for rule, path in rules if rule and not rule.startswith("!")}
+
+    def _only_in_git(self, result: Tree) -> list[Remark]:
+        """Work that lies in a stash or on another branch of the layer alone."""
+        if not self._trees.repository:
+            return []
+        place = self._slot.git if self._line else self._held.folder / ".git"
+        told: list[Remark] = []
+        for name, value in list(gitdir.moved(place, self._state.refs).items())[:_REFS]:
+            paths = [path for path, entry in self._commits_work(value).items() if entry != self._entry(result, path)]
+            if paths:
+                where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
+                told.append(Remark(kind=RemarkKind.GIT, text=f"work that lies in {where} alone", paths=tuple(paths)))
+        return told
+
+    def _entry(self, tree: Tree, path: str) -> str:
+        return self._trees.entries(tree, [path]).get(path, (0, ""))[1]
+
+    def _commits_work(self, commit: str) -> dict[str, str]:
+        """Path to blob of what a commit of the layer has and its HEAD has not."""
+        git = ("git", f"--git-dir={self.root / '.git'}")
+        words = ("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--diff-filter=d")
+        fields = os.fsdecode(self._inside((*git, "diff", *words, f"HEAD...{commit}")) or b"").split("\0")
+        found = {path: facts.split(" ")[3] for facts, path in zip(fields[::2], fields[1::2], strict=False)}
+        untracked = self._inside((*git, "ls-tree", "-r", "-z", f"{commit}^3"))  # of a stash
+        for entry in os.fsdecode(untracked or b"").split("\0")[:-1]:
+            facts, _, path = entry.partition("\t")
+            found[path] = facts.split(" ")[2]
+        return found
+
+    def spelled(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """Mode and blob of files as the person's git stores them: what their filters make of them in here.
+
+        The index stays in the exchange; objects come over only if they are what they are called.
+        """
+        store, index = self.exchange / "objects", self.exchange / "index"
+        remove(store)
+        store.mkdir()
+        places = {"DIR": ".git", "WORK_TREE": ".", "ALTERNATE_OBJECT_DIRECTORIES": ".git/objects"}
+        env = {f"GIT_{name}": str(self.root / place) for name, place in places.items()}
+        env |= {"GIT_INDEX_FILE": str(index), "GIT_OBJECT_DIRECTORY": str(store)}
+        line = "git update-index -z --add --remove --stdin && exec git ls-files -s -z"
+        told = self._inside(("sh", "-c", line), stdin=lines(paths), env=env)
+        if told is None:
+            raise WorkspaceFailed(
+                "git cannot convert the files of the workspace", where=str(self.root), remedy=_FILTERS
+            )
+        found = {}
+        for entry in os.fsdecode(told).split("\0")[:-1]:
+            facts, _, path = entry.partition("\t")
+            mode, blob, _ = facts.split(" ")
+            found[path] = (int(mode, 8), blob)
+        gitdir.take_over(store, self._trees.objects)
+        return found
+
+    # -- its end
+
+    def drop(self, *, keep_ignored: bool = False) -> None:
+        """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
+        if self._relay:
+            self._relay.close()
+        if keep_ignored:
+            self._state.newest = time.time_ns()
+            self._state.save(self._slot.folder)
+        else:
+            self._slot.remove()

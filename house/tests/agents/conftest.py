@@ -1,0 +1,115 @@
+"""Programs for the tests of processes: started with what a test does not care about, and none of them left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import textwrap
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import psutil
+import pytest
+
+from interlock.agents import process
+from interlock.agents.process import Ended
+from interlock.agents.process_tree import MARKER
+from interlock.agents.redaction import Redaction
+
+Execute = Callable[..., Awaitable[Ended]]
+Program = Callable[[str], list[str]]
+
+
+def marked(marker: str) -> list[int]:
+    """Every living process whose environment has the marker, whatever its group or session."""
+    found = []
+    for one in psutil.process_iter():
+        try:
+            if one.environ().get(MARKER) == marker and one.status() != psutil.STATUS_ZOMBIE:
+                found.append(one.pid)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def alive(pid: int) -> bool:
+    return pid > 0 and psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def pid_in(path: Path) -> int:
+    """The number that a program wrote there; 0 as long as it has not."""
+    return int(path.read_text()) if path.exists() and path.read_text().endswith("\n") else 0
+
+
+async def eventually(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(120):
+        while not condition():
+            await asyncio.sleep(0.01)
+
+
+def too_long_when(condition: Callable[[], object]) -> asyncio.Task[None]:
+    """As soon as that holds, whatever this event loop waits for has taken too long."""
+    loop, ahead = asyncio.get_running_loop(), 0.0
+    clock = loop.time
+    loop.time = lambda: clock() + ahead  # type: ignore[method-assign]
+
+    async def watch() -> None:
+        nonlocal ahead
+        await eventually(condition)
+        ahead += 1e6
+
+    return asyncio.create_task(watch())
+
+
+def says(path: Path, text: bytes) -> Callable[[], bool]:
+    return lambda: path.exists() and text in path.read_bytes()
+
+
+@pytest.fixture
+def marker() -> Iterator[str]:
+    """A marker that no other test has; a test that leaves a process with it has failed."""
+    value = f"test-{uuid4().hex[:8]}:3b/agent#1:1"
+    yield value
+    left = marked(value)
+    for pid in left:
+        os.kill(pid, 9)
+    assert left == []
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Program:
+    """Turns Python source into an argv."""
+
+    def write(source: str) -> list[str]:
+        path = tmp_path / f"program-{uuid4().hex[:6]}.py"
+        path.write_text(textwrap.dedent(source), encoding="utf-8")
+        return [sys.executable, "-S", "-E", str(path)]
+
+    return write
+
+
+@pytest.fixture
+def execute(tmp_path: Path, marker: str) -> Execute:
+    async def go(argv: list[str], **options: Any) -> Ended:
+        given: dict[str, Any] = {
+            "env": dict(os.environ),
+            "cwd": tmp_path,
+            "deadline_s": 600.0,
+            "grace_s": 0.3,
+            "marker": marker,
+            "redact": Redaction(),
+            "transcript": tmp_path / "out",
+        }
+        return await process.run(argv, **{**given, **options})
+
+    return go
+
+
+@pytest.fixture
+def took() -> Callable[[], float]:
+    began = time.monotonic()
+    return lambda: time.monotonic() - began

@@ -1,0 +1,500 @@
+"""Programs that speak the Agent Client Protocol: our side of a session, and what is believed of theirs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents import acp_rows
+from interlock.agents.acp import Acp
+from interlock.agents.client import Seat, call, read_back
+from interlock.agents.environment import Environment, environment
+from interlock.agents.redaction import Redaction
+from interlock.agents.values import Ask, Exit, News, Role, TroubleKind, Usage
+from tests import real
+from tests.agents.conftest import says, too_long_when
+from tests.real import NoLayer
+from tools.scripted_llm import Model
+
+AGENT = Path(__file__).parent / "acp_agent.py"
+USED: Any = {"usage": {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}}
+DONE = ["end", {"stopReason": "end_turn", **USED}]
+ONCE = [{"kind": kind, "optionId": f"o-{kind}", "name": kind} for kind in ("allow_always", "allow_once", "reject_once")]
+
+
+class Given:
+    """Asks for tests, and calls of an agent that plays what it is told."""
+
+    def __init__(self, layer: NoLayer, marker: str) -> None:
+        self.layer, self.marker = layer, marker
+        self.news: list[News] = []
+
+    def ask(self, *, model: str = "", **fields: Any) -> Ask:
+        given: dict[str, Any] = {"brief": "# Do it\n", "marker": self.marker, "timeout_s": 600}
+        role = Role(name="builder", runner="mine", type="acp", model=model)
+        return Ask(role=role, transcript=self.layer.exchange / "transcript", **{**given, **fields})
+
+    async def call(self, *turn: Any, ask: Ask | None = None, confined: bool = False, **nature: Any) -> Exit:
+        nature["turn"] = turn
+        client = Acp(sys.executable, "-S", str(AGENT), json.dumps(nature))
+        layer = replace(self.layer, confined=confined)
+        env = Environment({"PATH": "/usr/bin:/bin"})
+        return await call(client, ask or self.ask(), layer, self.news.append, Redaction(), env=env)
+
+    def seen(self, method: str) -> Any:
+        """What the agent was sent last with this method."""
+        lines = [json.loads(line) for line in (self.layer.root / "seen.jsonl").read_text().splitlines()]
+        found = [line for line in lines if line.get("method") == method]
+        return found[-1]["params"] if found else None
+
+    def answers(self) -> list[Any]:
+        """What the agent was answered."""
+        lines = [json.loads(line) for line in (self.layer.root / "seen.jsonl").read_text().splitlines()]
+        return [line.get("result") or line["error"]["code"] for line in lines if "method" not in line]
+
+    def told(self, kind: str) -> list[dict[str, Any]]:
+        return [news.facts for news in self.news if news.kind == kind]
+
+    def heard(self, *lines: Any, argv: Sequence[str] = ("mine",), ask: Ask | None = None) -> Exit | None:
+        """What a stream comes to that was recorded: a greeting, a session, then these lines."""
+        opening = [{"id": 1, "result": {"protocolVersion": 1}}, {"id": 2, "result": {"sessionId": "s1"}}]
+        asked = ask or self.ask()
+        asked.transcript.write_text("".join(json.dumps(line) + "\n" for line in [*opening, *lines]))
+        return read_back(Acp(*argv), asked, self.layer, None, Redaction())
+
+
+def said(text: str, **fields: Any) -> dict[str, Any]:
+    return update("agent_message_chunk", content={"type": "text", "text": text}, **fields)
+
+
+def update(kind: str, session: str = "s1", **fields: Any) -> dict[str, Any]:
+    return {"method": "session/update", "params": {"sessionId": session, "update": {"sessionUpdate": kind, **fields}}}
+
+
+def ended(reason: str = "end_turn", **fields: Any) -> dict[str, Any]:
+    return {"id": 3, "result": {"stopReason": reason, **fields}}
+
+
+@pytest.fixture
+def given(no_layer: NoLayer, marker: str) -> Given:
+    return Given(no_layer, marker)
+
+
+# -- a whole call
+
+
+@pytest.mark.req("AGENT-01", "AGENT-05")
+async def test_a_turn_gives_answer_usage_and_session(given: Given) -> None:
+    """It is asked in the folder where people stood, and heard while it works."""
+    tool = {"toolCallId": "t1", "kind": "execute", "title": "Shell", "rawInput": {"command": "make"}}
+    exit_ = await given.call(
+        ["update", {"sessionUpdate": "tool_call", "status": "pending", **tool}],
+        ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed"}],
+        ["update", {"sessionUpdate": "plan", "entries": [{"content": "one", "status": "pending"}]}],
+        ["update", {"sessionUpdate": "usage_update", "cost": {"amount": 0.5, "currency": "USD"}}],
+        ["say", "All "],
+        ["say", "done."],
+        DONE,
+        session={"models": {"currentModelId": "big"}},
+    )
+    assert (exit_.finished, exit_.text, exit_.session, exit_.model) == (True, "All done.", "s1", "big")
+    assert exit_.usage == Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
+    assert given.seen("session/new") == {"cwd": str(given.layer.root), "mcpServers": []}
+    assert given.seen("session/prompt")["prompt"] == [{"type": "text", "text": "# Do it\n"}]
+    assert [facts["state"] for facts in given.told("tool")] == ["began", "done"]
+    assert given.told("tool")[0]["subject"] == "make"
+    assert [facts["text"] for facts in given.told("text")] == ["All done."]
+    assert given.told("plan") == [{"entries": [["one", "pending"]]}]
+
+
+async def test_an_agent_made_with_the_protocols_own_kit_is_understood(given: Given) -> None:
+    """The other side is not ours: names and shapes are those of the protocol."""
+    code = """
+import asyncio, acp
+from acp import schema
+
+class Agent:
+    def on_connect(self, conn):
+        self.client = conn
+    async def initialize(self, **_):
+        return schema.InitializeResponse(protocol_version=1)
+    async def new_session(self, **_):
+        return schema.NewSessionResponse(session_id="kit")
+    async def prompt(self, session_id, prompt, **_):
+        call = schema.ToolCallUpdate(tool_call_id="t1", kind="edit", title="Write")
+        options = [schema.PermissionOption(option_id="yes", name="Yes", kind="allow_once")]
+        answer = await self.client.request_permission(session_id=session_id, tool_call=call, options=options)
+        words = acp.text_block(prompt[0].text + answer.outcome.option_id)
+        await self.client.session_update(session_id, acp.update_agent_message(words))
+        return schema.PromptResponse(stop_reason="end_turn")
+
+asyncio.run(acp.run_agent(Agent()))
+"""
+    env = Environment({"PATH": "/usr/bin:/bin"})
+    exit_ = await call(
+        Acp(sys.executable, "-c", code), given.ask(), given.layer, given.news.append, Redaction(), env=env
+    )
+    assert (exit_.finished, exit_.session, exit_.text) == (True, "kit", "# Do it\nyes")
+
+
+# -- what it asks of us
+
+
+@pytest.mark.parametrize(
+    ("call_", "confined", "chosen"),
+    [
+        ({"kind": "edit", "locations": [{"path": "a/b"}]}, False, "o-allow_once"),
+        ({"kind": "edit", "locations": [{"path": "../b"}]}, False, "o-reject_once"),
+        ({"kind": "edit", "locations": [{"path": "/etc/b"}]}, False, "o-reject_once"),
+        ({"kind": "other", "content": [{"type": "diff", "path": "/etc/b"}]}, False, "o-reject_once"),
+        ({"kind": "delete", "rawInput": {"file_path": "out/b"}}, False, "o-reject_once"),
+        ({"kind": "edit", "rawInput": {"file_path": "a\0b"}}, False, "o-allow_once"),
+        ({"kind": "read", "locations": [{"path": "/etc/b"}]}, False, "o-allow_once"),
+        ({"kind": "execute", "rawInput": {"command": "make"}}, False, "o-allow_once"),
+        ({"kind": "edit", "locations": [{"path": "/etc/b"}]}, True, "o-allow_once"),
+    ],
+)
+async def test_permissions_are_answered_without_a_person(
+    given: Given, call_: dict[str, Any], confined: bool, chosen: str
+) -> None:
+    """All of them where the kernel holds it; else edits inside of its folder, by the real places of paths."""
+    (given.layer.root / "out").symlink_to("/etc")
+    asked = {"toolCall": {"toolCallId": "t1", **call_}, "options": ONCE}
+    exit_ = await given.call(["ask", asked], ["say", "Done."], confined=confined)
+    assert given.answers() == [{"outcome": {"outcome": "selected", "optionId": chosen}}]
+    assert bool(exit_.refused) == ("reject" in chosen)
+    assert exit_.finished
+
+
+async def test_what_could_only_be_allowed_for_ever_is_refused_where_nothing_holds_it(given: Given) -> None:
+    """A lasting yes would hold for other files, too; without an answer that fits nothing is chosen."""
+    asked = {"toolCall": {"toolCallId": "t1", "kind": "edit"}, "options": ONCE[:1]}
+    await given.call(["ask", asked])
+    assert given.answers() == [{"outcome": {"outcome": "cancelled"}}]
+    (given.layer.root / "seen.jsonl").unlink()
+    await given.call(["ask", asked], confined=True)
+    assert given.answers() == [{"outcome": {"outcome": "selected", "optionId": "o-allow_always"}}]
+
+
+async def test_an_agent_that_gives_up_when_it_is_refused_has_not_finished(given: Given) -> None:
+    """Its turn ends well, without another word."""
+    asked = {"toolCall": {"toolCallId": "t1", "kind": "edit", "locations": [{"path": "/etc/b"}]}, "options": ONCE}
+    exit_ = await given.call(["ask", asked], DONE)
+    assert not exit_.finished
+    assert exit_.trouble is not None
+    assert "gave up when it was refused /etc/b" in exit_.trouble.text
+
+
+async def test_what_we_do_not_offer_is_answered_with_that(given: Given) -> None:
+    """Files are never read or written through us."""
+    exit_ = await given.call(["request", "fs/write_text_file"], ["request", "terminal/create"], ["say", "Done."])
+    assert (given.answers(), exit_.finished) == ([-32601, -32601], True)
+    assert given.seen("initialize")["clientCapabilities"]["fs"] == {"readTextFile": False, "writeTextFile": False}
+
+
+# -- what is believed
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        ([said("one "), said("two")], "one two"),
+        ([said("before"), update("tool_call", toolCallId="t"), said("after")], "after"),
+        ([said("a", messageId="1"), said("b", messageId="2"), said("c", messageId="2")], "bc"),
+        ([said("kept"), update("tool_call", toolCallId="t"), said(" \n")], "kept \n"),
+        ([said("mine"), update("agent_message_chunk", "s2", content={"text": "not"})], "mine"),
+        ([said("a"), update("agent_thought_chunk", content={"text": "not"}), said("b")], "ab"),
+        ([said("long ago"), {"id": 3, "result": {}}, said("now")], "now"),
+        ([said("x"), {"id": "y"}, {"result": 1}, update("unknown"), {"method": 3}, {"params": []}, said("z")], "xz"),
+    ],
+)
+def test_the_last_message_is_the_answer(given: Given, lines: list[Any], text: str) -> None:
+    """Whatever it says before a tool, of itself, in other sessions or in an earlier call."""
+    exit_ = given.heard(*lines, ended())
+    assert exit_ is not None
+    assert (exit_.finished, exit_.text) == (True, text)
+
+
+CODEX, COPILOT, GEMINI = ("codex-acp",), ("copilot", "--acp"), ("/usr/bin/gemini", "--acp")
+
+
+@pytest.mark.req("EVID-10", "AGENT-04")
+@pytest.mark.parametrize(
+    ("argv", "lines", "kind"),
+    [
+        (CODEX, [said("stream disconnected", messageId="m"), ended()], TroubleKind.BUSY),
+        (CODEX, [said("exceeded retry limit, last status: 429"), ended(**USED)], TroubleKind.LIMIT),
+        (COPILOT, [said("Error: Failed. Last error: 500 boom"), ended(**USED)], TroubleKind.BUSY),
+        (COPILOT, [said("Error: Authentication failed (HTTP 401)"), ended()], TroubleKind.LOGIN),
+        (("mine",), [said("so far"), ended("max_tokens")], TroubleKind.REFUSED),
+        (("mine",), [said("no"), ended("refusal")], TroubleKind.REFUSED),
+        (("mine",), [said("hm"), ended("something new")], TroubleKind.OTHER),
+    ],
+)
+def test_the_end_of_a_turn_is_not_always_its_success(
+    given: Given, argv: Sequence[str], lines: list[Any], kind: TroubleKind
+) -> None:
+    """Some report an error of their service as an answer, some say so by the way in which the turn ended."""
+    exit_ = given.heard(*lines, argv=argv)
+    assert exit_ is not None
+    assert exit_.trouble is not None
+    assert (exit_.finished, exit_.trouble.kind) == (False, kind)
+
+
+@pytest.mark.parametrize(
+    ("argv", "lines", "text"),
+    [
+        (CODEX, [said("Warning: old config"), said("Done.", messageId="m"), ended(**USED)], "Done."),
+        (CODEX, [said("stream error, retrying"), said("Done.", messageId="m"), ended(**USED)], "Done."),
+        (COPILOT, [said("Done."), said("Info: /a/b"), ended(**USED)], "Done."),
+        (
+            GEMINI,
+            [said("[MODE_UPDATE] yolo"), said("Done."), ended(_meta={"quota": {"token_count": {"input_tokens": 1}}})],
+            "Done.",
+        ),
+        (("mine",), [said("Done."), ended()], "Done."),
+    ],
+)
+def test_words_of_an_adapter_are_no_answer_and_no_failure_if_it_went_on(
+    given: Given, argv: Sequence[str], lines: list[Any], text: str
+) -> None:
+    """A program that is not known need not count tokens."""
+    exit_ = given.heard(*lines, argv=argv)
+    assert exit_ is not None
+    assert (exit_.finished, exit_.text) == (True, text)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "words"),
+    [
+        ({"code": -32000, "message": "Authentication required"}, TroubleKind.LOGIN, "Authentication required"),
+        ({"code": 429, "message": '{"error": {"message": "slow down"}}'}, TroubleKind.LIMIT, "slow down"),
+        ({"code": -32603, "message": "Internal error", "data": {"details": "500 boom"}}, TroubleKind.BUSY, "500 boom"),
+        (
+            {"code": -32603, "message": "Internal error: x", "data": {"errorKind": "rate_limit"}},
+            TroubleKind.LIMIT,
+            "x: rate_limit",
+        ),
+        ({"code": "?"}, TroubleKind.BUSY, "without a word"),
+    ],
+)
+async def test_an_error_is_told_in_its_own_words(given: Given, error: Any, kind: TroubleKind, words: str) -> None:
+    """Also where they are hidden in its data, or are the service's answer as it came."""
+    exit_ = await given.call(["say", "half"], ["fail", error])
+    assert exit_.trouble is not None
+    assert (exit_.finished, exit_.trouble.kind, words in exit_.trouble.text) == (False, kind, True)
+
+
+async def test_a_program_that_dies_has_not_finished(given: Given) -> None:
+    """Its last words say why."""
+    exit_ = await given.call(["say", "half"], ["raw", "no JSON"], ["die", "cannot find my configuration"])
+    assert (exit_.finished, exit_.exit) == (False, 3)
+    assert exit_.trouble is not None
+    assert "cannot find my configuration" in exit_.trouble.text
+
+
+def test_half_a_stream_that_is_read_back_is_no_end(given: Given) -> None:
+    """The turn has to be over."""
+    assert given.heard(said("half")) is None
+    assert given.heard(said("stopped"), ended("cancelled")) is None
+
+
+@pytest.mark.parametrize(
+    ("lines", "usage"),
+    [
+        ([ended(usage={"inputTokens": 5, "outputTokens": 2, "cachedReadTokens": 3, "totalTokens": 10})], (8, 2)),
+        ([ended(usage={"inputTokens": 5, "outputTokens": 2, "cachedReadTokens": 3, "totalTokens": 7})], (5, 2)),
+        ([ended(_meta={"quota": {"token_count": {"input_tokens": 4, "output_tokens": 1}}})], (4, 1)),
+        (
+            [
+                said("", _meta={"usage": {"inputTokens": 2, "outputTokens": 1}}),
+                said("", _meta={"usage": {"inputTokens": 3}}),
+                ended(),
+            ],
+            (5, 1),
+        ),
+        ([ended(usage={"inputTokens": 0, "outputTokens": 0})], (None, None)),
+        ([ended(usage={"inputTokens": "many", "outputTokens": -1})], (None, None)),
+    ],
+)
+def test_tokens_are_found_wherever_they_are_told(given: Given, lines: list[Any], usage: tuple[Any, Any]) -> None:
+    """What nobody told is unknown, never 0."""
+    exit_ = given.heard(said("Done."), *lines)
+    assert exit_ is not None
+    assert (exit_.usage.input_tokens, exit_.usage.output_tokens) == usage
+
+
+# -- how it begins
+
+
+async def test_who_speaks_another_version_is_not_asked(given: Given) -> None:
+    """Nothing is paid for."""
+    exit_ = await given.call(greeting={"protocolVersion": 2})
+    assert exit_.trouble is not None
+    assert "version 2" in exit_.trouble.text
+    assert given.seen("session/new") is None
+
+
+async def test_a_program_that_does_not_greet_does_not_speak_the_protocol(given: Given) -> None:
+    """It is not waited for until the deadline."""
+    late = too_long_when(says(given.layer.root / "seen.jsonl", b"initialize"))
+    exit_ = await given.call(mute=True, ask=given.ask(timeout_s=1e9))
+    await late
+    assert exit_.trouble is not None
+    assert (exit_.timed_out, "does not speak" in exit_.trouble.text) == (False, True)
+
+
+OPTION = {
+    "id": "model",
+    "category": "model",
+    "currentValue": "small",
+    "options": [{"value": "small"}, {"value": "big"}],
+}
+
+
+@pytest.mark.parametrize(
+    ("session", "method"),
+    [
+        ({"configOptions": [OPTION]}, "session/set_config_option"),
+        ({"configOptions": [{**OPTION, "options": [{"options": OPTION["options"]}]}]}, "session/set_config_option"),
+        ({"models": {"currentModelId": "small", "availableModels": [{"modelId": "big"}]}}, "session/set_model"),
+    ],
+)
+async def test_the_model_is_chosen_among_those_that_are_offered(
+    given: Given, session: dict[str, Any], method: str
+) -> None:
+    """In the newer and the older form; one that it has already needs no word."""
+    exit_ = await given.call(["say", "Done."], ask=given.ask(model="big"), session=session)
+    assert exit_.finished
+    assert "big" in given.seen(method).values()
+    await given.call(["say", "Done."], ask=given.ask(model="none"), session=session)
+    (given.layer.root / "seen.jsonl").unlink()
+    await given.call(["say", "Done."], ask=given.ask(model="small"), session=session)
+    assert given.seen(method) is None
+
+
+@pytest.mark.parametrize("keeps", ["", "small"])
+async def test_a_model_that_it_does_not_take_is_said_before_anything_is_paid(given: Given, keeps: str) -> None:
+    """Not offered, or offered and not taken."""
+    session = {"configOptions": [OPTION]}
+    exit_ = await given.call(ask=given.ask(model="big" if keeps else "huge"), session=session, keeps=keeps)
+    assert exit_.trouble is not None
+    assert (exit_.trouble.kind, "it offers: small, big" in exit_.trouble.text) == (TroubleKind.MODEL, True)
+    assert given.seen("session/prompt") is None
+
+
+@pytest.mark.req("AGENT-05")
+async def test_a_session_goes_on(given: Given) -> None:
+    """What it tells again was said in an earlier call: nobody hears it twice."""
+    before = [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "said long ago"}}]
+    exit_ = await given.call(["say", "Now."], ask=given.ask(session="s1"), load=before)
+    assert (exit_.finished, exit_.text, exit_.session) == (True, "Now.", "s1")
+    assert given.seen("session/load")["sessionId"] == "s1"
+    assert [facts["text"] for facts in given.told("text")] == ["Now."]
+
+
+@pytest.mark.parametrize("nature", [{}, {"load": None}, {"load": []}])
+async def test_a_session_that_is_lost_is_said(given: Given, nature: dict[str, Any]) -> None:
+    """It cannot load any, does not know this one, or remembers nothing: whoever asked begins anew."""
+    exit_ = await given.call(ask=given.ask(session="s1"), **nature)
+    assert exit_.trouble is not None
+    assert exit_.trouble.kind == TroubleKind.SESSION
+    assert given.seen("session/prompt") is None
+
+
+# -- how it ends
+
+
+async def test_at_its_deadline_it_is_told_to_break_off(given: Given) -> None:
+    """What it says of its cost then still counts."""
+    last = ["end", {"stopReason": "cancelled", **USED}]
+    late = too_long_when(says(given.layer.root / "seen.jsonl", b"session/prompt"))
+    exit_ = await given.call(["say", "half"], ["until cancelled", None], last)
+    await late
+    assert (exit_.finished, exit_.timed_out, exit_.usage.tokens) == (False, True, 12)
+
+
+@pytest.mark.req("RUN-14")
+async def test_it_is_ended_when_its_share_of_the_budget_is_used_up(given: Given) -> None:
+    """While a tool works, at once."""
+    spent = {"sessionUpdate": "agent_message_chunk", "_meta": {"usage": {"inputTokens": 90, "outputTokens": 20}}}
+    tool = {"sessionUpdate": "tool_call", "toolCallId": "t1", "kind": "execute", "rawInput": {"command": "make"}}
+    ask = given.ask(budget_tokens=100)
+    exit_ = await given.call(["update", tool], ["update", spent], ["until cancelled", None], ask=ask)
+    assert (exit_.finished, exit_.exhausted, exit_.usage.tokens) == (False, True, 110)
+
+
+# -- the table
+
+
+@pytest.mark.parametrize("row", acp_rows.ROWS, ids=lambda row: row.client)
+def test_a_row_is_found_by_its_command_line_and_has_the_clients_account(row: acp_rows.Profile) -> None:
+    """Its logins, hosts and variables are those of its other way of speaking."""
+    words = (f"/somewhere/{row.words[0]}", *row.words[1:], "--more")
+    client = Acp(*words)
+    known = acp_rows.profile_of(words).row(words[0])
+    assert (client.ROW, client.ROW.program, client.ROW.name) == (known, words[0], "acp")
+    assert client.ROW.logins and client.ROW.hosts and client.ROW.install
+
+
+def test_how_a_row_is_started() -> None:
+    """A model by the program's own way, variables that keep it quiet, its own count of a budget."""
+    role = Role(name="b", runner="m", type="acp", model="big")
+    ask = Ask(role=role, brief="", transcript=Path("t"), budget_tokens=5, budget_usd=1.0)
+    gemini = Acp("gemini", "--acp").start(ask, Seat("gemini", exchange="/x"))
+    assert gemini.argv == ("gemini", "--acp", "-m", "big")
+    assert gemini.files.keys() == {"gemini-settings.json"}
+    codex = json.loads(Acp("codex-acp").start(ask, Seat("codex-acp")).env["CODEX_CONFIG"])
+    assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)
+    claude = acp_rows.meta(acp_rows.profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
+    assert claude == {"model": "big", "maxBudgetUsd": 1.0}
+
+
+def test_a_codex_that_would_keep_its_sandbox_in_a_layer_is_not_asked(given: Given) -> None:
+    """There it would write nothing, and say that all went well."""
+    modes = acp_rows.profile_of(["codex-acp"]).modes
+    assert modes == ("agent-full-access", "workspace-write")
+
+
+# -- real ones
+
+
+@pytest.mark.agents("claude-acp", "codex-acp")
+@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
+@pytest.mark.parametrize("confined", [True, False])
+async def test_a_real_one_works(given: Given, tmp_path: Path, model: Model, name: str, confined: bool) -> None:
+    """It writes a file, runs a command and answers; its session goes on."""
+    env = real.home(name, model.url, tmp_path / "home")
+    client = Acp(real.program(name))
+    known = environment(env, given.layer.root, needed=client.ROW.variables)
+    layer = replace(given.layer, confined=confined)
+    brief = f"@write {layer.root}/a.txt :: hello\n@shell echo hi > b.txt\n@say All done.\n"
+    exit_ = await call(client, given.ask(brief=brief), layer, given.news.append, Redaction(env), env=known)
+    assert (exit_.finished, exit_.text, exit_.trouble) == (True, "All done.", None)
+    assert (layer.root / "a.txt").read_text().strip() == "hello"
+    assert (layer.root / "b.txt").read_text() == "hi\n"
+    assert exit_.usage.tokens
+    again = given.ask(brief="@say Went on.\n", session=exit_.session)
+    exit_ = await call(client, again, layer, given.news.append, Redaction(env), env=known)
+    assert (exit_.finished, exit_.text, exit_.session) == (True, "Went on.", again.session)
+
+
+@pytest.mark.agents("claude-acp", "codex-acp")
+@pytest.mark.parametrize("name", ["claude-acp", "codex-acp"])
+async def test_a_real_one_whose_service_fails_has_not_finished(
+    given: Given, tmp_path: Path, model: Model, name: str
+) -> None:
+    """A limit is known as one, also in the middle of the work."""
+    env = real.home(name, model.url, tmp_path / "home")
+    client = Acp(real.program(name))
+    known = environment(env, given.layer.root, needed=client.ROW.variables)
+    ask = given.ask(brief="@shell echo hi\n@http 429 rate limit\n@say never\n")
+    exit_ = await call(client, ask, given.layer, given.news.append, Redaction(env), env=known)
+    assert exit_.trouble is not None
+    assert (exit_.finished, exit_.trouble.kind) == (False, TroubleKind.LIMIT)

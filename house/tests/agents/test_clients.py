@@ -1,0 +1,86 @@
+"""Which clients there are, and which one is used where nobody chose."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from interlock.agents import clients
+from interlock.agents.client import Client, Seat
+from interlock.agents.values import Ask, Role
+from interlock.errors import ConfigInvalid
+from interlock.settings import Runner
+
+
+def program(folder: Path, *names: str) -> dict[str, str]:
+    """An environment in which these are the only programs."""
+    folder.mkdir(exist_ok=True)
+    for name in names:
+        (folder / name).touch(0o755)
+    return {"PATH": str(folder)}
+
+
+@pytest.mark.req("AGENT-01")
+@pytest.mark.parametrize("name", clients.KNOWN)
+def test_a_coding_agent_is_a_module_of_its_name(tmp_path: Path, name: str) -> None:
+    """With a row, a start and a reader; its marks of a sign-in are files below HOME or variables."""
+    client: Client = clients.client(Runner(type=name), tmp_path)  # type: ignore[arg-type]
+    ask = Ask(role=Role(name="builder", runner=name, type=name), brief="Do it.", transcript=tmp_path / "t")
+    assert client.ROW.name == clients.row(name).name == name
+    assert client.start(ask, Seat(client.ROW.program)).argv[0] == client.ROW.program
+    assert client.ROW.install and client.ROW.sign_in and client.ROW.hosts
+    assert all("/" in mark or mark.isupper() for mark in client.ROW.signed_in)
+
+
+def test_the_others_are_made_of_their_settings(tmp_path: Path) -> None:
+    """Their command line is theirs; one scenario is one client, that counts its reactions."""
+    (tmp_path / "play.yaml").write_text("reactions: [{agent: a}]")
+    command = clients.client(Runner(type="command", argv=("python3", "x.py")), tmp_path)
+    ask = Ask(role=Role(name="builder", runner="m", type="command"), brief="", transcript=tmp_path / "t")
+    assert command.start(ask, Seat(command.ROW.program)).argv == ("python3", "x.py")
+    spoken = clients.client(Runner(type="acp", argv=("opencode", "acp")), tmp_path)
+    assert (spoken.ROW.title, spoken.ROW.logins) == ("OpenCode", clients.row("opencode").logins)
+    scripted = Runner(type="scripted", scenario="play.yaml")
+    assert clients.client(scripted, tmp_path) is clients.client(scripted, tmp_path)
+    with pytest.raises(ConfigInvalid, match="not there"):
+        clients.client(Runner(type="scripted", scenario="none.yaml"), tmp_path)
+
+
+def test_no_client_is_imported_before_it_is_used() -> None:
+    """A run with one of them does not pay for the others."""
+    known = "[name for name in clients.KNOWN if f'interlock.agents.{name}' in sys.modules]"
+    code = f"import sys; from interlock.agents import clients; print({known})"
+    assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+@pytest.mark.req("AGENT-01")
+def test_the_first_one_that_is_signed_in_is_used_else_the_first_one(tmp_path: Path) -> None:
+    """By a variable or a file below HOME, also where a variable has moved the client's folder."""
+    environ = program(tmp_path / "bin", "claude", "codex", "gemini")
+    assert clients.first_found(environ, tmp_path).text == "Claude Code, not signed in as far as can be seen"
+    assert clients.first_found({**environ, "GEMINI_API_KEY": "x"}, tmp_path).name == "gemini"
+    (tmp_path / ".codex").mkdir()
+    (tmp_path / ".codex/auth.json").touch()
+    assert clients.first_found({**environ, "GEMINI_API_KEY": "x"}, tmp_path).text == "Codex, signed in"
+    moved = {**environ, "CODEX_HOME": str(tmp_path / "elsewhere")}
+    assert clients.first_found(moved, tmp_path).name == "claude"
+    (tmp_path / ".codex").rename(tmp_path / "elsewhere")
+    assert clients.first_found(moved, tmp_path).name == "codex"
+
+
+def test_none_at_all_says_what_to_install(tmp_path: Path) -> None:
+    """And that any program will do."""
+    with pytest.raises(ConfigInvalid, match="no coding agent was found") as caught:
+        clients.first_found(program(tmp_path / "bin"), tmp_path)
+    assert "claude, codex" in str(caught.value.expected)
+    assert "npm install" in str(caught.value.remedy)
+
+
+def test_what_a_client_must_see(tmp_path: Path) -> None:
+    """Files that its command line names; the player of scripted agents with its interpreter."""
+    assert clients.shows("command", "python3", str(tmp_path), "/no/such/file", "a") == (str(tmp_path),)
+    assert clients.shows("claude", "claude") == ()
+    assert clients.shows("scripted")

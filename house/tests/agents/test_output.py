@@ -1,0 +1,113 @@
+"""What a program prints is heard line by line, redacted before anybody sees it, and kept within bounds."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from interlock.agents import output
+from interlock.agents.output import Kept, Output, Transcript, whole_characters
+from interlock.agents.redaction import Redaction
+from tests.agents.conftest import Execute
+
+SECRET = "sk-0123456789-\N{SNOWMAN}-abcdefgh"
+SECRETS = Redaction({"API_KEY": SECRET})
+
+
+async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple[bytes, list[bytes], bool]:
+    """What is kept, the lines that are heard, and whether one was too long, of output that comes in these pieces."""
+    read, write = os.pipe()
+    kept, heard = Kept(10**9), list[bytes]()
+    with open(read, "rb", buffering=0) as pipe, Output(pipe, redact, (kept,), heard.append) as out:
+        for piece in pieces:
+            os.write(write, piece)
+            await asyncio.sleep(0)  # one look of the loop: it is read before the next one comes
+            await asyncio.sleep(0)
+        os.close(write)
+        await out.ended
+    return kept.content, heard, out.deaf
+
+
+@pytest.mark.req("RUN-18")
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20)), st.data())
+def test_lines_come_out_whole_and_clean_however_the_bytes_were_cut(texts: list[str], data: st.DataObject) -> None:
+    """Pieces of any size; a secret in several pieces is one secret; the last line needs no end."""
+    lines = [text.replace("\n", " ") for text in texts]
+    raw = "\n".join(f"{line}{SECRET}" for line in lines).encode()
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(raw)), max_size=5)))
+    pieces = [raw[begin:end] for begin, end in zip([0, *cuts], [*cuts, len(raw)], strict=True) if begin < end]
+    kept, heard, deaf = asyncio.run(printed(pieces))
+    assert [line.decode() for line in heard] == [f"{line}[redacted:API_KEY]" for line in lines]
+    assert kept == b"\n".join(heard)
+    assert not deaf
+
+
+@pytest.mark.req("RUN-18", "RUN-19")
+@given(st.integers(0, 70), st.integers(1, 40))
+def test_a_line_beyond_all_measure_is_kept_clean_and_heard_by_nobody(before: int, size: int) -> None:
+    """Memory stays bounded, no secret in it is torn, and the next line is heard again."""
+    line = b"\xc3\xa4" * before + SECRET.encode() + b"z" * 200
+    pieces = [line[begin : begin + size] for begin in range(0, len(line), size)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "LINE_LIMIT", 64)
+        kept, heard, deaf = asyncio.run(printed([*pieces, b"\nnext\n"]))
+    assert kept == line.replace(SECRET.encode(), b"[redacted:API_KEY]") + b"\nnext\n"
+    assert (heard, deaf) == ([b"next"], True)
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"))), st.integers(20, 60))
+def test_what_is_kept_is_the_beginning_and_the_end(texts: list[str], limit: int) -> None:
+    """Cut in the middle with the number of bytes that are gone; all of it where it fits; characters stay whole."""
+    raw, kept = "".join(texts).encode(), Kept(limit)
+    for text in texts:
+        kept.write(text.encode())
+    head, mark, tail = kept.content.partition(b"\n[interlock: ")
+    kept.content.decode()
+    if len(raw) <= limit // 2 * 2:
+        assert kept.content == raw
+    else:
+        assert raw.startswith(head)
+        assert raw.endswith(tail.partition(b" bytes are left out here]\n")[2])
+        assert mark
+
+
+@given(st.text(st.characters(codec="utf-8")), st.integers(0, 3))
+def test_a_text_is_cut_between_characters(text: str, less: int) -> None:
+    """What is cut off is less than a character."""
+    raw = text.encode()[: len(text.encode()) - less]
+    assert whole_characters(raw).decode() == raw.decode(errors="ignore")
+
+
+@pytest.mark.req("RUN-19")
+async def test_output_over_the_limit_is_cut_with_a_mark_and_the_program_goes_on(
+    execute: Execute, tmp_path: Path
+) -> None:
+    """60 MB leave 50 MB in the transcript and 1 MB in memory, and the program ends by itself."""
+    ended = await execute(["sh", "-c", "yes | head -c 60000000; echo fine >&2; exit 4"])
+    assert (ended.exit, ended.stderr) == (4, "fine\n")
+    assert len(ended.out) < 1_000_100
+    with (tmp_path / "out").open("rb") as file:
+        assert 50_000_000 <= file.seek(0, os.SEEK_END) < 50_000_100
+        file.seek(-100, os.SEEK_END)
+        assert file.read().endswith(b"\n[interlock: only the first 50000000 bytes are kept]\n")
+
+
+async def test_both_streams_can_be_one_in_their_order(execute: Execute) -> None:
+    """As a person sees them in a terminal."""
+    ended = await execute(["sh", "-c", "echo 1; echo 2 >&2; echo 3"], one_stream=True)
+    assert ended.out == b"1\n2\n3\n"
+    assert ended.stderr == "1\n2\n3\n"
+
+
+def test_a_transcript_replaces_an_older_one_and_follows_no_link(tmp_path: Path) -> None:
+    """Nothing of an earlier call can be taken for this one's."""
+    (tmp_path / "t").write_text("old and long")
+    with Transcript(tmp_path / "t") as file:
+        file.write(b"new")
+    assert (tmp_path / "t").read_bytes() == b"new"
