@@ -320,6 +320,8 @@ class Place:
             )
         if what == "reject" and not note.strip():
             raise Refused("a rejection needs words", expected="--note TEXT")
+        if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
+            raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
         message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
         if seen is not None:  # bound to what was seen; else the documents count as they are now
             message = message.model_copy(update={"opening": seen.opening, "shown": seen.shown})

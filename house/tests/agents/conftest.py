@@ -47,7 +47,7 @@ def pid_in(path: Path) -> int:
 
 async def eventually(condition: Callable[[], object]) -> None:
     async with asyncio.timeout(120):
-        while not condition():
+        while not condition():  # noqa: ASYNC110 - files and processes set no event
             await asyncio.sleep(0.01)
 
 

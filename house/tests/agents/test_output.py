@@ -24,7 +24,7 @@ async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple
     """What is kept, the lines that are heard, and whether one was too long, of output that comes in these pieces."""
     read, write = os.pipe()
     kept, heard = Kept(10**9), list[bytes]()
-    with open(read, "rb", buffering=0) as pipe, Output(pipe, redact, (kept,), heard.append) as out:
+    with os.fdopen(read, "rb", buffering=0) as pipe, Output(pipe, redact, (kept,), heard.append) as out:
         for piece in pieces:
             os.write(write, piece)
             await asyncio.sleep(0)  # one look of the loop: it is read before the next one comes

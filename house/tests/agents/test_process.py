@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -99,7 +100,9 @@ async def test_a_transcript_that_cannot_be_kept_is_our_failure(execute: Execute,
 
 
 @pytest.mark.req("RUN-12")
-async def test_a_hanging_program_may_tidy_up_at_its_deadline(execute: Execute, program: Program, tmp_path: Path) -> None:
+async def test_a_hanging_program_may_tidy_up_at_its_deadline(
+    execute: Execute, program: Program, tmp_path: Path
+) -> None:
     """It is asked to end first; what it writes then is kept, and its exit status means nothing."""
     argv = program(
         """
@@ -168,7 +171,7 @@ async def test_an_unmarked_daemon_dies_with_the_last_program_that_it_may_belong_
         execute(["sh", "-c", waiting.format("go")], marker="another:1", transcript=tmp_path / "2")
     )
     await eventually((tmp_path / "go.on").exists)
-    owner = asyncio.ensure_future(execute(["sh", "-c", f"{' '.join(program(DAEMON))}; {waiting.format('stop')}"]))
+    owner = asyncio.ensure_future(execute(["sh", "-c", f"{shlex.join(program(DAEMON))}; {waiting.format('stop')}"]))
     await eventually((tmp_path / "stop.on").exists)
     (tmp_path / "go").touch()
     assert (await other).exit == 0

@@ -32,20 +32,19 @@ _ENVIRONMENT = {
 }
 _FREE = "Bash,Glob,Grep,Read,Skill,Task,TodoWrite,WebFetch,WebSearch"
 """What an agent may use without asking where nothing holds it, besides editing in its folder."""
-_LEAST_USD = 0.000001
 
 
 def start(ask: Ask, seat: Seat) -> Start:
-    argv, env = [seat.program, "-p", "--output-format", "stream-json", "--verbose"], dict(_ENVIRONMENT)
+    argv, env = [seat.program, "-p", "--output-format", "stream-json", "--verbose"], _ENVIRONMENT
     if seat.confined:
         argv.append("--dangerously-skip-permissions")
-        env["IS_SANDBOX"] = "1"  # else it refuses that to root
+        env = {**env, "IS_SANDBOX": "1"}  # else it refuses that to root
     else:  # Nobody is there to be asked: what is not allowed is refused.
         argv += ["--permission-mode", "acceptEdits", "--add-dir", seat.exchange, "--allowedTools", _FREE]
     if ask.session:
         argv += ["--resume", ask.session]
     if ask.budget_usd is not None:
-        argv += ["--max-budget-usd", f"{max(ask.budget_usd, _LEAST_USD):.6f}"]
+        argv += ["--max-budget-usd", f"{max(ask.budget_usd, 0.000001):.6f}"]
     if ask.role.model:
         argv += ["--model", ask.role.model]
     if ask.form is not None and fits(schema := json.dumps(plain(ask.form))):
@@ -59,18 +58,14 @@ def reader(ask: Ask, seat: Seat) -> Stream:
 
 class Stream(Reading):
     def __init__(self, before: Usage | None = None) -> None:
-        """Args:
-        before: its result counts the whole session.
-        """
+        """`before`: its result counts the whole session."""
         super().__init__()
-        self._before = before
+        self._before, self._result = before, Json(None)
+        self._until: datetime | None = None
         self._words: list[str] = []
         """Since the last tool."""
-        self._until: datetime | None = None
-        self._result = Json(None)
-        self._changes: dict[str, Json] = {}
-        """What it is about to change in its list of tasks, by call."""
         self._tasks: dict[str, tuple[str, str]] = {}
+        """Its list, by number: what, and how far."""
         self._messages: dict[str, int] = {}
         """Tokens that the model read for each message, as long as there is no result."""
 
@@ -88,26 +83,29 @@ class Stream(Reading):
             case "user", _:
                 for block in line.each("message", "content"):
                     if block.text("type") == "tool_result":
-                        self._tool_ended(block, line.at("tool_use_result"))
+                        words = json.dumps(block.at("content").value)
+                        failed = REFUSED if "ermission" in words else FAILED
+                        state = failed if block.at("is_error").value else DONE
+                        self.tool_ended(block.text("tool_use_id"), state, words.strip('"'))
             case "result", _:
                 self._end(line)
 
     def _limit(self, info: Json) -> None:
         resets = info.number("resetsAt")
         left = None if resets is None else max(0.0, resets - datetime.now(UTC).timestamp())
-        if info.text("status") == "rejected" and (until := after(left)) is not None:
+        if info.text("status") == "rejected" and (until := after(left)):
             self._until = until
             self.wait(f"limit of {info.text('rateLimitType') or 'the subscription'} reached", left)
 
     def _assistant(self, message: Json) -> None:
         for block in message.each("content"):
-            if block.text("type") == "text" and block.text("text").strip():
-                self._words.append(block.text("text"))
-                self.speak(block.text("text"))
+            if block.text("type") == "text" and (text := block.text("text")).strip():
+                self._words.append(text)
+                self.speak(text)
             elif block.text("type") == "tool_use":
                 self._tool(block.text("id"), block.text("name"), block.at("input"))
         # A message comes in several lines, each with the same account; of what it wrote that has the first count.
-        number, read = message.text("id"), _input(message.at("usage"))
+        number, read = message.text("id"), _input(message)
         if read and self._messages.get(number) != read:
             self._messages[number] = read
             self.spend(sum(self._messages.values()), None)
@@ -117,40 +115,24 @@ class Stream(Reading):
             case "TodoWrite":  # of older versions
                 self.plan([(one.text("content"), one.text("status")) for one in given.each("todos")])
             case "TaskCreate" | "TaskUpdate":
-                self._changes[call] = given
-            case "StructuredOutput":  # the form, which is in the result as well
-                pass
-            case _:
+                number = given.text("taskId") or str(len(self._tasks) + 1)
+                if number in self._tasks or name == "TaskCreate":
+                    text, state = self._tasks.get(number, ("", "pending"))
+                    self._tasks[number] = given.text("subject") or text, given.text("status") or state
+                    self.plan([task for task in self._tasks.values() if task[1] != "deleted"])
+            case _ if name != "StructuredOutput":  # the form, which is in the result as well
                 self._words = []
                 self.tool(call, name, given.subject)
-
-    def _tool_ended(self, block: Json, told: Json) -> None:
-        call, words = block.text("tool_use_id"), json.dumps(block.at("content").value)
-        state = DONE if not block.at("is_error").value else REFUSED if "ermission" in words else FAILED
-        self.tool_ended(call, state, words.strip('"'))
-        if (change := self._changes.pop(call, None)) is not None:
-            self._changed(change, told)
-
-    def _changed(self, change: Json, told: Json) -> None:
-        """The list after a change of which the agent was told that it was made; a new task gets its number then."""
-        number = told.text("task", "id") or (change.text("taskId") if told.at("success").value is True else "")
-        if number:
-            text, state = self._tasks.get(number, ("", "pending"))
-            self._tasks[number] = change.text("subject") or text, change.text("status") or state
-            if change.text("status") == "deleted":
-                del self._tasks[number]
-            self.plan(list(self._tasks.values()))
 
     def _end(self, line: Json) -> None:
         self._result, self.finished, self.text = line, True, line.text("result")
         if (form := line.at("structured_output").value) is not None:
             self.form, self.text = form, "\n\n".join(self._words)  # its result is the form again
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
-        read, written = _input(line.at("usage")), line.count("usage", "output_tokens")
-        if read or written:
-            self.spend(read, written, line.number("total_cost_usd"), before=self._before)
-        else:  # as if nothing had been asked: the messages know better
-            self.spend(self.usage.input_tokens, None, line.number("total_cost_usd"))
+        read, written, cost = _input(line), line.count("usage", "output_tokens"), line.number("total_cost_usd")
+        # Zeros say that nothing was asked: the messages know better.
+        told = (read, written, cost) if read or written else (self.usage.input_tokens, None, cost)
+        self.spend(*told, before=self._before if read else None)
 
     def trouble(self) -> Trouble | None:
         stopped, status = self._result.text("subtype"), self._result.count("api_error_status")
@@ -163,7 +145,6 @@ class Stream(Reading):
         return trouble(said or stopped, status=status, until=self._until)
 
 
-def _input(said: Json) -> int | None:
+def _input(said: Json) -> int:
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    known = [number for name in names if (number := said.count(name)) is not None]
-    return sum(known) if known else None
+    return sum(said.count("usage", name) or 0 for name in names)

@@ -7,10 +7,10 @@ deadline, budget, redaction, transcript, and that nothing counts which did not f
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import re
 import shutil
-import stat
 import uuid
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +25,7 @@ from interlock.agents.reading import BEGAN, DONE, REFUSED, Json, Reading, cut, p
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
 from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.documents.files import read_plain
 
 Hear = Callable[[News], None]
 
@@ -274,6 +275,7 @@ class Hearing:
         return over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
 
 
+_LARGEST_LEFT = 10_000_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_TURN_S = 1.0
 """How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
@@ -287,10 +289,8 @@ def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redacti
     """
     exhausted = said.exhausted or (ended.enough and not said.finished)
     why = None if exhausted or ended.over else _trouble(ask, said, ended)
-    something = bool(said.text.strip()) or said.acted or said.form is not None
-    broken = why is not None or exhausted or ended.timed_out or bool(ended.over)
     return Exit(
-        finished=said.finished and something and not broken,
+        finished=said.finished and why is None and not (exhausted or ended.timed_out or ended.over),
         text=redact(said.text),
         form=redact.data(said.form),
         exit=ended.exit,
@@ -310,7 +310,7 @@ def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redacti
 
 def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if ended.error:
-        return Trouble(kind=TroubleKind.OTHER, text=ended.error)
+        return _other(ended.error)
     if ended.timed_out:  # asleep through a limit is not slow
         why = trouble(said.waiting)
         text = f"the deadline passed while it waited ({why.text})"
@@ -320,6 +320,8 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     unknown = _NO_SESSION.search(words) if ask.session and not said.acted and said.usage == Usage() else None
     if unknown is not None:
         return Trouble(kind=TroubleKind.SESSION, text=cut(unknown[0].strip(), 300))
+    if told is None and said.finished and not (said.text.strip() or said.acted or said.form is not None):
+        return _other("it ended its turn without a word and without using a tool")
     if told is not None or said.finished:
         return told
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
@@ -330,6 +332,10 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     kind = None if said.acted else kind_of_words(last)
     text = f"{how} without reporting the end of its turn{f': {last}' if last else ''}"
     return Trouble(kind=kind or TroubleKind.OTHER, text=text)
+
+
+def _other(text: str) -> Trouble:
+    return Trouble(kind=TroubleKind.OTHER, text=text)
 
 
 _NO_SESSION = re.compile(
@@ -356,17 +362,8 @@ def _clear(place: Path) -> None:
 
 
 def _left(folder: Path, start: Start, redact: Redaction) -> dict[str, str]:
-    found = {name: read_plain(folder / name) for name in start.leaves}
-    return {name: redact(raw.decode(errors="replace")) for name, raw in found.items() if raw is not None}
-
-
-def read_plain(path: Path, limit: int = 10_000_000) -> bytes | None:
-    """What an agent left there; None if there is nothing, or it is longer than that, or no plain file: a pipe would
-    keep a reader waiting for ever, a link would lead anywhere."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as file:
-            content = file.read(limit + 1) if stat.S_ISREG(os.fstat(handle).st_mode) else None
-    except OSError:
-        return None
-    return content if content is None or len(content) <= limit else None
+    found = {}
+    for name in start.leaves:
+        with contextlib.suppress(OSError):
+            found[name] = redact(read_plain(folder / name, limit=_LARGEST_LEFT).decode(errors="replace"))
+    return found

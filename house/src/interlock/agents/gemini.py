@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from pathlib import Path
 
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
-from interlock.agents.trouble import after, trouble
+from interlock.agents.mentions import MENTION, taken_literally
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.trouble import service_trouble
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
 _LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
@@ -43,7 +43,7 @@ _NO_SEARCH = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n
 def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
     files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root)
-    if _MENTION.search(brief):
+    if MENTION.search(brief):
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
         argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
         files[_POLICY] = _NO_SEARCH
@@ -59,32 +59,6 @@ def start(ask: Ask, seat: Seat) -> Start:
 
 def reader(ask: Ask, seat: Seat) -> Stream:
     return Stream()
-
-
-_MENTION = re.compile(r'(?<!\\)@(?P<path>(?:"[^"]*"|\\.|[^ \t\n\r,;!?()\[\]{}.]|\.(?!\Z|[ \t\n\r]))+)')
-"""What gemini takes for the name of a file that it shall paste into the prompt."""
-
-
-def taken_literally(prompt: str, root: Path) -> str:
-    """The prompt, written so that gemini passes it on as it is.
-
-    A word after `@` that is the path of a file gets a backslash before it: otherwise the file, or a whole folder, is
-    pasted in and the spaces of the prompt change.  A slash at the very beginning would be a command.
-    """
-
-    def kept(found: re.Match[str]) -> str:
-        path = re.sub(r"\\(.)", r"\1", found["path"].replace('"', ""))
-        return f"\\{found[0]}" if _stands(root / path) else found[0]
-
-    literal = _MENTION.sub(kept, prompt)
-    return f"\n{literal}" if literal.startswith("/") else literal
-
-
-def _stands(path: Path) -> bool:
-    try:
-        return path.exists()
-    except (OSError, ValueError):  # too long for a name, or none
-        return False
 
 
 class Stream(Reading):
@@ -137,20 +111,4 @@ class Stream(Reading):
         return Trouble(kind=TroubleKind.OTHER, text=why) if self._stopped else None
 
 
-_API_ERROR = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
 _ATTEMPT = re.compile(r"^Attempt \d+ failed(?P<why>.{0,1000}?)Retrying (?:after|with) ", re.MULTILINE | re.DOTALL)
-_DELAY = re.compile(r"(?P<seconds>\d{1,9}(?:\.\d{1,9})?)s")
-
-
-def service_trouble(message: str) -> Trouble:
-    """What gemini says of a failed request: its own words around those of the service, which may be JSON."""
-    found = _API_ERROR.search(message)
-    if found is None:
-        return trouble(message)
-    error = Json(parsed(found["said"])).at("error")
-    if not error.text("message"):
-        return trouble(f"{found['said']} {found['advice'] or ''}")
-    delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
-    delay = next(filter(None, delays), None)
-    words = ", ".join(filter(None, (error.text("message"), error.text("status"))))
-    return trouble(words, status=error.count("code"), until=after(float(delay["seconds"])) if delay else None)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 
 from interlock.agents.client import Row, Seat, Start
@@ -60,7 +60,7 @@ class Stream(Reading):
         self._speaking = False
         self._error: Json | None = None
         """The last one after which the agent has done nothing more."""
-        self._steps: list[Json] = []
+        self._into, self._out, self._cost = 0, 0, 0.0
         self._complaint = ""
         self._causes: dict[str, str] = {}
         """What its log says of errors that the stream only numbers."""
@@ -81,9 +81,8 @@ class Stream(Reading):
             case "tool_use":
                 self._tool(part.text("callID"), part.text("tool"), part.at("state"))
             case "step_finish":
-                self._steps.append(part)
                 self.finished = part.text("reason") not in ("tool-calls", "unknown", "error")
-                self._count()
+                self._count(part)
             case "error":
                 self._error, self.finished = line.at("error"), False
 
@@ -96,13 +95,14 @@ class Stream(Reading):
         ended = DONE if state.text("status") != "error" else REFUSED if refused else FAILED
         self.tool(call, name, state.at("input").subject, ended, state.text("error"))
 
-    def _count(self) -> None:
+    def _count(self, step: Json) -> None:
         """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
-        counts = [step.at("tokens") for step in self._steps]
-        into = _sum(counts, "input") + _sum(counts, "cache", "read") + _sum(counts, "cache", "write")
-        costs = [step.number("cost") or 0.0 for step in self._steps]
-        cost = sum(one for one in costs if one < _ABSURD)
-        self.spend(into, _sum(counts, "output") + _sum(counts, "reasoning"), cost if into else None)
+        self._into += sum(
+            step.count("tokens", *path) or 0 for path in (("input",), ("cache", "read"), ("cache", "write"))
+        )
+        self._out += sum(step.count("tokens", name) or 0 for name in ("output", "reasoning"))
+        self._cost += step.number("cost") or 0.0
+        self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 
     def end(self, stderr: str, left: Mapping[str, str]) -> None:
         self._causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(stderr)}
@@ -121,7 +121,8 @@ class Stream(Reading):
         said = self._causes.get(data.text("ref")) or data.text("message") or name
         if name in _KINDS:
             return Trouble(kind=_KINDS[name], text=said)
-        return trouble(said, status=data.count("statusCode"), until=after(_retry_after(data.at("responseHeaders"))))
+        delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
+        return trouble(said, status=data.count("statusCode"), until=after(float(delay[0])) if delay else None)
 
 
 _ABSURD = 1e9
@@ -140,20 +141,9 @@ _KINDS = {
 }
 
 
-def _retry_after(headers: Json) -> float | None:
-    for name, scale in (("retry-after-ms", 0.001), ("retry-after", 1.0)):
-        if re.fullmatch(r"\d{1,9}(\.\d{1,9})?", headers.text(name)):
-            return float(headers.text(name)) * scale
-    return None
-
-
 def _milliseconds(moment: str) -> float:
     """A moment of the log in the measure of the stream; before all others where it cannot be read."""
     try:
         return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() * 1000
     except (ValueError, OverflowError):
         return -1.0
-
-
-def _sum(counts: Iterable[Json], *path: str) -> int:
-    return sum(one.count(*path) or 0 for one in counts)

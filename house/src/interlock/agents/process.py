@@ -264,10 +264,11 @@ async def _take_leave(talk: asyncio.Future[None] | None, pipe: Pipe | None, exit
 
 
 def _not_started(exit_file: Path, said: str) -> str:
-    """What bubblewrap says of a program that it could not start; it notes the exit of every one that it could."""
-    if recorded_exit(exit_file) is not None:
-        return ""
-    return (said.strip().splitlines() or ["the sandbox could not be made"])[-1]
+    """What bubblewrap, or what it starts in front of the program, says of one that could not be started."""
+    last = (said.strip().splitlines() or ["the sandbox could not be made"])[-1]
+    code = recorded_exit(exit_file)
+    by_us = code in (126, 127) and last.startswith("interlock: ")
+    return last.removeprefix("interlock: ") if code is None or by_us else ""
 
 
 def recorded_exit(exit_file: Path) -> int | None:

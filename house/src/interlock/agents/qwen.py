@@ -9,8 +9,9 @@ import json
 
 from interlock.agents import claude
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.gemini import service_trouble, taken_literally
+from interlock.agents.mentions import taken_literally
 from interlock.agents.reading import Json
+from interlock.agents.trouble import service_trouble
 from interlock.agents.values import Ask, Trouble, Usage
 
 _LOGIN = ".qwen/oauth_creds.json"

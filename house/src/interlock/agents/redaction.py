@@ -8,11 +8,12 @@ finds where one could stand.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from interlock.documents.files import read_plain
 
 _SHORTEST = 8
 """Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
@@ -136,21 +137,16 @@ def login_secrets(files: Iterable[Path]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     for file in files:
-        for key, value in _secrets(read_text(file)):
+        try:
+            text = read_plain(file, follow=True, limit=_LARGEST).decode(errors="replace")
+        except OSError:
+            continue
+        for key, value in _secrets(text):
             name = f"{file.name}:{key}"
             while found.get(name, value) != value:
                 name += "'"
             found[name] = value
     return found
-
-
-def read_text(file: Path) -> str:
-    """What a person keeps there; empty where nothing can be read."""
-    try:
-        with os.fdopen(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:
-            return opened.read(_LARGEST).decode(errors="replace")
-    except OSError:
-        return ""
 
 
 def _secrets(text: str) -> Iterator[tuple[str, str]]:

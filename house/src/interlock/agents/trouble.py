@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
+from interlock.agents.reading import Json, parsed
 from interlock.agents.values import Trouble, TroubleKind
 
 _LIMIT, _LOGIN, _BUSY = TroubleKind.LIMIT, TroubleKind.LOGIN, TroubleKind.BUSY
@@ -146,3 +147,21 @@ def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
     day = datetime.strptime(f"{found['month']} {found['day']} {found['year'] or now.year}", "%b %d %Y")
     moment = moment.replace(year=day.year, month=day.month, day=day.day)
     return moment if found["year"] or moment > now - timedelta(days=1) else moment.replace(year=day.year + 1)
+
+
+_API_ERROR = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
+_DELAY = re.compile(r"(?P<seconds>\d{1,9}(?:\.\d{1,9})?)s")
+
+
+def service_trouble(message: str) -> Trouble:
+    """What Gemini and Qwen Code say of a failed request: their words around those of the service, which may be JSON."""
+    found = _API_ERROR.search(message)
+    if found is None:
+        return trouble(message)
+    error = Json(parsed(found["said"])).at("error")
+    if not error.text("message"):
+        return trouble(f"{found['said']} {found['advice'] or ''}")
+    delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
+    delay = next(filter(None, delays), None)
+    words = ", ".join(filter(None, (error.text("message"), error.text("status"))))
+    return trouble(words, status=error.count("code"), until=after(float(delay["seconds"])) if delay else None)

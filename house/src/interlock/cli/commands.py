@@ -20,6 +20,9 @@ HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 class Commands(click.Group):
     """`interlock "REQUEST"` is `run task`; one word that is no command names the nearest one."""
 
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
@@ -60,7 +63,7 @@ class Playbooks(click.Group):
         command = click.Command(
             name, callback=begin, params=options_of(playbook.inputs), help=playbook.summary, context_settings=HELP
         )
-        for option in (*reversed(_RUNS), *(() if dry else (_DRY,))):
+        for option in (*(() if dry else (_DRY,)), *_RUNS):
             option(command)
         return command
 
@@ -160,7 +163,7 @@ def plan() -> None:
     *WORKS,
 )
 def resume(run: str, note: str, check: Sequence[str], accept_recorded: bool, **given: Any) -> int:
-    """Go on with a run: an open one where it stands, a stopped one with what failed."""
+    """Go on with a run, also with one that was stopped."""
     from interlock.cli.starting import resume as go_on
 
     return go_on(_door(given), run, note=note, check=check, accepted=accept_recorded)
@@ -199,7 +202,7 @@ def runs(all: bool, status: str | None, playbook: str | None, clean: bool, **giv
     VERBOSE,
 )
 def show(words: Sequence[str], log: bool, markdown: bool, **given: Any) -> int:
-    """Show a run: how it stands, and on what evidence; of a step, what decided."""
+    """Show how a run or a step stands, and on what evidence."""
     from interlock.cli import looking
 
     return looking.show(_door(given), words, log=log, markdown=markdown)
@@ -261,7 +264,7 @@ def answer(words: Sequence[str], note: str, only: bool, **given: Any) -> int:
 @app.command(context_settings=HELP)
 @using(click.argument("run", metavar="RUN", shell_complete=_runs), JSON)
 def cancel(run: str, **given: Any) -> int:
-    """End a run for good; whoever works on it is ended in order."""
+    """End a run for good."""
     from interlock.cli.starting import cancel as end
 
     return end(_door(given), run)
@@ -274,7 +277,7 @@ _AGAIN = (RUN, _PATHS, flag("--dry-run", help="Only say what would change."), JS
 @app.command(context_settings=HELP)
 @using(*_AGAIN)
 def undo(run: str, paths: Sequence[str], dry_run: bool, **given: Any) -> int:
-    """Take what a run delivered out of your tree again; what you changed since stays."""
+    """Take what a run delivered out of your tree again."""
     from interlock.cli.starting import again
 
     return again(_door(given), "undo", run, paths, dry=dry_run)
@@ -283,7 +286,7 @@ def undo(run: str, paths: Sequence[str], dry_run: bool, **given: Any) -> int:
 @app.command(context_settings=HELP)
 @using(*_AGAIN)
 def apply(run: str, paths: Sequence[str], dry_run: bool, **given: Any) -> int:
-    """Bring a run's refused, held-back or undone work into your tree."""
+    """Bring refused, held-back or undone work into your tree."""
     from interlock.cli.starting import again
 
     return again(_door(given), "apply", run, paths, dry=dry_run)
@@ -305,7 +308,7 @@ def playbooks(**given: Any) -> int:
     JSON,
 )
 def rehearse(playbook: str, deviations: int, **given: Any) -> int:
-    """Play every path of a playbook in a simulated world, and hold what must hold."""
+    """Play every path of a playbook in a simulated world."""
     from interlock.cli import planning
 
     return planning.rehearse(_door(given), playbook, deviations)
@@ -314,7 +317,7 @@ def rehearse(playbook: str, deviations: int, **given: Any) -> int:
 @app.command(context_settings=HELP)
 @using(click.option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion."), JSON)
 def init(completion: str | None, **given: Any) -> int:
-    """Write interlock.toml for the agent that is here; overwrite nothing."""
+    """Write interlock.toml for the agent that is here."""
     from interlock.cli import init as making
 
     return making.completion(app, completion) if completion else making.init(_door(given))
@@ -328,7 +331,7 @@ def init(completion: str | None, **given: Any) -> int:
     JSON,
 )
 def doctor(mend: str | None, no_ask: bool, **given: Any) -> int:
-    """Say what would keep a run from working here, and what to do."""
+    """Say what would keep runs from working here."""
     from interlock.cli import doctor as looking
 
     return looking.mend(_door(given), mend) if mend else looking.doctor(_door(given), ask=not no_ask)

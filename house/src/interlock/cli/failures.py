@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from interlock.cli import text
-from interlock.cli.output import complain, fill_standard_streams, flush, print_json, quiet
+from interlock.cli.output import complain, fill_standard_streams, flush, print_json, quiet, tell
 from interlock.errors import BadInput, EngineFault, Exit, InterlockError, Status, WorkspaceFailed
 
 BROKEN_PIPE = 141
@@ -96,7 +96,7 @@ def _known(error: InterlockError, facts: Mapping[str, Any], *, json: bool, log: 
         status = _STATUS.get(error.exit_code, Status.FAILED)
         print_json(_object(status, code, error.what, error.to_json() | ({"log": log} if log else {})))
     for one in (error, *error.also):
-        complain(*told(one, facts.get("dir", ""), log if one is error else None))
+        tell(*told(one, facts.get("dir", ""), log if one is error else None))
     return code
 
 

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from interlock.engine.view import View
 
 REFRESH_S = 0.25
+EARLIER = 8
+"""Of what happened before somebody watched, so many lines are told."""
 WIDEST = 110
 """Columns of the live view on a wider terminal: what is on the right would be far away."""
 STYLES = {"good": "green", "bad": "red", "note": "yellow", "detail": "dim"}
@@ -75,21 +77,32 @@ class PlainView:
 
     def told(self, view: View, key: str) -> None:
         """After each line of the run."""
-        self.view = view
+        first, self.view = self.view is None, view
+        if first and view.last > 1:
+            self._narrator.pass_by(view)
+            self.began = True
+            self.begin(view)
+            self._held.append(Row(view.at or datetime.now(UTC), "run", "goes on"))
         rows = [row for row in self._narrator.take(view, key) if self._verbose or row.tone != "detail"]
-        if not self.began:
-            self._held += rows
-            self.began = bool(view.calls or view.ran or view.gates or not view.status.is_open)
-            rows, self._held = (self._held, []) if self.began else ([], self._held)
-            if self.began:
-                self.begin(view)
-        for row in rows:
-            self.row(row)
+        self._held += rows
+        if not self.began and (view.calls or view.ran or view.gates or not view.status.is_open):
+            self.began = True
+            self.begin(view)
+        self.joined()
+
+    def joined(self) -> None:
+        """What is held is told, once the run has begun."""
+        while self.began and self._held:
+            self.row(self._held.pop(0))
 
     def passed(self, view: View, key: str) -> None:
-        """A line of the time before somebody watched: it is not told again."""
-        self.view, self.began = view, True
-        self._narrator.take(view, key)
+        """A line of the time before somebody watched: the last of them are told."""
+        first, self.view = not self.began, view
+        if first:
+            self.began = True
+            self.begin(view)
+        rows = self._narrator.take(view, key)
+        self._held = [*self._held, *(row for row in rows if self._verbose or row.tone != "detail")][-EARLIER:]
 
     def begin(self, view: View) -> None:
         complain(title(view))
@@ -171,8 +184,8 @@ class LiveView(PlainView):
         if row.tone != "begin":
             self._rows.append(row)
 
-    def told(self, view: View, key: str) -> None:
-        super().told(view, key)
+    def joined(self) -> None:
+        super().joined()
         if self.began:
             self._start()
             self.draw()
@@ -220,7 +233,7 @@ class LiveView(PlainView):
             return
         from rich.console import Group
 
-        width, height = min(self._console.width, WIDEST) - 1, self._console.height
+        width, height = min(self._console.width, WIDEST), self._console.height
         working = list(self._working(width))
         self._make_room(width, height - len(working) - 3)
         self._narrowed()
@@ -285,7 +298,7 @@ class LiveView(PlainView):
             self._keep(self._rows.pop(0))
 
     def _keep(self, row: Row) -> None:
-        width = min(self._console.width, WIDEST) - 1
+        width = min(self._console.width, WIDEST)
         if not self._titled and self.view is not None:
             self._titled = True
             self._print(title(self.view, width), "bold")
@@ -310,7 +323,7 @@ class LiveView(PlainView):
             rows, self._rows = self._rows, []
             if not self._titled and self.view is not None:
                 self._titled = True
-                self._print(title(self.view, min(self._console.width, WIDEST) - 1), "bold")
+                self._print(title(self.view, min(self._console.width, WIDEST)), "bold")
             for row in rows:
                 self._keep(row)
 

@@ -58,10 +58,9 @@ def list_runs(door: Door, *, all: bool, status: str | None, playbook: str | None
 
 
 def _listed(head: Head, wide: int) -> str:
-    took = text.duration((head.changed - head.started).total_seconds()) if head.status.has_ended else ""
     status = coloured(text.padded(head.status.value, 11), _TONES.get(head.status.value, ""), sys.stdout)
-    room = max(text.LEAST, text.WIDTH - wide - 11 - 8 - 4)
-    return f"{text.padded(head.id, wide)}  {status}{took:>8}  {text.line(head.headline, room)}"
+    room = max(text.LEAST, text.WIDTH - wide - 11 - 4)
+    return f"{text.padded(head.id, wide)}  {status}  {text.line(head.headline, room)}"
 
 
 def _head_json(head: Head) -> dict[str, object]:
@@ -181,6 +180,7 @@ async def _followed(entry: Entry, seen: live.PlainView) -> View:
                 view.take(line)
                 (seen.told if known else seen.passed)(view, line.key)
             known = len(lines)
+            seen.joined()
         if not held:
             return view
         await asyncio.sleep(POLL_S)

@@ -87,6 +87,8 @@ def complain(*lines: str) -> None:
 
 def tell(*lines: str) -> None:
     """The same in the columns of the terminal; a pipe gets each line whole."""
+    if not lines:
+        return
     width = columns(sys.stderr)
     complain(*(lines if width is None else (text.fitted(line, width, 10) for line in lines)))
 

@@ -94,9 +94,10 @@ def ending(view: View, work: Work, *, status: Status | None = None, commands: Se
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(view.seconds)}"]
     lines = ["  ".join([*took, *spent])]
     rows: list[tuple[str, str, str]] = []
-    if view.why and stands is not Status.COMPLETE:
+    gate = view.gate
+    if view.why and stands is not Status.COMPLETE and gate is None:
         rows.append(("why", view.why, ""))
-    if (gate := view.gate) is not None:
+    if gate is not None:
         rows += [("asks", gate.question, ""), *([("", gate.summary, "")] if gate.summary else [])]
         rows += [("shows", path, "") for path in gate.shown]
     rows += [*_checks(view), *_judged(view), *_work(view, work)]
@@ -153,7 +154,7 @@ def _work(view: View, work: Work) -> Iterator[tuple[str, str, str]]:
     for one in view.committed:
         if one.commit and not one.problem:
             yield "commit", f"{one.commit[:10]} on {one.ref.removeprefix('refs/heads/')}", one.url
-    yield from _files("kept", work.pending, "not delivered")
+    yield from _files("pending" if view.status.is_open else "kept", work.pending, "not delivered")
     yield from _files("held", work.held, "guarded: not delivered")
     remarks = list(dict.fromkeys((one.kind.value, one.text, text.few(one.paths)) for one in view.remarks))
     for kind, said, paths in remarks[:MOST]:

@@ -31,7 +31,7 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
             found.append(click.Argument([name], nargs=-1, metavar=name.upper()))
         elif field.annotation is bool and field.default:
             off = f"--no-{name.replace('_', '-')}"
-            found.append(click.Option([off, name], is_flag=True, flag_value=False, default=None, help=f"Not: {about}"))
+            found.append(click.Option([off, name], is_flag=True, flag_value=False, default=None, help=f"Without: {about[:1].lower()}{about[1:]}"))
         elif field.annotation is bool:
             found.append(click.Option([option, name], is_flag=True, flag_value=True, default=None, help=about))
         else:

@@ -65,6 +65,11 @@ class Narrator:
         """Runners, and long commands: each is told in full once."""
         self._status = Status.WORKING
 
+    def pass_by(self, view: View) -> None:
+        """What has happened up to now is not told again."""
+        for key in ("", *view.calls, *view.ran, *view.gates):
+            self.take(view, key)
+
     def take(self, view: View, key: str) -> list[Row]:
         """What is new, after the line about this key was folded."""
         at = view.at

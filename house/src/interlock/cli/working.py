@@ -191,7 +191,7 @@ class Asking:
         from interlock.engine.folder import Message
 
         self._view.step_aside()
-        tell("", *self._shown(gate))
+        tell(*self._shown(gate))
         decided = await self._decided(gate.choices)
         if decided is None:
             complain("")
@@ -204,9 +204,8 @@ class Asking:
         )
 
     def _shown(self, gate: GateView) -> Iterator[str]:
-        """What is asked, what led to it, what is shown with its size and change (PERSON-01)."""
-        yield f"asks    {text.line(gate.question, 2000)}"
-        yield from (f"        {line}" for line in gate.summary.splitlines())
+        """What led to the question, what is shown with its size and change (PERSON-01)."""
+        yield from (f"  {line}" for line in gate.summary.splitlines())
         view = self._view.view
         before = [one for one in view.gates.values() if one.gate == gate.gate and one.decision] if view else []
         for path in gate.shown:
@@ -216,7 +215,7 @@ class Asking:
             if before and path in before[-1].shown:
                 same = before[-1].shown[path] == gate.shown[path]
                 since = ", just as you saw it before" if same else ", changed since you saw it"
-            yield f"shows   {path} ({known}{since})"
+            yield f"  shows {path} ({known}{since})"
 
     async def _decided(self, choices: Sequence[str]) -> tuple[str, str] | None:
         free = tuple(choices) == ("*",)

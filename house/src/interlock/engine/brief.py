@@ -15,38 +15,37 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.values import Role
 from interlock.engine import events as ev
 from interlock.engine.forms import schema
-from interlock.engine.prompts import fence
-from interlock.workspace.values import Remark
+from interlock.engine.keys import here
+from interlock.engine.prompts import fence, quoted
+from interlock.workspace.values import Remark, Standing, Tree
 
 if TYPE_CHECKING:
     from interlock.engine.run import Call, Run
-
-
-def quoted(path: str) -> str:
-    """A path in back-quotes; odd ones spelled as JSON has them."""
-    plain = path.isprintable() and "`" not in path
-    return f"`{path}`" if plain else f"`` {json.dumps(path)} ``"
 
 
 def render(
     run: Run,
     call: Call,
     role: Role,
-    key: str,
     *,
-    step: str,
     session: str,
     heard: Sequence[ev.Words],
     failure: str,
-    unsaved: bool,
-    pending: bool,
+    standing: Standing,
+    shown: Tree,
     remarks: Sequence[Remark],
+    held: str,
 ) -> str:
-    """The Markdown that the agent gets on its standard input."""
+    """The Markdown that the agent gets on its standard input.
+
+    Args:
+        remarks: what is known of the work so far, for who goes on with it.
+        held: the difference of guarded paths that are held back, for who judges it.
+    """
     row = call.row
     facts = [
         ("Run", run.id),
-        ("Step", step or "-"),
+        ("Step", here().step or "-"),
         ("Agent", call.member or row.agent),
         ("Attempt", str(call.attempt)),
         ("Session", session or "new"),
@@ -55,13 +54,17 @@ def render(
     parts.append("\n".join(f"- {name}: {value}" for name, value in facts))
     if role.text.strip():
         parts.append(f"## Role\n\n{role.text.strip()}")
-    parts.append(f"## Task\n\n{run.prompts.fill(row.prompt, dict(call.inputs))}")
+    parts.append(f"## Task\n\n{run.prompts.fill(row.prompt, {**call.inputs, **call.texts})}")
     if call.reads:
         parts.append("## Inputs\n\n" + "\n".join(f"- {quoted(path)}" for path in call.reads))
     if row.outputs:
         parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in row.outputs))
-    parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in _context(call, unsaved, pending, remarks)))
-    parts.append("## Rules\n\n" + "\n".join(f"- {line}" for line in _rules(call)))
+    context = _context(call, standing, shown, () if row.judges else remarks)
+    parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in context))
+    if held:
+        steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
+        parts.append(f"## Held back\n\n{steers}:\n\n{fence(held, 'diff')}")
+    parts.append("## Rules\n\n" + "\n".join(f"- {line}" for line in _rules(call, role)))
     if row.form is not None:
         parts.append(_answer(row.form, needed=row.judges or row.answers))
     if call.criteria:
@@ -80,8 +83,9 @@ def _one_line(text: str) -> str:
     return line if len(line) <= 100 else f"{line[:97]}..."
 
 
-def _context(call: Call, unsaved: bool, pending: bool, remarks: Sequence[Remark]) -> list[str]:
+def _context(call: Call, standing: Standing, shown: Tree, remarks: Sequence[Remark]) -> list[str]:
     lines = ["You work in a layer over the workspace: what you change is looked at when you have ended."]
+    unsaved, pending = standing.unsaved, shown != standing.tree
     if unsaved and pending:
         lines.append(
             "`HEAD` is this run's work so far, `HEAD~1` what the person has not committed: neither is yours to undo."
@@ -90,16 +94,15 @@ def _context(call: Call, unsaved: bool, pending: bool, remarks: Sequence[Remark]
         lines.append("`HEAD` is what the person has not committed yet: it is theirs, and not yours to undo.")
     elif pending:
         lines.append("`HEAD` is this run's work so far; `git diff HEAD~1` shows it.")
-    for proved in call.proved:
-        lines.append(told(proved))
+    lines += [told(proved, shown) for proved in call.proved]
     for remark in remarks:
         where = f" ({', '.join(quoted(path) for path in remark.paths[:10])})" if remark.paths else ""
         lines.append(f"{remark.kind.value}: {_one_line(remark.text)}{where}")
     return lines
 
 
-def told(proved: ev.Proved) -> str:
-    """A pair in a sentence."""
+def told(proved: ev.Proved, shown: Tree) -> str:
+    """A pair in a sentence, for who is shown this tree."""
     command = quoted(proved.command)
     if proved.after is None:
         return f"{command} was not run: the work conflicts with what the person changed meanwhile"
@@ -111,18 +114,20 @@ def told(proved: ev.Proved) -> str:
         named = ", ".join(quoted(path) for path in proved.weak.paths)
         gone = f"; gone or skipped: {', '.join(proved.weak.gone[:8])}" if proved.weak.gone else ""
         weak = f"; weakened: it is green only because of {named or 'tests that are gone'}{gone}"
-    return f"{command}, run by interlock on this very tree: {state}, {proved.word}{flaky}{tests}{weak}"
+    where = "this very tree" if proved.tree == shown else "this work, before the person's tree changed just now"
+    return f"{command}, run by interlock on {where}: {state}, {proved.word}{flaky}{tests}{weak}"
 
 
-def _rules(call: Call) -> list[str]:
+def _rules(call: Call, role: Role) -> list[str]:
     row = call.row
     lines: list[str] = []
     if row.judges:
         lines.append("Judge only: what you change is thrown away" + (", but the outputs." if row.outputs else "."))
         lines.append("Commands that you name as checks are run again, by interlock, on the tree that you judge.")
     elif row.writes:
-        scope = ", ".join(quoted(glob) for glob in row.writes)
-        lines.append("You may change any file of the workspace." if "**" in row.writes else f"You may change: {scope}.")
+        writes = row.writes if role.writes is None else role.writes
+        scope = ", ".join(quoted(glob) for glob in writes)
+        lines.append("You may change any file of the workspace." if "**" in writes else f"You may change: {scope}.")
     elif row.outputs:
         lines.append("Write the outputs, and nothing else.")
     else:

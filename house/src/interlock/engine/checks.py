@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from interlock.agents.values import News, NewsKind
 from interlock.engine import delivery, junit
 from interlock.engine import events as ev
 from interlock.engine.prompts import fence
@@ -145,9 +146,7 @@ async def _once(run: Run, command: Command) -> ev.Proved:
 async def _prove(run: Run, command: Command) -> ev.Proved:
     before = next((pair.before for pair in run.full.pairs.values() if pair.name == command.name), None)
     standing = await run.world.standing(run.start.where, run.full.standing)
-    pair = run.full.pending
-    assert pair is not None
-    first = await run.world.merge(pair.base, pair.work, standing.tree)
+    first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
     if first.tree is None:
         return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
@@ -222,7 +221,11 @@ async def run_on(
             run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
     for _ in range(AGAIN):
-        came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
+        _tell(run, command, "began")
+        try:
+            came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
+        finally:
+            _tell(run, command, "done")
         if not came.moved:
             break
     out = world.redact(came.exit.out)
@@ -238,6 +241,11 @@ async def run_on(
     )
     run.ran[known] = one
     return one
+
+
+def _tell(run: Run, command: Command, state: str) -> None:
+    """For people who watch: a command is no line of the journal before it has ended."""
+    run.hear("", News(kind=NewsKind.TOOL, facts={"name": "check", "subject": command.line, "state": state}))
 
 
 def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
@@ -320,8 +328,7 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
 async def tree_now(run: Run) -> Tree:
     """The run's work merged with the person's tree of this moment, their version on conflicts."""
     standing = await run.world.standing(run.start.where, run.full.standing)
-    assert run.full.pending is not None
-    return (await delivery.merged(run.world, run.full.pending, standing.tree))[0]
+    return (await delivery.merged(run.world, run.pending, standing.tree))[0]
 
 
 def _lost(pairs: junit.Pairs) -> list[str]:

@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
     """What was delivered last, for a commit on the run's own branch; what is pending, for another one."""
     last = next((one for one in reversed(run.full.delivered) if one.state == "done" and one.before), None)
-    pair = run.full.pending
-    assert pair is not None
+    pair = run.pending
     if not branch and last is not None and last.before and last.merged and pair.base == pair.work:
         return CommitOrder(last.before, last.merged, message, at, branch)
     return CommitOrder(pair.base, pair.work, message, at, branch)

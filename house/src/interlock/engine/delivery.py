@@ -46,9 +46,8 @@ async def own(run: Run) -> dict[str, str]:
 
 async def changed(run: Run) -> list[Change]:
     """What the run's pending work changes in the person's tree of this moment."""
-    pair, standing = run.full.pending, await run.world.standing(run.start.where, run.full.standing)
-    assert pair is not None
-    tree, _ = await merged(run.world, pair, standing.tree)
+    standing = await run.world.standing(run.start.where, run.full.standing)
+    tree, _ = await merged(run.world, run.pending, standing.tree)
     return await run.world.between(standing.tree, tree)
 
 
@@ -62,8 +61,7 @@ async def deliver(run: Run, label: str, judged: Tree | None) -> ev.Delivered:
     if slot.outcome is None:
         await run.listen()
         async with run.pair_lock:
-            assert run.full.pending is not None
-            await _land(run, slot, label, run.full.pending, judged or run.full.pending.work)
+            await _land(run, slot, label, run.pending, judged or run.pending.work)
     return slot.settled
 
 
@@ -72,8 +70,7 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
     slot: Slot[ev.Delivered] = run.slot("documents", {"paths": sorted(paths)}, ev.Delivered)
     if slot.outcome is None:
         async with run.pair_lock:
-            pair = run.full.pending
-            assert pair is not None
+            pair = run.pending
             part = Pending(base=pair.base, work=await run.world.graft(pair.base, pair.work, list(paths)))
             await _land(run, slot, "documents", part, None)
     return slot.settled
@@ -81,8 +78,7 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
 
 async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, judged: Tree | None) -> ev.Delivered:
     """Deliver a part of what is pending, once; without a judged tree whatever comes of the merge."""
-    world, pair = run.world, run.full.pending
-    assert pair is not None
+    world, pair = run.world, run.pending
 
     def settle(state: Any, standing: Standing, left: Pending = pair, **more: Any) -> ev.Delivered:
         told = judged or part.work

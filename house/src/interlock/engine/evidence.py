@@ -24,8 +24,8 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     """The report of a judge with its ruling; asked about once where it contradicts itself or what it claims."""
     claim: Claim = form.claim(call.criteria)
     ran = [await _replayed(run, call, claim, told, ground) for told in claim.checks]
-    green = [one.command for one in call.proved if one.after and one.after.green]
-    weakened = [path for one in call.proved if one.weak for path in one.weak.paths]
+    green = [one.command for one in call.proved if await _green(run, one, ground)]
+    weakened = [name for one in call.proved if one.weak for name in (*one.weak.paths, *one.weak.gone)]
     ruling = judge(
         claim,
         criteria=call.criteria,
@@ -36,7 +36,7 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     )
     updates: dict[str, Any] = {"checks": tuple(ran), "ruling": ruling}
     if ruling.contradictions and not last:
-        updates["complaint"] = "; ".join(ruling.contradictions)
+        updates["complaint"] = "\n".join(ruling.contradictions)
     told = [
         Remark(kind=RemarkKind.BY_PRODUCT, text=f"`{check.command}` runs as told in the judge's own layer only")
         for check in ran
@@ -44,6 +44,14 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     ]
     updates["remarks"] = (*report.remarks, *told)
     return report.model_copy(update=updates)
+
+
+async def _green(run: Run, proved: ev.Proved, ground: Ground) -> bool:
+    """Whether what the engine ran is green on the very tree that is judged; changed since, it runs again."""
+    if proved.after is None or not proved.after.green or proved.tree == ground.shown:
+        return proved.after is not None and proved.after.green
+    command = Command(name=proved.name, line=proved.command)
+    return (await checks.run_on(run, command, ground.standing, ground.shown)).green
 
 
 async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bool], ground: Ground) -> ev.Check:

@@ -144,7 +144,7 @@ class RunFolder:
                 write_whole(self.path / name, content)
 
     def transcript(self, key: str) -> Path:
-        return self.dispatch(key) / "transcript.jsonl"
+        return self.path / "dispatches" / key / "transcript.jsonl"
 
     def messages(self) -> list[tuple[str, Message]]:
         """What waits in the inbox, oldest first. Odd files there block nobody."""

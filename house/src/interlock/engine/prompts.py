@@ -6,6 +6,7 @@ Sandboxed jinja2 with StrictUndefined; a value is never read as a template.
 from __future__ import annotations
 
 import difflib
+import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
@@ -70,13 +71,19 @@ def _environment() -> SandboxedEnvironment:
     from jinja2.sandbox import SandboxedEnvironment
 
     made = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
-    made.filters["fence"] = fence
+    made.filters |= {"fence": fence, "quoted": quoted}
     return made
 
 
 @lru_cache(maxsize=1024)
 def _template(text: str) -> Template:
     return _environment().from_string(text)
+
+
+def quoted(path: str) -> str:
+    """A path or a command in back-quotes; odd ones spelled as JSON has them, so that none passes for more."""
+    plain = path.isprintable() and "`" not in path
+    return f"`{path}`" if plain else f"`` {json.dumps(path)} ``"
 
 
 def fence(text: str, language: str = "") -> str:

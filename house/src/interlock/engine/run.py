@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from interlock.documents.model import Model, canonical, plain
 from interlock.engine import checks, commits, delivery, dispatch, keys, people, receipt
 from interlock.engine import events as ev
+from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
 from interlock.engine.forms import Form
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
@@ -24,9 +25,13 @@ from interlock.engine.tables import Table, name_of, names_of
 from interlock.engine.view import View
 from interlock.engine.world import Command, World
 from interlock.errors import EngineFault
-from interlock.workspace.values import Change, Tree
+from interlock.workspace import scope
+from interlock.workspace.values import Change, Pending, Tree
 
 T = TypeVar("T")
+__all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
+__all__ += ["Limits", "Run"]
+"""What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +68,8 @@ class Call:
     member: str = ""
     inputs: Mapping[str, Any] = field(default_factory=dict)
     """What its prompt is filled with, and what it is asked: values, names of trees and documents."""
+    texts: Mapping[str, Any] = field(default_factory=dict)
+    """What its prompt is filled with beside them: texts that a program made, and may make otherwise (RUN-21)."""
     reads: tuple[str, ...] = ()
     """Paths that its brief names as inputs."""
     criteria: tuple[str, ...] = ()
@@ -84,6 +91,7 @@ class Limits(Model):
     replay: str = "all"
     replay_s: float = 600
     weakened: str = "tell"
+    guarded: tuple[str, ...] = scope.GUARDED
 
 
 @dataclass(frozen=True)
@@ -165,6 +173,12 @@ class Run:
     def id(self) -> str:
         return self.start.run
 
+    @property
+    def pending(self) -> Pending:
+        """What was done and nobody has accepted, as it stands now."""
+        assert self.full.pending is not None
+        return self.full.pending
+
     def options(self, name: str, default: Any = None) -> Any:
         """What a person said with `resume`, else at the start."""
         return self.full.options.get(name, default)
@@ -172,6 +186,10 @@ class Run:
     def text(self, digest: str | None) -> str:
         """A recorded text."""
         return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
+
+    def tail(self, one: ev.Run1) -> str:
+        """The end of what a command printed, as data for a brief."""
+        return checks.tail(self, one)
 
     # --- keys
 

@@ -80,7 +80,7 @@ class Entry:
         if not first or first.get("e") != "started":
             return None
         status, why, changed = Status.WORKING, "", first["at"]
-        for line in reversed(self._last_lines()):
+        for line in self._last_lines():
             event = line["event"]
             changed = max(changed, line["at"])
             if event["e"] in ("ended", "paused"):
@@ -90,7 +90,7 @@ class Entry:
                 status = Status.FAILED if event["how"] == "fault" else Status.INTERRUPTED
                 why = event.get("what", "")
                 break
-            if event["e"] not in ("refused", "undone", "warned"):
+            if event["e"] not in ("refused", "intended", "undone", "warned"):
                 break
         held = self.holder() is not None
         status = Status.WORKING if held and status.is_open else status
@@ -107,16 +107,15 @@ class Entry:
             datetime.fromisoformat(changed),
         )
 
-    def _last_lines(self) -> list[dict[str, Any]]:
+    def _last_lines(self) -> Iterator[dict[str, Any]]:
+        """The last lines, the very last first; read as far as they are asked for."""
         with self.journal.open("rb") as file:
             size = file.seek(0, os.SEEK_END)
             file.seek(max(0, size - _TAIL))
             lines = file.read().splitlines()
-        found = []
-        for line in lines[1:] if size > _TAIL else lines:
+        for line in reversed(lines[1:] if size > _TAIL else lines):
             with suppress(ValueError):  # torn
-                found.append(json.loads(line))
-        return found
+                yield json.loads(line)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

@@ -8,12 +8,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interlock.documents.model import Model
-from interlock.engine import checks
-from interlock.engine import events as ev
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Row, Run
-from interlock.engine.world import Command
+from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run
 from interlock.errors import BadInput
 from interlock.workspace.values import Tree, Where
 
@@ -76,16 +73,15 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
 
     against = ""
     async for n in run.loop("round"):
-        built = await run.dispatch(
-            Call(BUILDER, inputs=_build(inputs, based, against), attempt=n, request=inputs.request)
-        )
+        asked, texts = _build(inputs, based), {"spoke_against": against}
+        built = await run.dispatch(Call(BUILDER, inputs=asked, texts=texts, attempt=n, request=inputs.request))
         form = Built.model_validate(built.form or {})
         if form.status == "blocked":
             return Outcome.stopped(f"blocked: {form.summary or 'the agent does not say why'}")
         proved = await run.prove(commands)
         if against := await _spoke(run, inputs, built, form, proved):
             continue
-        judged, verdict = proved[0].tree if proved else built.shown, None
+        judged = proved[0].tree if proved else None
         if inputs.review:
             verdict = await run.dispatch(
                 Call(
@@ -98,7 +94,7 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
             )
             if against := _refused(verdict):
                 continue
-            judged = verdict.shown
+            judged = judged or verdict.shown
         if question := _question(run, inputs, proved):
             decided = await run.gate("accept", question)
             if decided.choice == "reject":
@@ -121,26 +117,23 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
     return Outcome.stopped(reason, next=f"interlock resume {run.id} --note TEXT")
 
 
-def _build(inputs: Inputs, based: Sequence[ev.Based], against: str) -> dict[str, Any]:
+def _build(inputs: Inputs, based: Sequence[Based]) -> dict[str, Any]:
     return {
         "request": inputs.request,
         "checks": _states(based),
         "all_green": bool(based) and all(one.run.green for one in based),
         "accept_baseline": inputs.accept_baseline,
-        "spoke_against": against,
     }
 
 
-def _states(based: Sequence[ev.Based]) -> list[dict[str, Any]]:
+def _states(based: Sequence[Based]) -> list[dict[str, Any]]:
     return [
         {"command": one.command, "state": "green" if one.run.green else "red", "red": not one.run.green}
         for one in based
     ]
 
 
-def _review(
-    run: Run, inputs: Inputs, based: Sequence[ev.Based], form: Built, proved: Sequence[ev.Proved]
-) -> dict[str, Any]:
+def _review(run: Run, inputs: Inputs, based: Sequence[Based], form: Built, proved: Sequence[Proved]) -> dict[str, Any]:
     return {
         "request": inputs.request,
         "files": sorted({path for call in run.view.calls.values() if call.report for path in call.report.paths}),
@@ -151,11 +144,10 @@ def _review(
         "accept_baseline": inputs.accept_baseline,
         "shown": bool((run.view.shown_by or {}).get("by")) or not proved,
         "weakened": _weakened(proved),
-        "held": "",
     }
 
 
-async def _spoke(run: Run, inputs: Inputs, built: ev.Report, form: Built, proved: Sequence[ev.Proved]) -> str:
+async def _spoke(run: Run, inputs: Inputs, built: Report, form: Built, proved: Sequence[Proved]) -> str:
     """What speaks against the work before anybody judges it; empty: nothing."""
     if built.reason == "conflict":
         paths = ", ".join(built.conflicts)
@@ -174,18 +166,18 @@ async def _spoke(run: Run, inputs: Inputs, built: ev.Report, form: Built, proved
     return _red(run, shown)
 
 
-def _red(run: Run, proved: Sequence[ev.Proved]) -> str:
+def _red(run: Run, proved: Sequence[Proved]) -> str:
     parts = []
     for one in proved:
         if one.word == "conflict":
             return f"The person changed the same lines meanwhile ({', '.join(one.tests)}): their version stands."
         if one.word in ("broken", "still red") and one.after is not None:
             tests = f": {', '.join(one.tests)}" if one.tests else ""
-            parts.append(f"`{one.command}` is {one.word}{tests}. {checks.tail(run, one.after)}")
+            parts.append(f"`{one.command}` is {one.word}{tests}. {run.tail(one.after)}")
     return "\n\n".join(parts)
 
 
-def _refused(verdict: ev.Report) -> str:
+def _refused(verdict: Report) -> str:
     ruling = verdict.ruling
     if verdict.reason == "conflict":
         return f"The person changed the same lines meanwhile ({', '.join(verdict.conflicts)}): their version stands."
@@ -195,11 +187,11 @@ def _refused(verdict: ev.Report) -> str:
     return "The reviewer does not accept it:\n\n" + "\n".join(f"- {line}" for line in said)
 
 
-def _weakened(proved: Sequence[ev.Proved]) -> list[str]:
+def _weakened(proved: Sequence[Proved]) -> list[str]:
     return list(dict.fromkeys(path for one in proved if one.weak for path in (*one.weak.paths, *one.weak.gone)))
 
 
-def _question(run: Run, inputs: Inputs, proved: Sequence[ev.Proved]) -> str:
+def _question(run: Run, inputs: Inputs, proved: Sequence[Proved]) -> str:
     """What a person is asked before the work is accepted; empty: nothing."""
     if (weak := _weakened(proved)) and (run.limits.weakened == "ask" or not inputs.review):
         return f"Accept weakened checks: {', '.join(weak)}?"
@@ -228,6 +220,8 @@ async def _finish(
         judged = proved[0].tree if proved else delivered.merged
     if delivered.state == "conflict":
         return None
+    if delivered.state == "other":
+        return Outcome.stopped(f"{said}, but your tree changed each time that its checks ran: nothing was delivered")
     if delivered.state == "away" and not inputs.commit:
         return Outcome.degraded(
             f"{said}; another branch is checked out, so nothing was delivered", next=f"interlock apply {run.id}"

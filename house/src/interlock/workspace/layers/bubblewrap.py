@@ -19,6 +19,7 @@ from functools import cache
 from pathlib import Path
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.workspace.layers.surroundings import mounts_below
 from interlock.workspace.layers.upper import remove
 
 MARK = Path("/dev/interlock-layer")
@@ -95,6 +96,9 @@ def found_out(top: Path, own: Path, path: str) -> Bubblewrap | Refusal:
     if users[0] and (status.st_uid, status.st_gid) != users:
         why = "the workspace belongs to another user or group, and the kernel lets nobody else's namespace change it"
         return Refusal(why, f"Give it to your user and its first group: chown -R {users[0]}:{users[1]} {str(top)!r}")
+    if inner := mounts_below(top):
+        why = "something is mounted inside of the workspace, and the kernel lays nothing over that"
+        return Refusal(f"{why}: {', '.join(map(str, inner[:5]))}", "Mount it elsewhere.")
     programs = list(_programs(path))
     if not programs:
         raise ConfigInvalid(

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from interlock.workspace.layers import inside
+from interlock.workspace.layers import gitdir, inside
 from interlock.workspace.layers.bubblewrap import MARK, Bubblewrap
-from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, mounts_below, program_parts
+from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
 from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
 
@@ -90,7 +90,8 @@ class Confined:
         mounts = self._mounts(sized, [*shows, *_parts(argv[0])])
         for place in self._prepared(mounts):
             mounts[place] = ("--ro-bind", "/dev/null", str(place))
-        words = [self._bubblewrap.program, "--json-status-fd", str(status), *self._bubblewrap.words]
+        words = [*self._first_stage(), self._bubblewrap.program, "--json-status-fd", str(status)]
+        words += self._bubblewrap.words
         words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
         words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
         sealed = (Path("/dev"), *(at for at in self._around.homes if at != self.home))
@@ -117,14 +118,14 @@ class Confined:
         for number, place in enumerate(around.downloads):
             mounts[place] = self._overlay(f"downloads/{number}", place, place)
         mounts[self.home] = self._overlay("home", None, self.home)
-        for place in mounts_below(top):
-            if not place.is_relative_to(workspace.own):
-                mounts[place] = ("--ro-bind", str(place), str(place))
         # The workspace is what it is, whatever else is said of its folder.
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
-        mounts[top] = self._overlay("top", top, top)
-        if self._trees.repository:
-            mounts[top / ".git"] = self._overlay("git", self._trees.repository.common_dir, top / ".git")
+        mounts[top] = self._overlay("top", slot.store / "below" if self._is_staged("top") else top, top)
+        if repository := self._trees.repository:
+            mounts[top / ".git"] = ("--bind", str(slot.git), str(top / ".git"))
+            mounts[top / ".git/objects"] = self._overlay("objects", repository.objects, top / ".git/objects")
+            for name in gitdir.shared(repository):
+                mounts[top / ".git" / name] = self._overlay(name, repository.common_dir / name, top / ".git" / name)
         for name in COVERED:
             mounts[workspace.own / name] = ("--bind", str(slot.folder / "inner" / name), str(workspace.own / name))
         mounts[self._trees.objects] = ("--ro-bind", str(self._trees.objects), str(self._trees.objects))
@@ -137,13 +138,28 @@ class Confined:
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        if self._below and name != "git" and (self._below.store / name).is_dir():
+        if self._below and not self._is_staged(name) and (self._below.store / name).is_dir():
             lowers.append(self._below.store / name)
         if not lowers:
             return ("--bind", str(upper), str(at))
         work.mkdir(parents=True, exist_ok=True)
         words = [word for place in lowers for word in ("--overlay-src", str(place))]
         return (*words, "--overlay", str(upper), str(work), str(at))
+
+    def _is_staged(self, name: str) -> bool:
+        """Whether the area below is mounted before: the kernel takes no folder below that lies in another one."""
+        return name == "top" and self._below is not None and self._below.store.is_relative_to(self._top)
+
+    def _first_stage(self) -> list[str]:
+        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
+        if self._below is None or not self._is_staged("top"):
+            return []
+        work, both = self._slot.store / "work" / "below", self._slot.store / "below"
+        for place in (work, both):
+            place.mkdir(parents=True, exist_ok=True)
+        alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.store / "top"), str(work), str(both))
+        return [self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--"]
 
     def _prepared(self, mounts: Mapping[Path, tuple[str, ...]]) -> list[Path]:
         """Make the mount points in what programs could write to; sockets that are left to be masked."""

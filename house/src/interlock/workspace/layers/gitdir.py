@@ -1,8 +1,7 @@
 """The private git of a layer: an ordinary `.git`, whatever the person's is (a linked worktree, a submodule).
 
-Its HEAD is the very tree that the layer shows.  Branches and tags are the person's; what they are in the middle of (a
-merge), their stashes, locks and reflogs are not there, and their objects are read where they lie.  Over an overlay only
-what differs is laid; for a copy, all but objects.
+Its HEAD is the very tree that the layer shows.  Settings, hooks, branches and tags are the person's, copied; what they
+are in the middle of (a merge), their stashes, locks and reflogs are not there.  Objects are read where they lie.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import os
 import re
 import shutil
 import stat
-import struct
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -22,50 +20,35 @@ from pathlib import Path
 
 from interlock.documents.files import read_plain
 from interlock.documents.files import replace as replace_file
-from interlock.workspace.layers.copies import clone
-from interlock.workspace.layers.upper import OPAQUE, remove, walk
+from interlock.workspace.layers.upper import remove, walk
 from interlock.workspace.repository import Repository
 from interlock.workspace.trees import Entry, Trees
 
-_STATES = (
-    *("*_HEAD", "MERGE_*", "BISECT_*", "*.lock", "rebase-*", "sequencer", "AUTO_MERGE", "SQUASH_MSG", "gc.*"),
-    *("reftable", "config.worktree", "sharedindex.*"),
-)
 _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _OF_PLACE = re.compile(rb"^\s*(worktree\s*=|bare\s*=\s*[ty1]|refstorage)", re.IGNORECASE | re.MULTILINE)
-_COPIED = ("hooks", "info", "modules", "shallow", "description", "config")
+_COPIED = ("hooks", "info", "shallow", "description", "config")
+_OWN = ("branches", "hooks", "info", "logs", "objects", "refs", "reftable", "rebase-*", "sequencer", "worktrees")
 
 _LARGEST = 1 << 30
 _ID = re.compile(r"[0-9a-f]{40}")
-_STAT = struct.Struct(">10L")
 
 
-def lay(
-    repository: Repository,
-    place: Path,
-    *,
-    commit: str,
-    branch: str,
-    index: Path,
-    stores: Sequence[Path],
-    overlay: bool,
-) -> dict[str, str]:
-    """Make the private git in a folder; the refs that are in it.
+def lay(repository: Repository, place: Path, *, commit: str, branch: str, index: Path) -> dict[str, str]:
+    """Make the private git in a folder, but for objects; the refs that are in it.
 
     Args:
         commit: what HEAD is; empty where there is none.
         branch: `refs/heads/x`, else HEAD is detached.
-        stores: further object folders.
-        overlay: what is laid lies over the person's own folder; else it is all there is.
     """
     remove(place)
-    for name in ("refs/heads", "logs", "objects/info", "info"):
+    for name in ("refs/heads", "info"):
         (place / name).mkdir(parents=True)
-    common = repository.common_dir
-    if overlay:
-        _hide(common, place)
-    else:
-        _copy(common, place)
+    for name in _COPIED:
+        source = repository.common_dir / name
+        if source.is_dir():
+            shutil.copytree(source, place / name, symlinks=True, dirs_exist_ok=True)
+        elif source.is_file():
+            shutil.copyfile(source, place / name)
     _settings(repository, place)
     refs = _refs(repository, place)
     on_branch = branch.startswith("refs/heads/")
@@ -74,44 +57,30 @@ def lay(
         refs[branch] = commit
         (place / branch).parent.mkdir(parents=True, exist_ok=True)
         (place / branch).write_text(f"{commit}\n")
-    lines = [os.fsencode(store) for store in stores]
-    (place / "objects/info/alternates").write_bytes(b"".join(_quoted(line) + b"\n" for line in lines))
     shutil.copy2(index, place / "index")  # its time says which files may have changed unnoticed
     return refs
 
 
-def _hide(common: Path, place: Path) -> None:
-    for name in ("refs", "logs"):
-        os.setxattr(place / name, OPAQUE, b"y")
-    for name in os.listdir(common):  # noqa: PTH208
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in _STATES):
-            os.mknod(place / name, stat.S_IFCHR, 0)
+def lay_stores(place: Path, stores: Sequence[Path]) -> None:
+    """An object folder that borrows from others."""
+    (place / "info").mkdir(parents=True, exist_ok=True)
+    (place / "pack").mkdir(exist_ok=True)
+    (place / "info/alternates").write_bytes(b"".join(_quoted(os.fsencode(store)) + b"\n" for store in stores))
 
 
-def _copy(common: Path, place: Path) -> None:
-    for name in _COPIED:
-        source = common / name
-        if source.is_dir():
-            shutil.copytree(source, place / name, symlinks=True, dirs_exist_ok=True, copy_function=_clone)
-        elif source.is_file():
-            shutil.copyfile(source, place / name)
-
-
-def _clone(source: str, target: str) -> None:
-    clone(Path(source), Path(target))
+def shared(repository: Repository) -> list[str]:
+    """Folders beside the objects that are large, or nobody knows what: of submodules, of LFS."""
+    folders = [entry.name for entry in os.scandir(repository.common_dir) if entry.is_dir(follow_symlinks=False)]
+    return [name for name in folders if not any(fnmatch.fnmatchcase(name, own) for own in _OWN)]
 
 
 def _settings(repository: Repository, place: Path) -> None:
     """git's settings, without those that name the place of a repository; what a linked worktree has of its own."""
-    content = (repository.common_dir / "config").read_bytes()
-    if _OF_PLACE.search(content):
-        remove(place / "config")
-        (place / "config").write_bytes(content)
+    if _OF_PLACE.search((place / "config").read_bytes()):
         for name in ("core.worktree", "core.bare", "extensions.refstorage"):
             repository.git.reply("config", "--file", str(place / "config"), "--unset-all", name)
     for name in ("config.worktree", "info/sparse-checkout"):
         if (repository.git_dir / name).is_file():
-            remove(place / name)
             shutil.copyfile(repository.git_dir / name, place / name)
 
 
@@ -140,32 +109,11 @@ def _quoted(path: bytes) -> bytes:
 
 
 def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None]) -> None:
-    """Entries of an index, without stat data."""
+    """Entries of an index; git looks at these files when it is first asked."""
     if changes:
         facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {'0' * 40}" for path, entry in changes.items()}
         listed = os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))
         replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=listed)
-
-
-def stamp(index: Path, laid: Mapping[str, tuple[str, os.stat_result]]) -> None:
-    """Write the stat data of laid files into an index: else git reads each of them, and they count as opened."""
-    if not laid:
-        return
-    content = bytearray(index.read_bytes())
-    if int.from_bytes(content[4:8]) not in (2, 3):
-        return
-    for path, (blob, status) in laid.items():
-        name = os.fsencode(path)
-        entry = bytes.fromhex(blob) + struct.pack(">H", min(len(name), 0xFFF)) + name + b"\0"
-        at = content.find(entry) - _STAT.size
-        if at < 0:
-            continue
-        times = (*divmod(status.st_ctime_ns, 10**9), *divmod(status.st_mtime_ns, 10**9))
-        mode = _STAT.unpack_from(content, at)[6]
-        facts = (*times, status.st_dev, status.st_ino, mode, status.st_uid, status.st_gid, status.st_size)
-        _STAT.pack_into(content, at, *(fact & 0xFFFFFFFF for fact in facts))
-    content[-20:] = sha1(content[:-20], usedforsecurity=False).digest()
-    index.write_bytes(content)
 
 
 def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:

@@ -22,7 +22,7 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.copies import Copy
-from interlock.workspace.layers.laying import Held, State, lay
+from interlock.workspace.layers.laying import Held, Stamp, State, lay, stamp
 from interlock.workspace.layers.reading import Left, Reading
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import TooMuch, Touched, remove, walk
@@ -114,7 +114,9 @@ class Layer:
         own = {**inner, "HOME": str(self._line.home)}
         return Wrapped(tuple(line), own, str(self._trees.workspace.top), handles, self._slot.exit_file)
 
-    def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes | None:
+    def _inside(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: Sequence[int] = (0,)
+    ) -> bytes | None:
         """What a short program of ours prints in the layer; None where it fails."""
         wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none")
         try:
@@ -134,7 +136,7 @@ class Layer:
         finally:
             for handle in wrapped.pass_fds:
                 os.close(handle)
-        return None if ended.returncode else ended.stdout
+        return ended.stdout if ended.returncode in ok else None
 
     def refresh_logins(self) -> None:
         """The person's logins of this moment, copied in (RUN-15)."""
@@ -174,13 +176,14 @@ class Layer:
         """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
         if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
             return set(paths)
-        return {path for path in paths if path in self._state.laid and self._was_opened(path)}
+        return {path for path in paths if (one := self._state.laid.get(path)) and self._was_opened(path, one.stamp)}
 
-    def _was_opened(self, path: str) -> bool:
+    def _was_opened(self, path: str, laid: Stamp) -> bool:
         try:
-            return (self._held.folder / path).lstat().st_atime_ns != 0
+            status = (self._held.folder / path).lstat()
         except OSError:
             return True
+        return status.st_atime_ns != 0 or stamp(status) != laid
 
     def read(self, path: str) -> bytes | None:
         """A file as it lies in the layer; None where there is none, or nothing that can be read."""
@@ -246,11 +249,12 @@ class Layer:
             return result, ()
         now = trees.from_folder(state.live, trees.workspace.top, left.paths)
         wrote = [delta.path for delta in trees.deltas(state.live, now)]
-        both = tuple(delta.path for delta in trees.deltas(state.shown, result, wrote)) if wrote else ()
-        if not both:
+        if not wrote:
             return result, ()
-        text = "a person and the agent both wrote it while the agent worked"
-        left.remarks.append(Remark(kind=RemarkKind.BOTH_WROTE, text=text, paths=both))
+        changed = [delta.path for delta in trees.deltas(state.shown, result, wrote)]
+        if both := tuple(delta.path for delta in trees.deltas(now, result, changed)) if changed else ():
+            text = "a person and the agent both wrote it while the agent worked"
+            left.remarks.append(Remark(kind=RemarkKind.BOTH_WROTE, text=text, paths=both))
         # What was laid, and a copy, does not show what the person writes meanwhile.
         seen = [path for path in wrote if self._line and path not in state.laid]
         now = trees.graft(state.live, now, seen)
@@ -268,6 +272,7 @@ class Layer:
             (*words, "check-ignore", "-z", "--stdin", "--non-matching", "--verbose"),
             stdin=lines([f"./{path}" for path in paths]),
             env={"GIT_LITERAL_PATHSPECS": "0"},
+            ok=(0, 1),
         )
         remove(place)
         if told is None:

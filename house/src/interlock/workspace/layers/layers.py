@@ -215,10 +215,11 @@ class Layers:
         if any(map(trees.converts, spelled)):
             spelled = state.clean = (self.spelled(run, state.standing), self.spelled(run, state.shown))
             shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
+            before = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
+            gitdir.change_index(trees, index, {delta.path: delta.new for delta in trees.deltas(before, spelled[1])})
         else:
             changes = {delta.path: delta.new for delta in trees.deltas(state.live, state.shown)}
             gitdir.change_index(trees, index, changes)
-            gitdir.stamp(index, {path: (one.blob, (held.folder / path).lstat()) for path, one in state.laid.items()})
         commit, top = standing.head, state.head
         for tree, text in zip(spelled, messages, strict=False):
             if tree != top:
@@ -227,17 +228,19 @@ class Layers:
         state.refs = self._git(slot, held, index, commit, branch if standing.away else here.branch)
 
     def _git(self, slot: Slot, held: Held, index: Path, commit: str, branch: str) -> dict[str, str]:
-        repository, confined = self._trees.repository, self._made[1] is not None
+        repository = self._trees.repository
         assert repository is not None
-        return gitdir.lay(
-            repository,
-            slot.git if confined else held.folder / ".git",
-            commit=commit,
-            branch=branch,
-            index=index,
-            stores=(self._trees.objects, *(alternates(repository.objects) if confined else (repository.objects,))),
-            overlay=confined,
-        )
+        if self._made[1]:
+            place, objects, stores = slot.git, slot.store / "objects", alternates(repository.objects)
+        else:
+            place, objects, stores = held.folder / ".git", held.folder / ".git/objects", [repository.objects]
+        refs = gitdir.lay(repository, place, commit=commit, branch=branch, index=index)
+        remove(objects)
+        gitdir.lay_stores(objects, (self._trees.objects, *stores))
+        if not self._made[1]:
+            for name in gitdir.shared(repository):
+                shutil.copytree(repository.common_dir / name, place / name, symlinks=True)
+        return refs
 
     def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
         """What lies on the person's disk, with the index that knows it."""

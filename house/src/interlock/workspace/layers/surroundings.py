@@ -116,7 +116,7 @@ def masked_sockets(around: Surroundings) -> Iterator[Path]:
 
 
 def mounts_below(top: Path) -> list[Path]:
-    """Where something is mounted inside the workspace: an overlay shows one file system alone."""
+    """Where something is mounted inside the workspace."""
     try:
         lines = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
     except OSError:

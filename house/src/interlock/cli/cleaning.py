@@ -1,0 +1,70 @@
+"""`runs --clean`: what runs left behind; never an open run, never work that nobody took over (CLI-08)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.cli import text
+from interlock.cli.output import print_json, print_lines, tell
+from interlock.errors import InterlockError
+
+if TYPE_CHECKING:
+    from interlock.cli.door import Door
+    from interlock.engine.runs import Entry
+
+
+def clean_up(door: Door, days: int, *, dry: bool) -> int:
+    """Layers of runs that have ended; and whole runs that ended so many days ago."""
+    door.people_only("clean up")
+    place, kept, removed = door.place, 0, []
+    limit = datetime.now(UTC) - timedelta(days=days)
+    for entry in place.runs.all():
+        head = entry.head()
+        if head is None or not head.status.has_ended or entry.holder() is not None:
+            continue
+        old = head.changed < limit
+        if old and _has_work(door, entry):
+            old, kept = False, kept + 1
+        layers = place.workspace.own / "layers" / entry.id
+        bytes_ = _size(layers) + (_size(entry.path) if old else 0)
+        if not old and not bytes_:
+            continue
+        removed.append({"run_id": entry.id, "what": "run" if old else "layers", "bytes": bytes_})
+        if not dry:
+            _remove(door, entry, whole=old)
+    total = sum(int(str(one["bytes"])) for one in removed)
+    if door.json:
+        print_json({"removed": removed, "bytes": total, "kept": kept, "dry_run": dry})
+    elif removed:
+        rows = [(str(one["run_id"]), str(one["what"]), text.size(int(str(one["bytes"])))) for one in removed]
+        print_lines(text.table(rows))
+    tell(f"{'Would free' if dry else 'Freed'} {text.size(total)} of {text.count(len(removed), 'run')}.")
+    if kept:
+        tell(f"{text.count(kept, 'old run')} kept: of each there is work that nobody took over (interlock diff RUN)")
+    return 0
+
+
+def _has_work(door: Door, entry: Entry) -> bool:
+    try:
+        work = door.work(entry.view())
+    except InterlockError:
+        return True
+    return bool(work.pending or work.held or work.problem)
+
+
+def _remove(door: Door, entry: Entry, *, whole: bool) -> None:
+    with entry.lock():
+        door.place.layers.clean(entry.id)
+        if whole:
+            door.place.trees.forget(entry.id)
+            shutil.rmtree(entry.path, ignore_errors=True)
+
+
+def _size(folder: Path) -> int:
+    return sum(
+        (Path(parent) / name).lstat().st_blocks * 512 for parent, _, names in os.walk(folder) for name in names
+    )

@@ -1,0 +1,194 @@
+"""What came of a call: what its layer holds is sorted into what counts and what does not, and told at once.
+
+Scope, guarded paths, what was set back, outputs, form and, of a judge, the claim: one report for all of it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from interlock.agents.values import Exit, Role, TroubleKind
+from interlock.engine import delivery, evidence
+from interlock.engine import events as ev
+from interlock.engine.forms import Unusable, read_form
+from interlock.engine.prompts import quoted
+from interlock.engine.replay import Slot
+from interlock.workspace import scope
+from interlock.workspace.values import Found, Pending, Remark, RemarkKind, Tree
+
+if TYPE_CHECKING:
+    from interlock.engine.dispatch import Ground
+    from interlock.engine.run import Call, Run
+
+
+async def examine(
+    run: Run, call: Call, role: Role, ground: Ground, exit_: Exit, slot: Slot[ev.Done], *, told: bool
+) -> ev.Report:
+    """One report of a call.
+
+    Args:
+        told: it was asked once more already; what was set back is mended without another word.
+    """
+    row, world = call.row, run.world
+    found = await ground.seat.found(await delivery.own(run))
+    text = world.redact(exit_.text)
+    content = text.encode("utf-8", "backslashreplace")
+    world.folder.keep(slot.key, "answer.md", content)
+    report = ev.Report(
+        agent=row.agent,
+        member=call.member,
+        attempt=call.attempt,
+        outcome="fault",
+        text=world.folder.put(content),
+        shown=ground.shown,
+        calls=sum(isinstance(trace, ev.Started) for trace in slot.traces),
+        usage=exit_.usage,
+        seconds=exit_.seconds,
+        session=exit_.session,
+        model=exit_.model,
+        remarks=tuple(Remark(kind=RemarkKind.CLIENT, text=line) for line in exit_.refused[:5]),
+    )
+    kept = found.mended if found.mended != ground.shown else None
+    if (trouble := _trouble(exit_)) is not None:
+        reason, words = trouble
+        return report.model_copy(update={"reason": reason, "complaint": world.redact(words), "kept": kept})
+
+    read = read_form(row.form, exit_.form, text) if row.form is not None else None
+    form = None if isinstance(read, Unusable) else read
+    work = await _sort(run, call, role, ground, found, form)
+    missing = [path for path in row.outputs if path not in work.paths and await ground.seat.read(path) is None]
+    hard = [
+        *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers) else ()),
+        *(f"the output {quoted(path)} is missing" for path in missing),
+        *(f"you may not write {quoted(path)}" for path in work.outside),
+    ]
+    report = report.model_copy(
+        update={
+            "complaint": "\n".join([*hard, *([] if told else work.asks)]),
+            "form": form.model_dump(mode="json") if form is not None else None,
+            "conflicts": (*ground.lost, *work.clashes) if not row.judges else work.clashes,
+            "remarks": (*report.remarks, *work.remarks),
+        }
+    )
+    if hard:
+        return report.model_copy(update={"reason": "scope" if work.outside else "unusable", "kept": kept})
+    did = Pending(base=ground.shown, work=work.tree) if work.tree != ground.shown else None
+    counts = {"did": did, "paths": tuple(work.paths), "held": work.held}
+    if work.clashes:
+        return report.model_copy(update={**counts, "reason": "conflict", "complaint": ""})
+    report = report.model_copy(update={**counts, "outcome": "done"})
+    if row.judges and form is not None:
+        report = await evidence.rule(run, call, report, form, ground, last=told)
+    return report
+
+
+def _trouble(exit_: Exit) -> tuple[str, str] | None:
+    """Why a call does not count at all: reason and words. A turn that did not end proves nothing (EVID-10)."""
+    trouble = exit_.trouble
+    words = trouble.text if trouble else exit_.stderr.strip()
+    if exit_.over:
+        return "over", f"it grew beyond its bounds: {exit_.over}"
+    if exit_.exhausted:
+        return "budget", "its share of the budget is used up"
+    if trouble is not None and trouble.kind is TroubleKind.LIMIT:
+        return "limit", words
+    if exit_.finished:
+        return None
+    if trouble is not None and trouble.kind in (
+        *(TroubleKind.LOGIN, TroubleKind.MODEL),
+        *(TroubleKind.REFUSED, TroubleKind.SESSION),
+    ):
+        return trouble.kind.value, words
+    if not exit_.started:
+        return "no start", words or "it could not be started"
+    if exit_.timed_out:
+        return "timeout", f"it was not done within its time ({exit_.seconds:.0f} s)"
+    if trouble is not None:
+        return "busy", words
+    return "crash", words or f"it ended with {exit_.exit}, and its turn did not end"
+
+
+@dataclass(frozen=True)
+class Work:
+    """What of a layer's result counts, and what does not."""
+
+    tree: Tree
+    paths: list[str]
+    outside: list[str]
+    clashes: tuple[str, ...]
+    held: Pending | None
+    remarks: list[Remark]
+    asks: list[str]
+    """What is asked for once, and mended or told afterwards."""
+
+
+async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, form: Any) -> Work:
+    row, world, shown = call.row, run.world, ground.shown
+    result = found.mended
+    remarks, asks = list(found.remarks), []
+
+    def told(kind: RemarkKind, text: str, paths: list[str], new: Tree) -> None:
+        if paths:
+            remarks.append(Remark(kind=kind, text=text, paths=tuple(paths), old=shown, new=new))
+
+    meant = [path for path in getattr(form, "takes_back", []) if path in found.set_back]
+    if meant:
+        result = await world.graft(result, found.result, meant)
+        told(RemarkKind.TAKEN_BACK, "it says that it means to", meant, result)
+    if back := [path for path in found.set_back if path not in meant]:
+        text = "older versions of what the person has not committed, or their absence: given back"
+        told(RemarkKind.SET_BACK, text, back, found.result)
+        asks.append(
+            f"{', '.join(map(quoted, back))}: you set back what the person has not committed; it was given "
+            "back. If the task means that, name the paths in `takes_back`"
+        )
+    clashes = [path for path in found.clashes if not row.judges or path in row.outputs]
+    told(RemarkKind.CONFLICT, "you and the person changed it: the person's version stands", clashes, found.result)
+    asks += [remark.text for remark in found.remarks if remark.kind is RemarkKind.GIT]
+
+    changed = [change.path for change in await world.between(shown, result)]
+    state = [path for path in changed if path in run.state_documents and path not in row.outputs]
+    allowed = [
+        path
+        for path in changed
+        if path in row.outputs
+        or (scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes)))
+    ]
+    outside = [path for path in changed if path not in allowed and path not in state]
+    names = run.limits.guarded
+    held = [
+        path
+        for path in allowed
+        if scope.guarded(path, names)
+        and path not in (*row.outputs, *state)
+        and not scope.spelled(path, row.writes, names)
+        and not scope.named(path, call.request)
+    ]
+    told(RemarkKind.STATE, "a document that interlock alone writes: dropped", state, result)
+    told(RemarkKind.HELD_BACK, "steers agents or tools: held back until you say so", held, result)
+    if row.judges:
+        told(RemarkKind.BY_PRODUCT, "left beside its answer: dropped", outside, result)
+    else:
+        told(RemarkKind.OUTSIDE, "outside of its scope: kept out", outside, result)
+    drop = [*state, *outside, *held]
+    return Work(
+        tree=await world.graft(result, shown, drop) if drop else result,
+        paths=[path for path in changed if path not in drop],
+        outside=[] if row.judges else outside,
+        clashes=tuple(clashes),
+        held=Pending(base=shown, work=await world.graft(shown, result, held)) if held else None,
+        remarks=remarks,
+        asks=[] if row.judges else asks,
+    )
+
+
+def complaint(report: ev.Report) -> str:
+    """What a repair is told."""
+    refuted = [
+        f"`{check.command}`: told {check.told}, {check.why or 'it does not run so'}"
+        for check in report.checks
+        if check.word == "refuted"
+    ]
+    lines = [*report.complaint.splitlines(), *refuted]
+    return "Your answer cannot be used as it is:\n\n" + "\n".join(f"- {line}" for line in lines)

@@ -1,0 +1,281 @@
+"""One call of a client: what counts and what does not, its budget, its deadline, its session, its secrets."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents import client, process
+from interlock.agents.client import Row, Seat, Start, call, read_back
+from interlock.agents.environment import Environment
+from interlock.agents.process_tree import MARKER
+from interlock.agents.reading import Json, Reading
+from interlock.agents.redaction import Redaction
+from interlock.agents.trouble import trouble
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Trouble, TroubleKind, Usage
+from tests.agents.conftest import says, too_long_when
+from tests.real import NoLayer
+
+SECRET = "sk-0123456789abcdef"
+END = {"end": "All done."}
+
+
+class Stream(Reading):
+    """Of a client whose stream says plainly what is to be heard."""
+
+    def read(self, line: Json) -> None:
+        for word, said in (line.value if isinstance(line.value, dict) else {}).items():
+            match word:
+                case "end":
+                    self.finished, self.text = True, said
+                case "form":
+                    self.form = said
+                case "wrong":
+                    self.wrong = said
+                case _:
+                    getattr(self, word)(*said)
+
+    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+        self.left = dict(left)
+
+    wrong = ""
+
+    def trouble(self) -> Trouble | None:
+        return trouble(self.wrong) if self.wrong else None
+
+
+@dataclass
+class Plain:
+    """A client that prints these lines, and then does what the script says."""
+
+    lines: tuple[dict[str, Any], ...]
+    script: str = ""
+    program: str = "sh"
+    ROW = Row("plain", "Plain", "sh", install="apt install plain")
+
+    def start(self, ask: Ask, seat: Seat) -> Start:
+        printed = "\n".join(json.dumps(line) for line in self.lines)
+        env = {"LINES": printed, "WHOSE": "client's", "INTERLOCK_STEP": "client's"}
+        files = {"settings": "new"}
+        return Start(
+            (self.program, "-c", f'printf "%s\\n" "$LINES"; {self.script}'), ask.brief, env, files, leaves=("left",)
+        )
+
+    def reader(self, ask: Ask, seat: Seat) -> Stream:
+        self.heard = Stream()
+        return self.heard
+
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def ask(tmp_path: Path, marker: str) -> Ask:
+    role = Role(name="builder", runner="plain", type="plain")
+    return Ask(role=role, brief="Do it.", marker=marker, transcript=tmp_path / "t.jsonl", timeout_s=600)
+
+
+@pytest.fixture
+def made(no_layer: NoLayer, ask: Ask) -> Call:
+    """Makes a call of a client with these lines; what it comes to, and the news."""
+
+    async def make(
+        *lines: dict[str, Any], script: str = "", by: Plain | None = None, watch: Any = None, **asked: Any
+    ) -> tuple[Exit, list[News]]:
+        news: list[News] = []
+        redact = Redaction({"API_KEY": SECRET})
+        env = Environment({"PATH": os.environ["PATH"], "WHOSE": "person's"}, {"OWN": "settings'"})
+        asked = {"env": {"INTERLOCK_STEP": "ours"}, **asked}
+        one = by or Plain(lines, script)
+        told = ask.model_copy(update=asked)
+        return await call(one, told, no_layer, news.append, redact, env=env, watch=watch), news
+
+    return make
+
+
+@pytest.mark.req("AGENT-05")
+async def test_a_call_that_ended_counts(made: Call, ask: Ask) -> None:
+    """With all that its stream said; the stream is kept, and told while it comes."""
+    lines = ({"began": ["S-1", "m-1"]}, {"speak": ["hello"]}, {"spend": [10, 2, 0.5]}, END)
+    got, news = await made(*lines, script="echo noise; echo careful >&2; exit 3")
+    assert (got.finished, got.text, got.exit, got.started, got.trouble) == (True, "All done.", 3, True, None)
+    assert (got.session, got.model, got.stderr) == ("S-1", "m-1", "careful\n")
+    assert got.usage == Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
+    assert [one.kind for one in news] == [NewsKind.SESSION, NewsKind.TEXT, NewsKind.USAGE]
+    assert ask.transcript.read_text() == "".join(f"{json.dumps(line)}\n" for line in lines) + "noise\n"
+
+
+async def test_variables_and_brief_reach_the_program(made: Call, ask: Ask) -> None:
+    """The protocol's win over all, the settings' and the client's over the person's; the marker is there."""
+    script = 'printf "%s\\n" "$(cat)" "$WHOSE" "$OWN" "$INTERLOCK_STEP" "$INTERLOCK_MARKER" >&2'
+    got, _ = await made(END, script=script)
+    assert got.stderr.splitlines() == ["Do it.", "client's", "settings'", "ours", ask.marker]
+    assert MARKER == "INTERLOCK_MARKER"
+
+
+@pytest.mark.req("EVID-10")
+@pytest.mark.parametrize(
+    ("lines", "script", "kind", "text"),
+    [
+        ([{"end": " \n"}], "", TroubleKind.OTHER, "without a word"),
+        ([{"speak": ["OK: done"]}], "exit 0", TroubleKind.OTHER, "exit status 0 without reporting the end of its turn"),
+        ([{"speak": ["OK: done"]}], "echo; echo why >&2; exit 7", TroubleKind.OTHER, "status 7 .* of its turn: why$"),
+        ([], "kill -9 $$", TroubleKind.OTHER, "signal 9"),
+        ([], "echo 'Please set an Auth method' >&2; exit 41", TroubleKind.LOGIN, "Please set"),
+        ([END, {"wrong": "API Error: 401 bad key"}], "", TroubleKind.LOGIN, "^API Error: 401 bad key$"),
+        ([END, {"wrong": "usage limit reached"}], "", TroubleKind.LIMIT, "usage limit"),
+    ],
+)
+async def test_what_did_not_finish_does_not_count(
+    made: Call, lines: list[dict[str, Any]], script: str, kind: TroubleKind, text: str
+) -> None:
+    """Neither exit status nor text prove anything; the client's own words are the reason."""
+    got, _ = await made(*lines, script=script)
+    assert not got.finished
+    assert got.trouble.kind is kind
+    assert re.search(text, got.trouble.text)
+
+
+@pytest.mark.parametrize("line", [{"tool": ["1", "write", "a.py", "done"]}, {"form": {"verdict": "ok"}}])
+async def test_deeds_and_forms_are_an_answer_too(made: Call, line: dict[str, Any]) -> None:
+    """A turn that ended without a word."""
+    assert (await made(line, {"end": ""}))[0].finished
+
+
+async def test_an_answer_too_long_to_be_read_is_said(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is lost, and no success."""
+    monkeypatch.setattr("interlock.agents.output.LINE_LIMIT", 70_000)
+    got, _ = await made({"end": "x" * 1000}, script="head -c 200000 /dev/zero; echo")
+    assert got.finished
+    got, _ = await made(script="head -c 200000 /dev/zero; echo")
+    assert "too long to be read" in got.trouble.text
+
+
+async def test_a_program_that_is_not_there_was_not_started(made: Call) -> None:
+    """What to type to get it is said."""
+    got, _ = await made(by=Plain((), program="no-such-client"))
+    assert (got.started, got.finished, got.exit) == (False, False, None)
+    assert "'no-such-client' is not found. Install it: apt install plain" in got.trouble.text
+
+
+@pytest.mark.req("RUN-15")
+@pytest.mark.parametrize(
+    ("lines", "kind"),
+    [
+        ([{"wait": ["model service: 429 rate limit"]}], TroubleKind.LIMIT),
+        ([{"wait": ["model service: connection refused"]}], TroubleKind.BUSY),
+        ([{"wait": ["model service: 429"]}, {"speak": ["going on"]}], None),
+    ],
+)
+async def test_a_client_that_slept_through_a_limit_was_not_slow(
+    made: Call, ask: Ask, lines: list[dict[str, Any]], kind: TroubleKind | None
+) -> None:
+    """At the deadline counts what it last waited for, unless it has worked since."""
+    late = too_long_when(says(ask.transcript, b"wait"))
+    got, _ = await made(*lines, script="sleep 300")
+    await late
+    assert (got.timed_out, got.finished, got.exit, got.trouble and got.trouble.kind) == (True, False, None, kind)
+
+
+@pytest.mark.req("RUN-14")
+@pytest.mark.parametrize(
+    ("lines", "counts"),
+    [
+        ([{"tool": ["1", "shell", "make"]}, {"spend": [900, 200]}], False),
+        ([{"spend": [900, 200]}, {"tool": ["1", "shell", "make"]}], False),
+        ([{"spend": [900, 200]}], False),
+        ([{"spend": [900, 200]}, END], True),
+        ([{"spend": [500, 200]}, END], True),
+    ],
+)
+async def test_a_budget_ends_a_call_at_most_one_turn_over(
+    made: Call, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]], counts: bool
+) -> None:
+    """Before the next tool; what was spent last may be the answer, and then it counts."""
+    monkeypatch.setattr(client, "_END_OF_TURN_S", 0.05)
+    got, _ = await made(*lines, script="exit 0" if counts else "sleep 300", budget_tokens=1000)
+    assert (got.finished, got.exhausted, got.timed_out) == (counts, not counts, False)
+    assert got.usage.tokens in (700, 1100)
+    assert got.trouble is None
+
+
+@pytest.mark.req("RUN-14")
+async def test_a_budget_in_dollars_is_followed_too(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As far as the client tells its price while it works."""
+    monkeypatch.setattr(client, "_END_OF_TURN_S", 0.05)
+    got, _ = await made({"spend": [1, 1, 0.3]}, script="sleep 300", budget_usd=0.25)
+    assert got.exhausted
+
+
+@pytest.mark.req("TREE-10")
+async def test_a_layer_that_grows_beyond_its_bounds_ends_the_call(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing of it counts, and which bound it broke is said."""
+    monkeypatch.setattr(process, "WATCH_S", 0.01)
+    got, _ = await made(END, script="sleep 300", watch=lambda: "12 GB")
+    assert (got.over, got.finished, got.trouble) == ("12 GB", False, None)
+
+
+@pytest.mark.req("AGENT-05")
+@pytest.mark.parametrize(("lines", "kind"), [([], TroubleKind.SESSION), ([{"tool": ["1", "a", "b", "done"]}], "other")])
+async def test_a_session_that_is_not_known_is_told_apart(made: Call, lines: list[dict[str, Any]], kind: str) -> None:
+    """Only where one was asked for and nothing was done yet: then the engine starts anew."""
+    words = "\x1b[91mError: \x1b[0mNo conversation found with session ID: S-9"
+    got, _ = await made(*lines, script=f"echo '{words}' >&2; exit 1", session="S-9")
+    assert got.trouble.kind == kind
+    assert "Error: No conversation found with session ID: S-9" in got.trouble.text
+    got, _ = await made(script=f"echo '{words}' >&2; exit 1")
+    assert got.trouble.kind != TroubleKind.SESSION
+
+
+async def test_what_was_refused_is_remembered_unless_it_was_done_after_all(made: Call) -> None:
+    """One line each, with the reason."""
+    lines = (
+        {"tool": ["1", "write", "a.py", "refused", "no\nrule"]},
+        {"tool": ["2", "shell", "make", "refused"]},
+        {"tool": ["3", "shell", "make", "done"]},
+    )
+    assert (await made(*lines, END))[0].refused == ("write a.py: no rule",)
+
+
+@pytest.mark.req("RUN-18")
+async def test_no_secret_is_in_anything_that_comes_of_a_call(made: Call, ask: Ask, no_layer: NoLayer) -> None:
+    """Transcript, news, text in pieces, form, standard error, and what it leaves in files."""
+    script = f"echo {SECRET} >&2; echo {SECRET} > '{no_layer.exchange}/left'"
+    one = Plain(({"speak": [f"the key {SECRET}"]}, {"form": {"key": SECRET}}, {"end": f"it is {SECRET}"}), script)
+    got, news = await made(by=one)
+    everything = f"{got!r}{news!r}{ask.transcript.read_text()}{one.heard.left!r}"
+    assert SECRET not in everything
+    assert everything.count("[redacted:API_KEY]") == 8
+    assert got.form == {"key": "[redacted:API_KEY]"}
+
+
+async def test_nothing_that_stood_in_the_exchange_is_taken_for_this_call_s(made: Call, no_layer: NoLayer) -> None:
+    """Folders and links that an agent left in the place of our files are gone; what is no plain file is not read."""
+    outside = no_layer.root / "outside"
+    outside.write_text("old")
+    (no_layer.exchange / "settings").symlink_to(outside)
+    (no_layer.exchange / "left").mkdir()
+    one = Plain((END,), f"cd '{no_layer.exchange}'; cat settings >&2; mkfifo left")
+    got, _ = await made(by=one)
+    assert (got.stderr, one.heard.left, outside.read_text()) == ("new", {}, "old")
+
+
+@pytest.mark.req("AGENT-05")
+async def test_a_call_whose_engine_died_is_read_back(made: Call, ask: Ask, no_layer: NoLayer, tmp_path: Path) -> None:
+    """From what is kept of its stream, with its exit status where that was noted; a half turn is none."""
+    (tmp_path / "exit.json").write_text('{ "child-pid": 12 }\n{ "exit-code": 3 }\n')
+    one, redact = Plain(()), Redaction({"API_KEY": SECRET})
+    assert read_back(one, ask, no_layer, None, redact) is None
+    for lines, exit_file, status in ((({"began": ["S"]}, END), tmp_path / "exit.json", 3), ((END,), None, None)):
+        live, _ = await made(*lines, script="exit 3")
+        got = read_back(one, ask, no_layer, exit_file, redact)
+        assert got == live.model_copy(update={"exit": status, "seconds": 0.0})
+    ask.transcript.write_text('{"speak": ["half a turn"]}\n{"end": "torn')
+    assert read_back(one, ask, no_layer, None, redact) is None
