@@ -228,15 +228,16 @@ class Story:
         at = self.draw.choice(lines or [base_line(path, 0)]).decode()
         cr = "\\r" if self.eol == b"\r\n" else ""
         edit = f"sed -i 's/^{at}\\b/{mark} {at}/' {name}"
+        lay = "sed 's/$/\\r/'" if cr else "cat"
         older = self.draw.choice(["HEAD", "HEAD~1", "HEAD~2", "HEAD~3", "side"])
         ways = {
             edit: 10,
             f"sed -i 's/^{at}\\b/{mark}{cr}\\n&/' {name}": 5,
-            f"printf '%s\\n' '{mark}' >> {name}": 3,
+            f"test ! -f {name} || printf '%s\\n' '{mark}' >> {name}": 3,
             f"mkdir -p made; printf '{mark}\\n' > made/{self.agents}.txt": 3,
             f"git checkout {older} -- {name}": 3,
             f"git checkout {older} -- {name}; {edit}": 6,
-            f"git show {older}:{name} > .old && cat .old > {name} && {edit}; rm -f .old": 2,
+            f"git show {older}:{name} > .old && {lay} .old > {name} && {edit}; rm -f .old": 2,
             "git stash": 2,
             "git stash -u": 1,
             "git stash; git stash pop": 1,

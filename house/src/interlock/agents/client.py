@@ -45,6 +45,8 @@ class Row:
     """What a person does to sign in."""
     logins: tuple[str, ...] = ()
     """Files below HOME: the login, and settings without which it does not start."""
+    shows: tuple[str, ...] = ()
+    """Folders below HOME that it reads besides: what it has unpacked of itself."""
     signed_in: tuple[str, ...] = ()
     """Those of them, and variables, whose presence says that somebody is signed in."""
     variables: tuple[str, ...] = ()

@@ -20,6 +20,7 @@ ROW = Row(
     install="npm install -g @github/copilot",
     sign_in="Run `copilot` once and use its /login, or set GH_TOKEN.",
     logins=(".copilot/config.json", ".copilot/settings.json"),
+    shows=(".cache/copilot/pkg",),
     signed_in=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_BASE_URL"),
     variables=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
     hosts=("api.github.com", "*.githubcopilot.com"),

@@ -65,6 +65,4 @@ def _remove(door: Door, entry: Entry, *, whole: bool) -> None:
 
 
 def _size(folder: Path) -> int:
-    return sum(
-        (Path(parent) / name).lstat().st_blocks * 512 for parent, _, names in os.walk(folder) for name in names
-    )
+    return sum((Path(parent) / name).lstat().st_blocks * 512 for parent, _, names in os.walk(folder) for name in names)

@@ -1,19 +1,18 @@
-"""What can be typed: every command with its arguments and options (CLI-01).
+"""What can be typed: every command with its arguments and options, as a table (CLI-01).
 
-Nothing heavy is imported here: a command imports what it does when it is called.
+Nothing heavy is imported here: a command imports what does it when it is called.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from importlib import import_module
+from typing import Any
 
 import click
 
 from interlock.cli.door import Door
 from interlock.errors import BadInput, nearest
 
-F = TypeVar("F", bound=Callable[..., Any])
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
@@ -30,7 +29,7 @@ class Commands(click.Group):
         if word in self.commands:
             return super().resolve_command(ctx, args)
         if len(word.split()) > 1:
-            return "run task", Playbooks.command(run, ctx, "task"), args
+            return "run task", self.commands["run"].get_command(ctx, "task"), args  # type: ignore[attr-defined]
         near = nearest(word, self.commands)
         raise BadInput(
             f"there is no command {word!r}",
@@ -48,24 +47,17 @@ class Playbooks(click.Group):
         return sorted(SHIPPED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        return self.command(ctx, cmd_name)
-
-    def command(self, ctx: click.Context, name: str) -> click.Command:  # type: ignore[override]
         from interlock.app import playbook_named
         from interlock.cli.starting import options_of, run_playbook
 
-        playbook = playbook_named(name)
+        playbook = playbook_named(cmd_name)
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:
-            return run_playbook(_door(given), playbook, given, dry=dry or given.pop("dry_run", False))
+            return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
-        command = click.Command(
-            name, callback=begin, params=options_of(playbook.inputs), help=playbook.summary, context_settings=HELP
-        )
-        for option in (*(() if dry else (_DRY,)), *_RUNS):
-            option(command)
-        return command
+        params = [*options_of(playbook.inputs), *([] if dry else [_DRY]), *WORKS, BUDGET, RUNNER]
+        return click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
 
 
 def _door(given: dict[str, Any]) -> Door:
@@ -75,8 +67,10 @@ def _door(given: dict[str, Any]) -> Door:
     return Door(dir=facts.get("dir", ""), **{name: value for name, value in shared.items() if value is not None})
 
 
+# --- arguments and options; what a shell offers for a half-typed one is never an error: it has no place to show it
+
+
 def _runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Names of runs for a half-typed word. Never an error: a shell has no place to show one."""
     try:
         names = [entry.id for entry in _door({}).place.runs.all()]
     except Exception:  # noqa: BLE001
@@ -94,31 +88,58 @@ def _runners(context: click.Context, parameter: click.Parameter, incomplete: str
     return sorted({name for name in (*own, *READY) if name.startswith(incomplete)})
 
 
-def flag(*names: str, help: str) -> Callable[[F], F]:
-    return click.option(*names, is_flag=True, help=help)
+def _option(*names: str, **how: Any) -> click.Option:
+    return click.Option(names, **({"is_flag": True} if "metavar" not in how and "type" not in how else {}), **how)
 
 
-RUN = click.argument("run", required=False, default="", metavar="[RUN]", shell_complete=_runs)
-JSON = flag("--json", help="One JSON object on stdout.")
-VERBOSE = flag("-v", "--verbose", help="Tell the machinery, too.")
-RUNNER = click.option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
-BUDGET = click.option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
-DETACH = flag("--detach", help="Go on in the background.")
-NOTE = click.option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
-_DRY = flag("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
-_RUNS = (DETACH, BUDGET, RUNNER, JSON, VERBOSE)
+def _words(name: str, shown: str, **how: Any) -> click.Argument:
+    return click.Argument([name], metavar=shown, shell_complete=_runs, **how)
+
+
+RUN = _words("run", "[RUN]", required=False, default="")
+JSON = _option("--json", help="One JSON object on stdout.")
+VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
+DETACH = _option("--detach", help="Go on in the background.")
 WORKS = (DETACH, JSON, VERBOSE)
+BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
+RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
+NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
+_ONLY = _option("--only", help="Record it; do not go on with the run.")
+_DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
+_CHECK = _option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, second, ...")
+_RECORDED = _option("--accept-recorded", "accepted", help="Go on although what is recorded is not what is asked now.")
+_AGAIN = (
+    RUN,
+    click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
+    _option("--dry-run", "dry", help="Only say what would change."),
+    JSON,
+)
+_LIST = (
+    _option("--all", "every", help="All of them, not only the latest 20."),
+    _option("--status", metavar="STATUS", help="Only those that stand so."),
+    _option("--playbook", metavar="NAME", help="Only those of this playbook."),
+    _option("--clean", help="Remove what ended runs left behind, and whole runs that are old."),
+    _option("--older", type=click.IntRange(0), metavar="DAYS", help="With --clean: how old; 30 if not given."),
+    _option("--dry-run", "dry", help="With --clean: only say what would be removed."),
+    JSON,
+)
+_SHOW = (
+    _words("words", "[RUN] [STEP]", nargs=-1),
+    _option("--log", help="Every step as it happened, with its time."),
+    _option("--markdown", help="The receipt, fit for a pull request."),
+    JSON,
+    VERBOSE,
+)
+_DOCTOR = (
+    _option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
+    _option("--no-ask", help="Ask the agent no question."),
+    RUNNER,
+    JSON,
+)
+_SHELLS = click.Choice(("bash", "zsh", "fish"))
 
 
-def using(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Several options at once, in the order in which help shows them."""
-
-    def add(command: F) -> F:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return add
+# --- the commands
 
 
 def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
@@ -129,7 +150,7 @@ def _version(context: click.Context, parameter: click.Parameter, value: bool) ->
         context.exit()
 
 
-@click.group(cls=Commands, context_settings=HELP, invoke_without_command=False)
+@click.group(cls=Commands, context_settings=HELP)
 @click.option("-C", "dir", metavar="DIR", help="Stand in this folder.", default="")
 @click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say which it is.")
 @click.pass_context
@@ -142,196 +163,64 @@ def app(context: click.Context, dir: str) -> None:
     context.obj["dir"] = dir
 
 
-@app.group(cls=Playbooks, context_settings=HELP, subcommand_metavar="PLAYBOOK ...")
-def run() -> None:
-    """Run a playbook, or go on with its open run."""
+def _command(name: str, does: str, help: str, *params: click.Parameter, **constant: Any) -> None:
+    """Add a command; `does` is the module and the function that gets the door and all that was given."""
+    module, _, function = does.partition(".")
+
+    def call(**given: Any) -> int:
+        door = _door(given)
+        result: int = getattr(import_module(f"interlock.cli.{module}"), function)(door, **given, **constant)
+        return result
+
+    app.add_command(click.Command(name, callback=call, params=list(params), help=help, context_settings=HELP))
 
 
-@app.group(cls=Playbooks, context_settings=HELP, subcommand_metavar="PLAYBOOK ...")
-def plan() -> None:
-    """Show what a run would take; change nothing."""
+def _playbooks(name: str, help: str) -> None:
+    app.add_command(Playbooks(name, help=help, context_settings=HELP, subcommand_metavar="PLAYBOOK ..."))
 
 
-@app.command(context_settings=HELP)
-@using(
-    RUN,
-    NOTE,
-    click.option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, the second ..."),
-    BUDGET,
-    RUNNER,
-    flag("--accept-recorded", help="Go on although what is recorded is no longer what is asked."),
-    *WORKS,
+_playbooks("run", "Run a playbook, or go on with its open run.")
+_command(
+    "resume",
+    "starting.resume",
+    "Go on with a run, also with one that was stopped.",
+    *(RUN, NOTE, _CHECK, BUDGET, RUNNER, _RECORDED, *WORKS),
 )
-def resume(run: str, note: str, check: Sequence[str], accept_recorded: bool, **given: Any) -> int:
-    """Go on with a run, also with one that was stopped."""
-    from interlock.cli.starting import resume as go_on
-
-    return go_on(_door(given), run, note=note, check=check, accepted=accept_recorded)
-
-
-@app.command(context_settings=HELP)
-@using(
-    flag("--all", help="All of them, not only the latest 20."),
-    click.option("--status", metavar="STATUS", help="Only those that stand so."),
-    click.option("--playbook", metavar="NAME", help="Only those of this playbook."),
-    flag("--clean", help="Remove what ended runs left behind, and whole runs that are old."),
-    click.option("--older", type=click.IntRange(0), metavar="DAYS", help="With --clean: how old; 30 if not given."),
-    flag("--dry-run", help="With --clean: only say what would be removed."),
+_playbooks("plan", "Show what a run would take; change nothing.")
+_command("runs", "looking.list_runs", "List the runs here, the latest last.", *_LIST)
+_command("show", "looking.show", "Show how a run or a step stands, and on what evidence.", *_SHOW)
+_command("watch", "looking.watch", "Follow a run that works, until it stops.", RUN, VERBOSE)
+_command(
+    "diff",
+    "looking.diff",
+    "What a run changed: delivered, pending, or by one agent.",
+    *(_words("words", "[RUN] [AGENT]", nargs=-1), _option("--stat", help="Files and their lines only.")),
+)
+_DECIDE = (NOTE, _ONLY, RUNNER, *WORKS)
+_command("approve", "starting.decide", "Approve what a run waits with, and go on.", RUN, *_DECIDE, what="approve")
+_command("reject", "starting.decide", "Reject it, with --note, and go on.", RUN, *_DECIDE, what="reject")
+_command(
+    "answer",
+    "starting.answer",
+    "Answer the question that a run waits with, and go on.",
+    *(_words("words", "[RUN] TEXT", nargs=-1, required=True), *_DECIDE),
+)
+_command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), JSON)
+_command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
+_command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
+_command("playbooks", "looking.list_playbooks", "List the playbooks.", JSON)
+_command(
+    "rehearse",
+    "planning.rehearse",
+    "Play every path of a playbook in a simulated world.",
+    click.Argument(["playbook"], metavar="PLAYBOOK"),
+    _option("--deviations", type=click.IntRange(0, 3), default=1, metavar="K", help="At most so many on a path; 1."),
     JSON,
 )
-def runs(all: bool, status: str | None, playbook: str | None, clean: bool, **given: Any) -> int:
-    """List the runs here, the latest last."""
-    older, dry = given.pop("older"), given.pop("dry_run")
-    if not clean and (older is not None or dry):
-        raise click.UsageError("--older and --dry-run go with --clean")
-    if clean:
-        from interlock.cli.cleaning import clean_up
-
-        return clean_up(_door(given), 30 if older is None else older, dry=dry)
-    from interlock.cli.looking import list_runs
-
-    return list_runs(_door(given), all=all, status=status, playbook=playbook)
-
-
-@app.command(context_settings=HELP)
-@using(
-    click.argument("words", nargs=-1, metavar="[RUN] [STEP]", shell_complete=_runs),
-    flag("--log", help="Every step as it happened, with its time."),
-    flag("--markdown", help="The receipt, fit for a pull request."),
-    JSON,
-    VERBOSE,
+_command(
+    "init",
+    "making.init",
+    "Write interlock.toml for the agent that is here.",
+    *(_option("--completion", type=_SHELLS, help="Print the completion of a shell instead."), JSON),
 )
-def show(words: Sequence[str], log: bool, markdown: bool, **given: Any) -> int:
-    """Show how a run or a step stands, and on what evidence."""
-    from interlock.cli import looking
-
-    return looking.show(_door(given), words, log=log, markdown=markdown)
-
-
-@app.command(context_settings=HELP)
-@using(RUN, VERBOSE)
-def watch(run: str, **given: Any) -> int:
-    """Follow a run that works, until it stops."""
-    from interlock.cli import looking
-
-    return looking.watch(_door(given), run)
-
-
-@app.command(context_settings=HELP)
-@using(
-    click.argument("words", nargs=-1, metavar="[RUN] [AGENT]", shell_complete=_runs),
-    flag("--stat", help="Files and their lines only."),
-)
-def diff(words: Sequence[str], stat: bool) -> int:
-    """What a run changed: delivered, pending, or by one agent."""
-    from interlock.cli import looking
-
-    return looking.diff(_door({}), words, stat=stat)
-
-
-_ONLY = flag("--only", help="Record it; do not go on with the run.")
-
-
-@app.command(context_settings=HELP)
-@using(RUN, NOTE, _ONLY, *WORKS)
-def approve(run: str, note: str, only: bool, **given: Any) -> int:
-    """Approve what a run waits with, and go on."""
-    from interlock.cli.starting import decide
-
-    return decide(_door(given), run, "approve", note=note, only=only)
-
-
-@app.command(context_settings=HELP)
-@using(RUN, NOTE, _ONLY, *WORKS)
-def reject(run: str, note: str, only: bool, **given: Any) -> int:
-    """Reject it, with what is to be changed, and go on."""
-    from interlock.cli.starting import decide
-
-    return decide(_door(given), run, "reject", note=note, only=only)
-
-
-@app.command(context_settings=HELP)
-@using(click.argument("words", nargs=-1, required=True, metavar="[RUN] TEXT"), NOTE, _ONLY, *WORKS)
-def answer(words: Sequence[str], note: str, only: bool, **given: Any) -> int:
-    """Answer the question that a run waits with, and go on."""
-    from interlock.cli.starting import decide
-
-    if len(words) > 2:
-        raise click.UsageError("an answer is one word, or one text in quotes")
-    return decide(_door(given), "" if len(words) == 1 else words[0], "answer", choice=words[-1], note=note, only=only)
-
-
-@app.command(context_settings=HELP)
-@using(click.argument("run", metavar="RUN", shell_complete=_runs), JSON)
-def cancel(run: str, **given: Any) -> int:
-    """End a run for good."""
-    from interlock.cli.starting import cancel as end
-
-    return end(_door(given), run)
-
-
-_PATHS = click.argument("paths", nargs=-1, metavar="[PATH]...")
-_AGAIN = (RUN, _PATHS, flag("--dry-run", help="Only say what would change."), JSON)
-
-
-@app.command(context_settings=HELP)
-@using(*_AGAIN)
-def undo(run: str, paths: Sequence[str], dry_run: bool, **given: Any) -> int:
-    """Take what a run delivered out of your tree again."""
-    from interlock.cli.starting import again
-
-    return again(_door(given), "undo", run, paths, dry=dry_run)
-
-
-@app.command(context_settings=HELP)
-@using(*_AGAIN)
-def apply(run: str, paths: Sequence[str], dry_run: bool, **given: Any) -> int:
-    """Bring refused, held-back or undone work into your tree."""
-    from interlock.cli.starting import again
-
-    return again(_door(given), "apply", run, paths, dry=dry_run)
-
-
-@app.command(context_settings=HELP)
-@using(JSON)
-def playbooks(**given: Any) -> int:
-    """List the playbooks."""
-    from interlock.cli import looking
-
-    return looking.list_playbooks(_door(given))
-
-
-@app.command(context_settings=HELP)
-@using(
-    click.argument("playbook", metavar="PLAYBOOK"),
-    click.option("--deviations", type=click.IntRange(0, 3), default=1, metavar="K", help="At most so many; 1."),
-    JSON,
-)
-def rehearse(playbook: str, deviations: int, **given: Any) -> int:
-    """Play every path of a playbook in a simulated world."""
-    from interlock.cli import planning
-
-    return planning.rehearse(_door(given), playbook, deviations)
-
-
-@app.command(context_settings=HELP)
-@using(click.option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion."), JSON)
-def init(completion: str | None, **given: Any) -> int:
-    """Write interlock.toml for the agent that is here."""
-    from interlock.cli import init as making
-
-    return making.completion(app, completion) if completion else making.init(_door(given))
-
-
-@app.command(context_settings=HELP)
-@using(
-    click.option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
-    flag("--no-ask", help="Ask the agent no question."),
-    RUNNER,
-    JSON,
-)
-def doctor(mend: str | None, no_ask: bool, **given: Any) -> int:
-    """Say what would keep runs from working here."""
-    from interlock.cli import doctor as looking
-
-    return looking.mend(_door(given), mend) if mend else looking.doctor(_door(given), ask=not no_ask)
+_command("doctor", "doctor.doctor", "Say what would keep runs from working here.", *_DOCTOR)

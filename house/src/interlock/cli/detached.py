@@ -39,8 +39,9 @@ class DetachedView(PlainView):
     def begin(self, view: View) -> None:
         if self._caller is not None:
             _speak_into(self._runs / view.run / WORDS)
-            with suppress(OSError), open(self._caller, "wb", buffering=0) as pipe:  # the caller may have gone meanwhile
-                pipe.write(view.run.encode())
+            with suppress(OSError):  # the caller may have gone meanwhile
+                os.write(self._caller, view.run.encode())
+            os.close(self._caller)
             self._caller = None
         super().begin(view)
 

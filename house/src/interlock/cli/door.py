@@ -90,6 +90,11 @@ class Door:
                 continue
         raise Refused(f"no run here has {what}", remedy="List them: interlock runs")
 
+    def inside(self, path: str) -> str:
+        """A path as it is typed here, from the workspace's top."""
+        top = self.place.workspace.top
+        return Path(os.path.normpath(self.folder.resolve() / path)).relative_to(top).as_posix()
+
     # --- its work
 
     def work(self, view: View) -> Work:
@@ -101,7 +106,9 @@ class Door:
         try:
             done = [(one.before, one.merged) for one in view.delivered if one.state == "done"]
             out = bool(view.undone) and view.undone[-1].how == "undo"
-            delivered = [change for before, after in done if before and after for change in trees.between(before, after)]
+            delivered = [
+                change for before, after in done if before and after for change in trees.between(before, after)
+            ]
             held = [change for pair in view.held for change in trees.between(pair.base, pair.work)]
             pending = self.place.work(view)[1]
         except (InterlockError, OSError) as error:

@@ -27,7 +27,22 @@ _TONES = {"complete": "good", "failed": "bad", "waiting": "note", "interrupted":
 # --- runs
 
 
-def list_runs(door: Door, *, all: bool, status: str | None, playbook: str | None) -> int:
+def list_runs(
+    door: Door,
+    *,
+    every: bool,
+    status: str | None,
+    playbook: str | None,
+    clean: bool,
+    older: int | None,
+    dry: bool,
+) -> int:
+    if clean:
+        from interlock.cli.cleaning import clean_up
+
+        return clean_up(door, 30 if older is None else older, dry=dry)
+    if older is not None or dry:
+        raise BadInput("--older and --dry-run go with --clean", where="runs")
     if status is not None and status not in [one.value for one in Status]:
         near = nearest(status, [one.value for one in Status])
         known = ", ".join(one.value for one in Status if one.is_open or one.has_ended)
@@ -42,7 +57,7 @@ def list_runs(door: Door, *, all: bool, status: str | None, playbook: str | None
             damaged.append(entry)
         elif status in (None, head.status.value) and playbook in (None, head.playbook):
             heads.append(head)
-        if len(heads) == LISTED and not all:
+        if len(heads) == LISTED and not every:
             break
     if door.json:
         print_json({"runs": [_head_json(head) for head in heads]})
@@ -146,9 +161,9 @@ def _log(door: Door, entry: Entry) -> int:
 # --- watch
 
 
-def watch(door: Door, name: str) -> int:
+def watch(door: Door, run: str) -> int:
     """Follow a run that another process works on; how it stands when nobody does any more."""
-    entry = _at_work(door) if not name else door.place.runs.find(name)
+    entry = _at_work(door) if not run else door.place.runs.find(run)
     playbook = str(entry.first.get("playbook", ""))
     how = watching(door) | {"preface": ()}
     drawn = live.can_draw()
@@ -263,6 +278,3 @@ def list_playbooks(door: Door) -> int:
     else:
         print_lines(text.table([(one.name, one.summary) for one in known]))
     return 0
-
-
-

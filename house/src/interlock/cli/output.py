@@ -65,7 +65,7 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """What was asked for, on stdout: with what agents, files and people put into it, and nothing that moves a cursor."""
+    """What was asked for, on stdout, with nothing in it that moves a cursor, whoever wrote it."""
     _put(("\n".join(text.harmless(line) for line in lines) + "\n").encode("utf-8", "backslashreplace"))
 
 

@@ -269,7 +269,11 @@ def _in_full(call: CallView) -> Iterator[tuple[str, str, str]]:
         yield "check", check.command, f"told {check.told}{', expected' if check.expected else ''}: {check.word}"
     form = report.form if isinstance(report.form, dict) else {}
     for one in form.get("criteria") or ():
-        yield "asked", str(one.get("criterion")), ": ".join(filter(None, (_MET[bool(one.get("met"))], one.get("evidence"))))
+        yield (
+            "asked",
+            str(one.get("criterion")),
+            ": ".join(filter(None, (_MET[bool(one.get("met"))], one.get("evidence")))),
+        )
     if report.ruling is not None:
         yield from (("against", one, "") for one in report.ruling.against)
         yield from (("note", one, "") for one in report.ruling.notes)

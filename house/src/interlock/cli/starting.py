@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from interlock.cli import screens, text
+from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
 from interlock.cli.working import work
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from interlock.engine.runs import Entry
     from interlock.engine.view import View
 
+Decision = Literal["approve", "reject", "answer"]
+
 
 def options_of(inputs: type[Model]) -> list[click.Parameter]:
     """A playbook's inputs as arguments and options: by their types, with their descriptions."""
@@ -31,7 +33,15 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
             found.append(click.Argument([name], nargs=-1, metavar=name.upper()))
         elif field.annotation is bool and field.default:
             off = f"--no-{name.replace('_', '-')}"
-            found.append(click.Option([off, name], is_flag=True, flag_value=False, default=None, help=f"Without: {about[:1].lower()}{about[1:]}"))
+            found.append(
+                click.Option(
+                    [off, name],
+                    is_flag=True,
+                    flag_value=False,
+                    default=None,
+                    help=f"Without: {about[:1].lower()}{about[1:]}",
+                )
+            )
         elif field.annotation is bool:
             found.append(click.Option([option, name], is_flag=True, flag_value=True, default=None, help=about))
         else:
@@ -53,8 +63,8 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
     return work(door, lambda place, watcher: place.run(playbook, inputs, watcher, runner=door.runner), playbook.name)
 
 
-def resume(door: Door, name: str, *, note: str, check: Sequence[str], accepted: bool) -> int:
-    entry = door.find(name)
+def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool) -> int:
+    entry = door.find(run)
     stands = entry.view()
     if stands.status.has_ended and stands.status.value in ("complete", "degraded") and not (note or check):
         return _again_said(door, entry, stands)
@@ -77,76 +87,72 @@ def _going_on(entry: Entry, door: Door, **how: Any) -> Any:
     return go_on
 
 
-def decide(
-    door: Door,
-    name: str,
-    what: Literal["approve", "reject", "answer"],
-    *,
-    note: str,
-    choice: str = "",
-    only: bool = False,
-) -> int:
+def decide(door: Door, run: str, what: Decision, *, note: str, only: bool, choice: str = "") -> int:
     """Record what a person decided, and go on with the run, unless somebody else works on it."""
     door.people_only(f"{what} anything")
-    entry = door.waiting(name)
+    entry = door.waiting(run)
     if what == "reject" and not note.strip():
-        raise BadInput(
-            "a rejection needs words",
-            expected="--note TEXT",
-            remedy=f'interlock reject {entry.id} --note "what is to be changed"',
-        )
+        remedy = f'interlock reject {entry.id} --note "what is to be changed"'
+        raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
     door.place.decide(entry, what, note=note, choice=choice)
     if (holder := entry.holder()) is not None or only:
         who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
         tell(f"Recorded; {who}")
-        if door.json:
-            print_json(entry.view().to_json(worked_on=holder is not None) | {"exit_code": 0})
-        return 0
+        return _stands(door, entry, worked_on=holder is not None)
     return work(door, _going_on(entry, door), entry.first.get("playbook", ""))
 
 
-def cancel(door: Door, name: str) -> int:
-    door.people_only("cancel runs")
-    entry = door.place.runs.find(name)
-    done = door.place.cancel(entry)
-    tell(f"Run {entry.id} is cancelled." if done else f"Run {entry.id} is told to end; watch it: interlock watch {entry.id}")
+def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:
+    if len(words) > 2:
+        raise BadInput("too many words", found=" ".join(words), expected="one word, or one text in quotes")
+    return decide(door, "".join(words[:-1]), "answer", note=note, only=only, choice=words[-1])
+
+
+def _stands(door: Door, entry: Entry, *, worked_on: bool = False) -> int:
     if door.json:
-        print_json(entry.view().to_json(worked_on=not done) | {"exit_code": 0})
+        print_json(entry.view().to_json(worked_on=worked_on) | {"exit_code": 0})
     return 0
 
 
-def again(door: Door, how: Literal["undo", "apply"], name: str, paths: Sequence[str], *, dry: bool) -> int:
+def cancel(door: Door, run: str) -> int:
+    door.people_only("cancel runs")
+    entry = door.place.runs.find(run)
+    done = door.place.cancel(entry)
+    tell(f"Run {entry.id} is {'cancelled.' if done else f'told to end; watch it: interlock watch {entry.id}'}")
+    return _stands(door, entry, worked_on=not done)
+
+
+def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "apply"], *, dry: bool) -> int:
     """Take out what a run delivered, or bring what it could not deliver."""
     door.people_only(f"{how} the work of runs")
     place = door.place
-    if name:
-        entry = place.runs.find(name)
+    paths = [door.inside(path) for path in paths]
+    if run:
+        entry = place.runs.find(run)
     elif how == "undo":
         entry = door.first(lambda view: bool(door.work(view).delivered), "delivered anything")
     else:
         entry = door.first(lambda view: not view.status.is_open and _refused(door, view), "work that was refused")
     act = place.undo if how == "undo" else place.apply
-    if not name and how == "undo" and not dry:
+    if not run and how == "undo" and not dry:
         would = asyncio.run(place.undo(entry, paths, dry=True))
-        question = f"Take {text.few(would.paths)} of run {entry.id} out again?"
-        if not confirmed(question):
+        files = text.few(would.paths)
+        if not confirmed(f"Take {files} of run {entry.id} out again?"):
             raise Refused(
                 "nothing was undone: it was not said which run",
-                found=f"the latest that delivered: {entry.id} ({text.few(would.paths)})",
+                found=f"the latest that delivered: {entry.id} ({files})",
                 remedy=f"interlock undo {entry.id}",
             )
     done = asyncio.run(act(entry, paths, dry=dry))
-    lead = "would be " if dry else ""
-    word = "taken out" if how == "undo" else "brought"
-    rows = [f"{len(done.paths)} {'file' if len(done.paths) == 1 else 'files'} {lead}{word}: {text.few(done.paths, 12)}"]
-    rows = rows if done.paths else [f"Nothing to do: none of it is {'there' if how == 'undo' else 'missing'} any more."]
+    word = f"{'would be ' if dry else ''}{'taken out' if how == 'undo' else 'brought'}"
+    rows = [f"{text.count(len(done.paths), 'file')} {word}: {text.few(done.paths, 12)}".rstrip(": ")]
     if done.kept:
         rows.append(f"Kept as it is, since both changed it: {text.few(done.kept, 12)}")
     view = entry.view()
     rows += [f"  git revert {one.commit}" for one in view.committed if one.commit and how == "undo"]
     if how == "undo" and done.paths and not dry:
         rows.append(f"  bring it again: interlock apply {entry.id}")
-    tell(*rows)
+    tell(*(failures.here(row, door.dir) for row in rows))
     if door.json:
         print_json(view.to_json() | {"paths": list(done.paths), "kept": list(done.kept)})
     return 0
@@ -155,5 +161,5 @@ def again(door: Door, how: Literal["undo", "apply"], name: str, paths: Sequence[
 def _refused(door: Door, view: View) -> bool:
     if view.undone:
         return view.undone[-1].how == "undo"
-    work: screens.Work = door.work(view)
+    work = door.work(view)
     return bool(work.pending or work.held)

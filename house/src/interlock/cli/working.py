@@ -200,7 +200,13 @@ class Asking:
         what: Any = choice if choice in ("approve", "reject") else "answer"
         bound = {"opening": gate.opening, "shown": gate.shown}
         return Message(
-            what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note, **bound  # type: ignore[arg-type]
+            what=what,
+            who=who(),
+            at=datetime.now(UTC),
+            gate=gate.gate,
+            choice=choice,
+            note=note,
+            **bound,  # type: ignore[arg-type]
         )
 
     def _shown(self, gate: GateView) -> Iterator[str]:
@@ -230,7 +236,9 @@ class Asking:
                 return said, ""
             elif (choice := keys.get(said, said)) in choices and said:
                 must = choice == "reject"
-                note = await self._read("What is to be changed? " if must else "A note for whoever works next (or Enter): ")
+                note = await self._read(
+                    "What is to be changed? " if must else "A note for whoever works next (or Enter): "
+                )
                 if note is None:
                     return None
                 if note or not must:

@@ -7,7 +7,7 @@ is refuted, and the judge is asked once more, with the output.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from interlock.engine import checks
 from interlock.engine import events as ev
@@ -56,26 +56,24 @@ async def _green(run: Run, proved: ev.Proved, ground: Ground) -> bool:
 
 async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bool], ground: Ground) -> ev.Check:
     line, result, expected = told
-    policy = run.limits.replay
-    known = {one.command.strip() for one in call.proved}
-    if not claim.passes or policy == "off" or (policy == "named" and line.strip() not in known):
-        why = "" if not claim.passes or policy == "off" else "only named commands are run again"
-        return ev.Check(command=line, told=result, expected=expected, word="told", why=why)
+
+    def found(word: Any, why: str = "", ran: ev.Run1 | None = None) -> ev.Check:
+        return ev.Check(command=line, told=result, expected=expected, ran=ran, word=word, why=why)
+
+    policy, named = run.limits.replay, {one.command.strip() for one in call.proved}
+    if not claim.passes or policy == "off":
+        return found("told")
+    if policy == "named" and line.strip() not in named:
+        return found("told", "only named commands are run again")
     command = Command(name="claim", line=line, timeout_s=run.limits.replay_s)
     first = await checks.run_on(run, command, ground.standing, ground.shown)
-    if first.exit is None:
-        why = first.error or f"it was not done in {run.limits.replay_s:.0f} s"
-        word: Literal["not run", "refuted", "in its layer only"] = "not run" if first.timed_out else "refuted"
-        if word == "refuted" and await _in_its_layer(run, command, ground, result):
-            word = "in its layer only"
-        return ev.Check(command=line, told=result, expected=expected, ran=first, word=word, why=why)
-    if first.green == (result == "green"):
-        return ev.Check(command=line, told=result, expected=expected, ran=first, word="agrees")
+    if first.exit is not None and first.green == (result == "green"):
+        return found("agrees", ran=first)
+    if first.timed_out:
+        return found("not run", f"it was not done in {command.timeout_s:.0f} s", first)
     if await _in_its_layer(run, command, ground, result):
-        return ev.Check(command=line, told=result, expected=expected, ran=first, word="in its layer only")
-    return ev.Check(
-        command=line, told=result, expected=expected, ran=first, word="refuted", why=checks.tail(run, first)
-    )
+        return found("in its layer only", ran=first)
+    return found("refuted", checks.tail(run, first), first)
 
 
 async def _in_its_layer(run: Run, command: Command, ground: Ground, result: str) -> bool:

@@ -18,11 +18,15 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from interlock.documents.files import read_plain
 from interlock.documents.model import Model
 from interlock.engine.events import Digest
 from interlock.engine.journal import Medium, Memory, OnDisk
 from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged, Locked, WorkspaceFailed
+
+_LONGEST = 1_000_000
+"""Bytes of a message: what a person says is shorter."""
 
 
 class Message(Model):
@@ -111,9 +115,12 @@ class RunFolder:
             return self._late[digest]
         place = self.path / "objects" / digest
         try:
-            content = place.read_bytes()
-        except FileNotFoundError:
-            raise JournalDamaged("an object of the run is missing", run=self.path.name, path=str(place)) from None
+            with _told("an object of the run cannot be read", place):
+                content = place.read_bytes()
+        except WorkspaceFailed as error:
+            if place.exists():
+                raise
+            raise JournalDamaged("an object of the run is missing", run=self.path.name, path=str(place)) from error
         if sha256(content) != digest:
             raise JournalDamaged("an object of the run was changed", run=self.path.name, path=str(place))
         return content
@@ -153,7 +160,8 @@ class RunFolder:
             for name in sorted(place.name for place in (self.path / "inbox").iterdir()):
                 if name.endswith(".json"):
                     with suppress(OSError, ValueError):
-                        found.append((name, Message.model_validate_json((self.path / "inbox" / name).read_bytes())))
+                        content = read_plain(self.path / "inbox" / name, limit=_LONGEST)
+                        found.append((name, Message.model_validate_json(content)))
         return found
 
     def taken(self, name: str) -> None:

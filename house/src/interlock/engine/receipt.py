@@ -1,61 +1,136 @@
-"""The receipt: what was reached, and on what evidence; fit to be pasted into a pull request (EVID-12)."""
+"""The receipt: what was reached, and on what evidence; fit to be pasted into a pull request (EVID-12, CLI-03)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 from interlock.engine import events as ev
-from interlock.engine.view import PairView, View
+from interlock.engine.junit import WHOLE
+from interlock.engine.view import CallView, PairView, View
+
+TESTS = 5
+"""Names of tests that stand in a row."""
 
 
 def markdown(view: View) -> str:
     """The run's report, the table of checks first."""
-    start = view.start
-    if start is None:
+    if view.start is None:
         return ""
-    lines = [f"# {' '.join(start.headline.split())[:120]}", "", f"**{view.status.value}**: {view.why}", ""]
-    lines += ["| check | before | after | |", "| --- | --- | --- | --- |"]
-    lines += [_row(pair) for pair in view.pairs.values()]
-    if not view.pairs:
-        lines.append("| none | - | - | no command checks this work |")
+    return "\n".join([*_head(view), *_checks(view), *_judges(view), *_rounds(view), *_work(view)]) + "\n"
+
+
+def _head(view: View) -> Iterator[str]:
+    assert view.start is not None
+    yield from (f"# {_line(view.start.headline)[:120]}", "", f"**{view.status.value}**: {_line(view.why)}")
+    calls = sum(call.calls for call in view.calls.values())
+    cost = view.usage.cost_usd
+    known = "" if view.cost_known else " + unknown"
+    spent = "cost unknown" if cost is None else f"{cost:.2f} USD{known}"
+    minutes, seconds = divmod(int(view.seconds), 60)
+    yield from ("", f"{minutes}:{seconds:02}, {calls} {'call' if calls == 1 else 'calls'}, {spent}; run `{view.run}`")
+
+
+def _checks(view: View) -> Iterator[str]:
+    """Each command before and after, by whom it was run and on which tree."""
+    rows = [_pair(pair) for pair in view.pairs.values()]
+    for call in _last_words(view):
+        assert call.report is not None
+        for check in call.report.checks:
+            tree = check.ran.tree if check.ran else call.report.shown
+            word = f"{check.word}{', expected' if check.expected else ''}{f': {check.why}' if check.why else ''}"
+            rows.append((f"`{check.command}`", "", check.told, word, _name(call), _tree(tree)))
+    yield ""
+    yield from _table(("check", "before", "after", "", "run by", "on tree"), rows)
+    if not rows:
+        yield "| none | | | no command checks this work | | |"
     if view.shown_by is not None and not view.shown_by.get("by"):
-        lines += ["", "No check tells this work from none."]
+        yield from ("", "No check tells this work from none.")
+    yield from (f"\n{warning}" for warning in view.warnings)
+
+
+def _pair(pair: PairView) -> tuple[str, ...]:
+    proved = pair.proved
+    states = ["" if run is None else "green" if run.green else "red" for run in (pair.before, _after(pair))]
+    words = [] if proved is None else [proved.word, *(["flaky: two runs differ"] if proved.flaky else [])]
+    if proved is not None and (tests := [test for test in proved.tests if test != WHOLE]):
+        words.append(", ".join(f"`{test}`" for test in tests[:TESTS]) + (" ..." if len(tests) > TESTS else ""))
+    if proved is not None and proved.weak:
+        changed = ", ".join(f"`{one}`" for one in (*proved.weak.paths, *proved.weak.gone))
+        words.append(f"rests on changed checks: {changed}")
+    tree = proved.tree if proved else pair.before.tree if pair.before else None
+    return (f"`{pair.command}`", *states, "; ".join(words), "interlock", _tree(tree))
+
+
+def _after(pair: PairView) -> ev.Run1 | None:
+    return pair.proved.after if pair.proved else None
+
+
+def _judges(view: View) -> Iterator[str]:
+    """The last word of each judge: criteria, what it found, its summary and notes as they stand."""
+    for call in _last_words(view):
+        report = call.report
+        assert report is not None
+        assert report.ruling is not None
+        form = report.form if isinstance(report.form, dict) else {}
+        yield from ("", f"## {_name(call)}: {'accepts' if report.ruling.passes else 'does not accept'}")
+        if said := str(form.get("summary") or ""):
+            yield from ("", *(f"> {line}" for line in said.splitlines()))
+        criteria = [
+            (str(one.get("criterion", "")), "yes" if one.get("met") else "no", str(one.get("evidence", "")))
+            for one in form.get("criteria") or ()
+        ]
+        if criteria:
+            yield ""
+            yield from _table(("criterion", "met", "evidence"), criteria)
+        left = [f"- against: {_line(one)}" for one in report.ruling.against]
+        left += [f"- note: {_line(one)}" for one in report.ruling.notes]
+        yield from ("", *left) if left else ()
+
+
+def _rounds(view: View) -> Iterator[str]:
+    """Who did what, a line each, with what the engine tells of it."""
+    yield ""
     for call in view.calls.values():
         report = call.report
         if report is None:
             continue
-        form = report.form or {}
-        said = form.get("summary") or ""
-        verdict = form.get("verdict") or form.get("status") or report.outcome
-        lines += ["", f"## {call.member or call.agent}, attempt {call.attempt}: {verdict}", ""]
-        lines += [said] if said else []
-        for check in report.checks:
-            lines.append(f"- `{check.command}`: told {check.told}, {check.word}")
-        if report.ruling:
-            lines += [f"- against: {text}" for text in report.ruling.against]
-            lines += [f"- note: {text}" for text in report.ruling.notes]
+        form = report.form if isinstance(report.form, dict) else {}
+        ruled = report.ruling and ("accepts" if report.ruling.passes else "does not accept")
+        word = ruled or (form.get("status") or "ok" if report.ok else f"{report.reason}: {_line(report.complaint)}")
+        said = "" if report.ruling else _line(str(form.get("summary") or ""))
+        yield f"- {_name(call)}, attempt {call.attempt}, {call.runner}: {word}{f'. {said}' if said else ''}"
         for remark in report.remarks:
             named = ", ".join(f"`{path}`" for path in remark.paths[:20])
-            lines.append(f"- {remark.kind.value}: {remark.text}{f': {named}' if named else ''}")
+            yield f"  - {remark.kind.value}: {_line(remark.text)}{f': {named}' if named else ''}"
+
+
+def _work(view: View) -> Iterator[str]:
     files = sorted({path for one in view.delivered if one.landing for path in one.landing.paths})
-    lines += ["", f"Delivered: {', '.join(f'`{path}`' for path in files)}" if files else "Delivered: nothing."]
-    lines += [f"Commit {one.commit} on {one.ref}" for one in view.committed if one.commit]
-    return "\n".join(lines) + "\n"
+    yield from ("", f"Delivered: {', '.join(f'`{path}`' for path in files)}" if files else "Delivered: nothing.")
+    for one in view.committed:
+        if one.commit and not one.problem:
+            yield from ("", f"{one.what.capitalize()} {one.commit[:10]} {one.ref} {one.url}".rstrip())
+    if view.pending is not None and view.pending.base != view.pending.work:
+        yield from ("", f"Not delivered: `interlock diff {view.run}` shows it, `interlock apply {view.run}` brings it.")
 
 
-def _row(pair: PairView) -> str:
-    proved = pair.proved
-    return (
-        f"| `{pair.command}` | {_state(pair.before)} | {_state(proved.after if proved else None)} | {_words(proved)} |"
-    )
+def _last_words(view: View) -> list[CallView]:
+    return list({_name(call): call for call in view.calls.values() if call.report and call.report.ruling}.values())
 
 
-def _state(run: ev.Run1 | None) -> str:
-    return "-" if run is None else "green" if run.green else "red"
+def _name(call: CallView) -> str:
+    return call.member or call.agent
 
 
-def _words(proved: ev.Proved | None) -> str:
-    if proved is None:
-        return ""
-    words = [proved.word, *(["flaky"] if proved.flaky else [])]
-    if proved.weak:
-        words.append(f"weakened: {', '.join((*proved.weak.paths, *proved.weak.gone))}")
-    return ", ".join(words) + (f" ({', '.join(proved.tests[:5])})" if proved.tests else "")
+def _tree(tree: str | None) -> str:
+    return f"`{tree[:10]}`" if tree else ""
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(head)} |"
+    yield f"|{' --- |' * len(head)}"
+    yield from (f"| {' | '.join(_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -22,6 +22,8 @@ from interlock.workspace.trees import Trees
 
 COVERED = ("runs", "trees.git", "layers")
 """What of the engine's folder is another one inside."""
+OBJECTS = Path("/dev/interlock-objects")
+"""Where the objects of our trees are seen: the engine's own folder is free for an interlock that works inside."""
 _PROCESSES = 8192
 _OWN_HOME = Path("/tmp/interlock-home")
 """Where the private HOME is seen when the person's is the workspace itself."""
@@ -128,7 +130,7 @@ class Confined:
                 mounts[top / ".git" / name] = self._overlay(name, repository.common_dir / name, top / ".git" / name)
         for name in COVERED:
             mounts[workspace.own / name] = ("--bind", str(slot.folder / "inner" / name), str(workspace.own / name))
-        mounts[self._trees.objects] = ("--ro-bind", str(self._trees.objects), str(self._trees.objects))
+        mounts[OBJECTS] = ("--ro-bind", str(self._trees.objects), str(OBJECTS))
         mounts[slot.exchange] = ("--bind", str(slot.exchange), str(slot.exchange))
         mounts[MARK] = ("--ro-bind", "/dev/null", str(MARK))
         return mounts

@@ -75,7 +75,8 @@ class Layer:
         """The workspace's top as programs inside see it."""
         self.exchange = slot.exchange
         self.inside_exchange = str(slot.exchange)
-        self.exit_file = slot.exit_file
+        self.exit_file = slot.exit_file if line else None
+        """How the last program of a confined layer ended, whoever listened."""
         self._trees = trees
         self._sandbox = sandbox
         self._slot = slot
@@ -162,16 +163,6 @@ class Layer:
                 found.add(status)
         return found.size, found.count
 
-    def left(self, fits: Callable[[str], bool]) -> list[bytes]:
-        """The files of such names that programs left here, ignored ones too."""
-        found = self._held.touched(Touched(self._sandbox.max_bytes, self._sandbox.max_files))
-        contents = []
-        for path in filter(fits, found.files):
-            place = self._held.place(path)
-            with suppress(OSError):
-                contents += [read_plain(place)] if place else []
-        return contents
-
     def opened(self, paths: Sequence[str]) -> set[str]:
         """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
         if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
@@ -192,6 +183,17 @@ class Layer:
             return read_plain(place, limit=_LARGEST_READ) if place else None
         except OSError:
             return None
+
+    def left(self, which: Callable[[str], bool]) -> list[bytes]:
+        """Contents of files that programs left, by path, ignored or not; they are taken away, so that none is read
+        twice."""
+        found = []
+        for path in self._held.touched(Touched(1 << 62, 1 << 62)).files:
+            if which(path) and path not in self._state.laid:
+                with suppress(OSError):
+                    found.append(read_plain(self._held.folder / path, limit=_LARGEST_READ))
+                    (self._held.folder / path).unlink()
+        return found
 
     def put_back(self, paths: Sequence[str]) -> None:
         """These paths are again as the layer shows them."""

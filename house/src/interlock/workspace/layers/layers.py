@@ -17,7 +17,7 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Bubblewrap, found_out, within
-from interlock.workspace.layers.confined import COVERED, Confined, Slot, alternates
+from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot, alternates
 from interlock.workspace.layers.copies import Copy, shares_blocks
 from interlock.workspace.layers.layer import Layer
 from interlock.workspace.layers.laying import Held, State, again, bring, clear
@@ -125,8 +125,9 @@ class Layers:
         """
         place = self._slot(run, slot)
         before = State.load(place.folder)
+        goes_on = goes_on and self.has(run, slot)
         held, confined = self._held(place)
-        if goes_on and before and held.folder.is_dir():
+        if goes_on and before:
             layer = self._layer(run, place, held, replace(before, needs=needs), confined)
             layer.refresh_logins()
             return layer
@@ -140,8 +141,9 @@ class Layers:
         return layer
 
     def has(self, run: str, slot: str) -> bool:
-        """Whether the layer of that slot is there, to go on in."""
-        return State.load(self._slot(run, slot).folder) is not None
+        """Whether a layer is there, whole, so that it can go on."""
+        place = self._slot(run, slot)
+        return State.load(place.folder) is not None and self._held_folder(place).is_dir()
 
     def _slot(self, run: str, name: str) -> Slot:
         plain = name if re.fullmatch(r"\w[\w.-]{0,80}", name, re.ASCII) else _plain(name)
@@ -152,6 +154,9 @@ class Layers:
     @property
     def _memory(self) -> Path:
         return MEMORY / f"interlock-{os.geteuid()}-{sha1(os.fsencode(self._top)).hexdigest()[:12]}"
+
+    def _held_folder(self, slot: Slot) -> Path:
+        return slot.store / "top" if self._made[1] else slot.folder / "tree"
 
     def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Held, Confined | None]:
         """Where the writes of a layer lie, its folders made."""
@@ -166,7 +171,7 @@ class Layers:
             confined = Confined(self._trees, slot, bubblewrap, self._around, below)
             confined.upper.folder.mkdir(exist_ok=True)
             return confined.upper, confined
-        return Copy(self._top, slot.folder / "tree", apart=not_copied), None
+        return Copy(self._top, self._held_folder(slot), apart=not_copied), None
 
     @cached_property
     def _around(self) -> Surroundings:
@@ -231,12 +236,13 @@ class Layers:
         repository = self._trees.repository
         assert repository is not None
         if self._made[1]:
-            place, objects, stores = slot.git, slot.store / "objects", alternates(repository.objects)
+            place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *alternates(repository.objects)]
         else:
-            place, objects, stores = held.folder / ".git", held.folder / ".git/objects", [repository.objects]
+            place = held.folder / ".git"
+            objects, stores = place / "objects", [self._trees.objects, repository.objects]
         refs = gitdir.lay(repository, place, commit=commit, branch=branch, index=index)
         remove(objects)
-        gitdir.lay_stores(objects, (self._trees.objects, *stores))
+        gitdir.lay_stores(objects, stores)
         if not self._made[1]:
             for name in gitdir.shared(repository):
                 shutil.copytree(repository.common_dir / name, place / name, symlinks=True)

@@ -1,0 +1,258 @@
+"""`doctor`: what would keep a run from working here, and what to do about it (AGENT-01, AGENT-04, TREE-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from interlock.cli import text
+from interlock.cli.output import coloured, print_json, print_lines, tell
+from interlock.errors import BadInput, Exit, InterlockError
+
+if TYPE_CHECKING:
+    from interlock.agents.client import Row
+    from interlock.agents.environment import Environment
+    from interlock.cli.door import Door
+    from interlock.settings import Runner
+
+OLDEST_GIT = (2, 38)
+QUESTION = "Answer with this one word and do nothing else: ready"
+ANSWERS_S = 120.0
+_TONES = {"ok": "good", "note": "note", "BROKEN": "bad"}
+
+
+@dataclass(frozen=True)
+class Found:
+    """One thing that was looked at."""
+
+    state: Literal["ok", "note", "BROKEN"]
+    subject: str
+    said: str
+    remedy: str = ""
+    text: str = ""
+    """What is to be copied as it stands."""
+
+
+def doctor(door: Door, *, mend: str | None, no_ask: bool) -> int:
+    """Look at everything; nothing is changed."""
+    if mend:
+        return _mend(door, mend)
+    found = []
+    for one in _looked(door, ask=not no_ask):
+        found.append(one)
+        if not door.json:
+            print_lines(_lines(one))
+    broken = any(one.state == "BROKEN" for one in found)
+    if door.json:
+        print_json({"ok": not broken, "checks": [vars(one) for one in found]})
+    return int(Exit.INPUT if broken else Exit.DONE)
+
+
+def _lines(one: Found) -> Iterator[str]:
+    state = coloured(text.padded(one.state, 6), _TONES[one.state], sys.stdout)
+    first, *more = text.fitted(" " * 19 + one.said, text.WIDTH, 0).split("\n")
+    yield f"{state}  {text.padded(one.subject, 9)}  {first.strip()}"
+    yield from more
+    if one.remedy:
+        yield from text.fitted(" " * 19 + f"to do: {one.remedy}", text.WIDTH, 2).split("\n")
+    yield from (f"    {line}" for line in one.text.splitlines())
+
+
+def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
+    yield _git()
+    place = door.place
+    top = place.workspace.top
+    yield Found("ok", "workspace", str(top))
+    if place.trees.repository is None:
+        yield Found("note", "workspace", "no git repository: runs work, but commits are not possible", "git init")
+    try:
+        file = place.settings.file
+    except BadInput as error:
+        for one in (error, *error.also):
+            said = ", ".join(f"{label} {part}" for label, part in one.parts() if label in ("expected", "found"))
+            where = f"{one.where}: " if one.where else ""
+            yield Found("BROKEN", "settings", f"{where}{one.what}{f' ({said})' if said else ''}", one.remedy or "")
+        return
+    yield Found("ok", "settings", file or "no interlock.toml: all defaults")
+    yield _layers(door)
+    yield from _agents(door, ask=ask)
+    damaged = [entry.id for entry in place.runs.all() if entry.head() is None]
+    yield from (Found("BROKEN", "run", f"{run} cannot be read", f"interlock doctor --mend {run}") for run in damaged)
+
+
+def _git() -> Found:
+    remedy = f"Install git {'.'.join(map(str, OLDEST_GIT))} or later."
+    try:
+        said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
+    except (OSError, subprocess.SubprocessError) as error:
+        return Found("BROKEN", "git", f"git cannot be started: {error}", remedy)
+    numbers = re.search(r"(\d+)\.(\d+)", said)
+    good = numbers is not None and (int(numbers[1]), int(numbers[2])) >= OLDEST_GIT
+    return Found("ok", "git", said) if good else Found("BROKEN", "git", said, remedy)
+
+
+def _layers(door: Door) -> Found:
+    """How agents are kept apart from the tree, and how to get them confined."""
+    try:
+        made = door.place.layers.maker()
+    except InterlockError as error:
+        return Found("BROKEN", "sandbox", f"{error.what}: {error.found or error.where or ''}", error.remedy or "")
+    if made.confined:
+        return Found("ok", "sandbox", f"agents are confined {made.why}")
+    cost = "" if made.shares_blocks else f"; a copy takes {text.size(made.cost_bytes)}"
+    said = f"agents work in a private copy, not confined: {made.why}{cost}"
+    return Found("note", "sandbox", said, made.remedy, made.profile)
+
+
+# --- agents
+
+
+def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
+    from interlock.agents import clients
+
+    there = clients.installed(os.environ, Path.home())
+    for one in there:
+        yield Found("ok" if one.signed_in else "note", "agent", one.text, "" if one.signed_in else one.row.sign_in)
+    try:
+        used = list(_used(door))
+    except InterlockError as error:
+        yield Found("BROKEN", "agent", error.what, error.remedy or "")
+        return
+    for name, table in used:
+        row = clients.row(table.type, table.argv or ())
+        if table.type in clients.KNOWN and ask:
+            yield asyncio.run(_asked(door, name, table, row))
+        elif table.type in ("command", "acp"):
+            yield _program(door, name, table)
+        else:
+            yield Found("ok", "runner", f"{name}: {row.title}")
+        left_out = _environment(door, table, row).left_out
+        if left_out:
+            said = f"{name} does not get variables that look like keys: {text.few(left_out, 8)}"
+            yield Found("note", "sandbox", said, f"Name those that it needs: [sandbox] env = [{left_out[0]!r}]")
+
+
+def _used(door: Door) -> Iterator[tuple[str, Runner]]:
+    """The runners that runs here would use."""
+    from interlock.agents import clients
+
+    settings = door.place.settings
+    named = [door.runner or settings.runner, settings.judges, *(one.runner for one in settings.agents.values())]
+    first = named[0] or clients.first_found(os.environ, Path.home()).name
+    for name in dict.fromkeys([first, *(one for one in named[1:] if one)]):
+        yield name, settings.runner_named(name)
+
+
+def _program(door: Door, name: str, table: Runner) -> Found:
+    program = (table.argv or ("",))[0]
+    path = _environment(door, table, None).variables.get("PATH")
+    local = "/" in program and (door.place.workspace.top / program).exists()
+    if local or shutil.which(program, path=path):
+        return Found("ok", "runner", f"{name}: {shlex.join(table.argv or ())}")
+    return Found("BROKEN", "runner", f"{name}: {program!r} is not found", f"Correct [runners.{name}] argv.")
+
+
+def _environment(door: Door, table: Runner, row: Row | None) -> Environment:
+    from interlock.agents.environment import environment
+
+    place = door.place
+    needed = row.variables if row else ()
+    allowed = place.settings.sandbox.env
+    return environment(os.environ, place.workspace.top, needed=needed, allowed=allowed, own=table.env)
+
+
+async def _asked(door: Door, name: str, table: Runner, row: Row) -> Found:
+    """Whether it answers: asked in an empty folder, with the person's own login."""
+    from interlock.agents import clients
+    from interlock.agents.client import call
+    from interlock.agents.values import Ask, Role, TroubleKind
+
+    place = door.place
+    with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as folder:
+        role = Role(name="doctor", runner=name, type=table.type, model=table.model or "")
+        transcript = Path(folder, "transcript")
+        ask = Ask(role=role, brief=QUESTION, marker=f"doctor/{name}", timeout_s=ANSWERS_S, transcript=transcript)
+        came = await call(
+            clients.client(table, place.workspace.top),
+            ask,
+            Nowhere(Path(folder)),
+            lambda news: None,
+            place.redaction,
+            env=_environment(door, table, row),
+            program=table.program or "",
+        )
+    if came.finished:
+        cost = f", {text.money(came.usage.cost_usd)}" if came.usage.cost_usd is not None else ""
+        tokens = f", {text.amount(came.usage.tokens)} tokens" if came.usage.tokens else ""
+        model = f" ({came.model})" if came.model else ""
+        return Found("ok", "runner", f"{name}{model} answers in {text.duration(came.seconds)}{tokens}{cost}")
+    trouble = came.trouble
+    said = trouble.text if trouble else "it did not answer in time" if came.timed_out else "it did not answer"
+    by_hand = f"Run it by hand and see what it says: {table.program or row.program}"
+    kind = trouble.kind if trouble else None
+    if kind is TroubleKind.LIMIT:
+        return Found("note", "runner", f"{name}: {said}", "Nothing: runs wait for it.")
+    remedies = {TroubleKind.LOGIN: row.sign_in, TroubleKind.MODEL: f"Correct [runners.{name}] model. {by_hand}"}
+    remedy = remedies.get(kind, by_hand) if kind else by_hand
+    return Found("BROKEN", "runner", f"{name}: {said}", remedy if came.started else f"Install it: {row.install}")
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A program as it is started without a layer."""
+
+    argv: Sequence[str]
+    env: Mapping[str, str]
+    cwd: str
+    pass_fds: Sequence[int] = ()
+    exit_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Nowhere:
+    """An empty folder in a layer's place."""
+
+    root: Path
+    confined: bool = False
+
+    @property
+    def exchange(self) -> Path:
+        return self.root
+
+    @property
+    def inside_exchange(self) -> str:
+        return str(self.root)
+
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Bare:
+        return Bare(argv, env, str(self.root))
+
+
+# --- mending
+
+
+def _mend(door: Door, name: str) -> int:
+    """Cut a damaged journal before its first bad line; the rest is kept beside."""
+    from interlock.engine.journal import mend as cut
+
+    door.people_only("mend runs")
+    entry = door.place.runs.find(name)
+    with entry.lock():
+        count, beside = cut(entry.journal)
+    if beside is None:
+        tell(f"{entry.id}: {text.count(count, 'line')}, all whole; nothing was changed.")
+    else:
+        tell(f"{entry.id}: {text.count(count, 'line')} are whole; what came after is kept in {beside}.")
+        tell("What it stood for happens again.", f"  next    interlock resume {entry.id}")
+    if door.json:
+        print_json({"run_id": entry.id, "lines": count, "kept": str(beside) if beside else None})
+    return 0

@@ -1,0 +1,89 @@
+"""`init`: an interlock.toml for the agent that is here, nothing invented, nothing overwritten; a shell's completion."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from interlock.cli.output import print_json, print_lines, tell
+from interlock.errors import BadInput
+from interlock.settings import FILE
+
+if TYPE_CHECKING:
+    from interlock.agents.clients import Installed
+    from interlock.cli.door import Door
+
+HEAD = """\
+# Settings of interlock. Everything has a default; what is commented out is not set.
+# Agents work in layers, never in your tree; what is accepted is merged into it.
+
+"""
+TAIL = """
+# Commands that decide whether work is accepted. Unset: found by your tool chain; `interlock plan task` shows them.
+# [commands]
+# test = "..."
+
+# The most that a run spends.
+# [limits]
+# budget_usd = 5.0
+"""
+NO_AGENT = """\
+# Who does the agents' work. No coding agent was found on PATH; these are known: claude, codex, copilot, opencode,
+# gemini, qwen. Or any program of yours: it gets the brief on standard input and works in its folder.
+# runner = "mine"
+# [runners.mine]
+# type = "command"
+# argv = ["python3", "tools/agent.py", "{agent}"]
+"""
+
+
+def init(door: Door, *, completion: str | None) -> int:
+    from interlock.agents import clients
+
+    if completion:
+        return _completion(completion)
+    place = door.place.workspace.top / FILE
+    there = clients.installed(os.environ, Path.home())
+    written = not os.path.lexists(place)
+    if written:
+        try:
+            with place.open("x", encoding="utf-8") as file:
+                file.write(HEAD + _runner(there) + TAIL)
+        except OSError as error:
+            raise BadInput(f"{FILE} cannot be written: {error.strerror}", where=str(place)) from error
+    if door.json:
+        print_json({"written": [str(place)] if written else [], "agents": [one.name for one in there]})
+    else:
+        print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(place)}"])
+        print_lines(f"found: {one.name}: {one.text}" for one in there) if there else None
+    tell("  next    interlock doctor")
+    return 0
+
+
+def _runner(there: list[Installed]) -> str:
+    if not there:
+        return NO_AGENT
+    best = next((one for one in there if one.signed_in), there[0])
+    lines = [f"# {best.text}.", f'runner = "{best.name}"']
+    others = [one for one in there if one is not best]
+    if others:
+        lines += ["", "# Also here; another one may judge:", *(f"# {one.text}." for one in others)]
+        lines.append(f'# judges = "{others[0].name}"')
+    return "\n".join(lines) + "\n"
+
+
+def _completion(shell: str) -> int:
+    """The script of a shell, on stdout, and where it goes on stderr."""
+    from click.shell_completion import get_completion_class
+
+    from interlock.cli.commands import app
+
+    made = get_completion_class(shell)
+    assert made is not None
+    sys.stdout.write(made(app, {}, "interlock", "_INTERLOCK_COMPLETE").source())
+    places = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/interlock.fish"}
+    how = ">" if shell == "fish" else ">>"
+    tell(f"  next    interlock init --completion {shell} {how} {places[shell]}")
+    return 0

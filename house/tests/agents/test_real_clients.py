@@ -1,0 +1,200 @@
+"""The real coding agents, headless, with a scripted model: without a layer, and in a confined one."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.agents.client import Client, Layer, call, read_back
+from interlock.agents.environment import environment
+from interlock.agents.redaction import Redaction
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, TroubleKind
+from interlock.settings import SandboxSettings
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import Needs
+from tests import real
+from tests.real import NoLayer
+from tools.scripted_llm import Model
+
+CLIENTS = [pytest.param(name, marks=pytest.mark.agents(name)) for name in real.MODELS]
+TWO = [pytest.param(name, marks=pytest.mark.agents(name)) for name in ("claude", "codex")]
+WORK = "@usage 1234 56\n@write docs/note.md :: hello\n@shell (setsid sleep 300 &); echo was-here > shell.txt\n@say All done."
+FORM = {"type": "object", "properties": {"verdict": {"enum": ["ok", "bad"]}}, "required": ["verdict"]}
+
+
+def module(name: str) -> Client:
+    found: Client = importlib.import_module(f"interlock.agents.{name}")
+    return found
+
+
+class Person:
+    """A person with a workspace, a home that knows the scripted model alone, and one client."""
+
+    def __init__(self, name: str, model: Model, place: Path, marker: str) -> None:
+        self.name, self.client, self.model, self.place = name, module(name), model, place
+        self.environ = real.home(name, model.url, place / "home")
+        self.top = place / "workspace"
+        self.top.mkdir(exist_ok=True)
+        subprocess.run(["git", "init", "-q"], cwd=self.top, check=True)
+        role = Role(name="builder", runner=name, type=name)
+        self.ask = Ask(role=role, brief=WORK, marker=marker, transcript=place / "t.jsonl", timeout_s=600)
+        self.news: list[News] = []
+
+    async def call(self, layer: Layer, brief: str = WORK, **asked: Any) -> Exit:
+        env = environment(self.environ, layer.root, needed=self.client.ROW.variables)
+        ask, redact = self.ask.model_copy(update={"brief": brief, **asked}), Redaction(self.environ)
+        return await call(self.client, ask, layer, self.news.append, redact, env=env, program=real.program(self.name))
+
+    def layer(self, **sandbox: Any) -> tuple[Trees, Any]:
+        """A confined layer; skips where the kernel lets nobody make one."""
+        trees = Trees(Workspace(self.top))
+        layers = Layers(trees, SandboxSettings(**sandbox), self.environ)
+        if layers.maker().maker != "confined":
+            pytest.skip(layers.maker().why)
+        row, standing = self.client.ROW, trees.standing("run-1", trees.where())
+        needs = Needs(logins=row.logins, shows=(real.program(self.name),), hosts=(self.model.url.split("//")[1],))
+        return trees, layers.open("run-1", "one", standing, standing.tree, needs)
+
+
+@pytest.fixture
+def person(model: Model, tmp_path: Path, marker: str) -> Callable[[str], Person]:
+    """The marker's fixture looks for what a call has left running."""
+    return lambda name: Person(name, model, tmp_path, marker)
+
+
+@pytest.mark.req("AGENT-01", "AGENT-05", "RUN-12", "RUN-18")
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_a_client_does_its_work_and_goes_on_with_its_session(
+    name: str, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """It edits, runs commands, leaves nothing running; a later call remembers, and tells what it alone has cost."""
+    one = person(name)
+    got = await one.call(no_layer)
+    assert (got.finished, got.text, got.exit, got.trouble) == (True, "All done.", 0, None)
+    assert (one.top / "docs/note.md").read_text() == "hello\n"
+    assert (one.top / "shell.txt").read_text() == "was-here\n"
+    assert (got.usage.tokens or 0) >= 3 * 1290
+    assert {NewsKind.SESSION, NewsKind.TOOL, NewsKind.TEXT} <= {news.kind for news in one.news}
+    assert real.KEY not in one.ask.transcript.read_text()
+    more = await one.call(no_layer, "@usage 100 7\n@say Still here.", session=got.session, spent=got.usage)
+    assert (more.finished, more.text, more.session, more.usage.tokens) == (True, "Still here.", got.session, 107)
+    assert "All done." in str(one.model.work[-1].talk.system) or len(one.model.work) > 3
+    assert one.model.unknown == []
+
+
+@pytest.mark.req("AGENT-05")
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_a_session_that_is_gone_is_told_apart(
+    name: str, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """Then the engine starts anew; nothing was asked of the model."""
+    one = person(name)
+    gone = "ses_000000000000AAAAAAAAAAAAAA" if name == "opencode" else "00000000-0000-4000-8000-000000000000"
+    got = await one.call(no_layer, session=gone)
+    assert (got.finished, got.trouble and got.trouble.kind) == (False, TroubleKind.SESSION)
+    assert one.model.work == []
+
+
+@pytest.mark.req("AGENT-04", "RUN-15")
+@pytest.mark.parametrize("name", TWO)
+@pytest.mark.parametrize(
+    ("refusal", "kind"),
+    [
+        ("401 invalid key", TroubleKind.LOGIN),
+        ("404 model: nonesuch not found", TroubleKind.MODEL),
+        ("429 rate limit reached", TroubleKind.LIMIT),
+        ("500 the model is down", TroubleKind.BUSY),
+    ],
+)
+async def test_a_service_that_refuses_is_the_reason(
+    name: str, refusal: str, kind: TroubleKind, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """In the client's own words; nothing of it counts, whatever text there is."""
+    got = await person(name).call(no_layer, f"@retry_after 0.1\n@http {refusal}")
+    assert (got.finished, got.trouble and got.trouble.kind) == (False, kind)
+
+
+@pytest.mark.req("EVID-01")
+@pytest.mark.parametrize("name", TWO)
+async def test_a_client_holds_its_model_to_the_form(
+    name: str, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """The form comes apart from the text."""
+    answer = json.dumps({"verdict": "ok"})
+    got = await person(name).call(no_layer, f"@write a.md :: x\n@form {answer}", form=FORM)
+    assert (got.finished, got.form) == (True, {"verdict": "ok"})
+
+
+@pytest.mark.req("RUN-19")
+@pytest.mark.parametrize("name", TWO)
+async def test_a_brief_of_half_a_megabyte_arrives_whole(
+    name: str, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """By standard input: no argument may be so long."""
+    one = person(name)
+    brief = "".join(f"Line {number} of a long brief.\n" for number in range(18_000)) + "@say Read it all."
+    assert (await one.call(no_layer, brief)).text == "Read it all."
+    assert one.model.work[0].talk.human == brief
+
+
+@pytest.mark.req("RUN-14")
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [
+        pytest.param("claude", {"budget_usd": 0.005}, marks=pytest.mark.agents("claude")),
+        pytest.param("claude", {"budget_tokens": 1500}, marks=pytest.mark.agents("claude")),
+        pytest.param("codex", {"budget_tokens": 1500}, marks=pytest.mark.agents("codex")),
+    ],
+)
+async def test_a_budget_ends_the_work(
+    name: str, share: dict[str, Any], person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """After the turn that used it up, long before the tenth."""
+    one = person(name)
+    steps = "".join(f"@shell sleep 1; echo {number} > {number}.txt\n" for number in range(10))
+    got = await one.call(no_layer, steps, **share)
+    assert (got.finished, got.exhausted) == (False, True)
+    assert len(one.model.work) <= 3
+
+
+@pytest.mark.req("AGENT-01", "AGENT-05", "TREE-10")
+@pytest.mark.parametrize("name", CLIENTS)
+@pytest.mark.parametrize("network", ["open", "model"])
+async def test_a_client_works_in_a_confined_layer(name: str, network: str, person: Callable[[str], Person]) -> None:
+    """Its work is in the layer alone, its session goes on there, and a call whose engine died is read back."""
+    one = person(name)
+    trees, layer = one.layer(network=network)
+    got = await one.call(layer)
+    assert (got.finished, got.text, got.exit, got.trouble) == (True, "All done.", 0, None)
+    found = layer.found({})
+    assert {change.path for change in trees.between(layer.shown, found.result)} == {"docs/note.md", "shell.txt"}
+    assert list(one.top.rglob("*.txt")) == []
+    back = read_back(one.client, one.ask, layer, layer.exit_file, Redaction(one.environ))
+    assert back is not None
+    assert (back.text, back.exit, back.session) == (got.text, 0, got.session)
+    more = await one.call(layer, "@say Still here.", session=got.session)
+    assert (more.finished, more.text) == (True, "Still here.")
+
+
+@pytest.mark.agents("claude")
+@pytest.mark.req("TREE-10")
+async def test_a_program_that_a_layer_does_not_show_was_not_started(person: Callable[[str], Person]) -> None:
+    """What the layer says of it is the reason."""
+    one = person("claude")
+    _, layer = one.layer()
+    script = one.place / "only-outside"
+    script.write_text("#!/no/such/interpreter\n")
+    script.chmod(0o755)
+    env = environment(one.environ, layer.root)
+    got = await call(one.client, one.ask, layer, one.news.append, Redaction(), env=env, program=str(script))
+    assert (got.started, got.finished, got.exit) == (False, False, None)
+    assert got.trouble is not None
+    assert "only-outside" in got.trouble.text
