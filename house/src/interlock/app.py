@@ -160,7 +160,7 @@ class Place:
                             version=installed("interlock"),
                             where=world.where(),
                             standing=standing,
-                            caps=self._caps(playbook, inputs),
+                            caps=self.caps(playbook, inputs),
                             key=key,
                             said=self._words(said),
                         ),
@@ -189,7 +189,12 @@ class Place:
                 remedy="Set one in tokens: [limits] budget_tokens = N.",
             )
 
-    def _caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
+    def roles(self, playbook: Playbook, runner: str = "") -> list[Role]:
+        """Who would be asked: runner, model, and the file of a role that is not ours (AGENT-02)."""
+        world = self._player(playbook, self.runs.new(playbook.name, datetime.now(UTC)), Watcher(), runner).world
+        return [world.role(row.agent, judges=row.judges) for row in playbook.rows]
+
+    def caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
         """A cap is the least of what the playbook has, its settings and what was asked for (RUN-10)."""
         table = self.settings.of(playbook.name)
         caps = {}

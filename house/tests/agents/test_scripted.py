@@ -83,6 +83,15 @@ async def test_where_a_scenario_is_silent_the_best_answer_is_given(given: Given)
     assert "builder-1" in given.text("notes.md")
 
 
+@pytest.mark.parametrize(("does", "left"), [("", ["a.txt"]), ("files: {b: x}", ["b"]), ("run: [touch c]", ["c"])])
+async def test_who_is_to_change_something_does_unless_the_scenario_says_what(
+    given: Given, does: str, left: list[str]
+) -> None:
+    """No file that nobody named comes along with those that somebody did."""
+    await given.play(f"reactions: [{{{does}}}]", given.ask(example="a.txt"))
+    assert [path.name for path in given.layer.root.iterdir()] == left
+
+
 async def test_an_agent_without_a_form_says_a_word(given: Given) -> None:
     """Nothing is no end of a turn."""
     exit_ = await given.play(ask=given.ask(form=False))

@@ -11,8 +11,10 @@ import random
 import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 
+from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.place import Workspace
 from interlock.workspace.setting_back import owned
@@ -83,6 +85,17 @@ class Run:
         self.own = owned(self.trees, self.own, head=head, before=now.tree, after=after)
         self.landings.append((now.tree, after, landing))
         self.pair = Pending(base=after, work=after)
+
+    def commit(self) -> str:
+        """The commit of the last delivery on the run's branch; empty where it cannot be made."""
+        commits, (before, after, _) = Commits(self.trees, self.maker.clean), self.landings[-1]
+        made = commits.plan(self.where, before, after, "work", when=datetime.now(UTC))
+        if made.problem or not made.commit:
+            return ""
+        head = self.trees.repository.checked_out().head if self.trees.repository else ""
+        published = commits.publish(self.where, made.commit, expect=head)
+        assert not published.problem, published
+        return made.commit
 
     def undo(self) -> tuple[str, ...]:
         """What stays, since a person changed it."""
@@ -304,7 +317,28 @@ class Story:
         self.told.append(f"deliver{' while the person writes' if hasty else ''}")
         if run.deliver(self.edit if hasty else _nothing):
             self.delivered += 1
+            if self.kind != "no git" and self.draw.random() < 0.4:
+                self.commit(run)
         self.holds(run, "after a delivery")
+
+    def commit(self, run: Run) -> None:
+        files, staged = self.person.files(), self._staged()
+        commit = run.commit()
+        self.told.append(f"commit {commit or '(none)'}")
+        assert self.person.files() == files, f"a commit changed files\n{self}"
+        assert staged <= self._staged(), f"{staged - self._staged()} is not staged any more\n{self}"
+        if commit:
+            told = self.person.git("show", "-m", "--no-renames", "--format=", commit)
+            theirs = [row for row in told.split("\n") if row[:1] in tuple("+-") and "mine " in row]
+            lines = [line.decode() for line, path in self.mine.items() if path not in self.moved]
+            held = [line for line in lines if any(line in row for row in theirs)]
+            assert not held, f"a commit holds {held}\n{self}"
+
+    def _staged(self) -> set[str]:
+        """Lines of the person that their index holds."""
+        paths = self.person.git("ls-files", "-z").split("\0")[:-1]
+        rows = "\n".join(self.person.git("show", f":./{path}") for path in paths).splitlines()
+        return {row for row in rows if row.startswith("mine ")}
 
     def holds(self, run: Run, when: str, *, kept: tuple[str, ...] | None = None) -> None:
         """What a person counts on."""

@@ -152,7 +152,10 @@ def _order(reaction: Reaction, ask: Ask, facts: Mapping[str, str], root: str) ->
     does = reaction.misbehave is not Misbehaviour.LIE
     told = {fill(path): content for path, content in reaction.files.items()}
     touched = {*told, *map(fill, reaction.append), *map(fill, reaction.delete)}
-    files = {path: sample or fill(_SAMPLE_OF_NOTHING) for path, sample in ask.samples.items() if path not in touched}
+    samples = {path: sample for path, sample in ask.samples.items() if path not in touched}
+    if ask.example and not (touched or reaction.run):
+        samples[ask.example] = ""
+    files = {path: sample or fill(_SAMPLE_OF_NOTHING) for path, sample in samples.items()}
     files |= {path: _content(content, fill) for path, content in told.items() if content is not None}
     if reaction.misbehave is Misbehaviour.WRITE_OUTSIDE:
         files |= dict.fromkeys(OUTSIDE, "This is outside of every write scope.\n")

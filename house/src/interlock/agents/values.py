@@ -114,6 +114,8 @@ class Ask(Model):
     """The JSON Schema of the form that is asked for."""
     samples: dict[str, str] = {}
     """The outputs that the contract names, each at its best; empty: any text. For who plays by script."""
+    example: str = ""
+    """A path in its scope: what who plays by script changes where nothing is said of its work."""
     known: dict[str, Any] = {}
     """Fields of the form that follow from the dispatch (the criteria it was given): for who plays by script."""
     session: str = ""

@@ -89,7 +89,7 @@ def _runners(context: click.Context, parameter: click.Parameter, incomplete: str
 
 
 def _option(*names: str, **how: Any) -> click.Option:
-    return click.Option(names, **({"is_flag": True} if "metavar" not in how and "type" not in how else {}), **how)
+    return click.Option(names, is_flag="metavar" not in how and "type" not in how, **how)
 
 
 def _words(name: str, shown: str, **how: Any) -> click.Argument:

@@ -46,11 +46,11 @@ class DetachedView(PlainView):
         super().begin(view)
 
 
-def in_the_background(door: Door, work: Callable[[PlainView], int]) -> int:
+def in_the_background(door: Door, playbook: str, work: Callable[[PlainView], int]) -> int:
     """Do the work in a process of its own; returns in both: when the run is at work, and when the work is done."""
     from interlock.cli.working import watching
 
-    how = watching(door)
+    how = watching(door, playbook)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     ours, theirs = os.pipe()

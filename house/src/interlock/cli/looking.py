@@ -107,8 +107,8 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     elif door.json:
         print_json(view.to_json(worked_on=held, output=_output(entry, view)) | {"exit_code": 0})
     elif name:
-        lines = screens.step(view, name)
-        if lines is None:
+        lines = screens.step(view, name, Narrator(entry.folder.get))
+        if not lines:
             known = list(dict.fromkeys(screens.title(step.name) for step in view.steps))
             raise Refused(
                 f"run {entry.id} has no step {name!r}", expected=f"one of {', '.join(known)}, an agent, or a key"
@@ -119,7 +119,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     else:
         seconds = view.seconds
         lines = [screens.head(view, text.WIDTH, screens.facts(view, seconds)), screens.stages(view, text.WIDTH), ""]
-        lines += [*screens.steps(view), ""]
+        lines += [*screens.steps(view, Narrator(entry.folder.get)), ""]
         lines += screens.ending(view, door.work(view), status=status, commands=deciding(view))
         print_lines(failures.here(line, door.dir) for line in lines)
     return 0
@@ -136,7 +136,7 @@ def _meant(door: Door, words: Sequence[str]) -> tuple[Entry, str]:
     except Refused:
         if len(words) == 1 and (runs := door.place.runs.all()):
             last = door.find("") if runs else runs[0]
-            if screens.step(last.view(), words[0]) is not None:
+            if screens.step(last.view(), words[0], Narrator()):
                 return last, words[0]
         raise
 
@@ -165,7 +165,7 @@ def watch(door: Door, run: str) -> int:
     """Follow a run that another process works on; how it stands when nobody does any more."""
     entry = _at_work(door) if not run else door.place.runs.find(run)
     playbook = str(entry.first.get("playbook", ""))
-    how = watching(door) | {"preface": ()}
+    how = watching(door)
     drawn = live.can_draw()
     with live.LiveView(usual_s=usual(door, playbook), **how) if drawn else live.PlainView(**how) as seen:
         view = asyncio.run(_followed(entry, seen))

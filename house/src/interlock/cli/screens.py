@@ -10,8 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from interlock.cli import telling, text
-from interlock.cli.telling import laid
-from interlock.engine.view import CallView, PairView, StepView, View
+from interlock.cli.telling import Narrator, laid
+from interlock.engine.view import CallView, PairView, View
 from interlock.errors import Status
 from interlock.workspace.values import Change
 
@@ -53,17 +53,22 @@ def facts(view: View, seconds: float, left: float | None = None) -> list[str]:
 
 def stages(view: View, width: int) -> str:
     """The way so far: what is done, where it is now and who is in it; on the right the run's name."""
-    known = [step for step in view.steps if step.name]
-    shown = []
+    known, shown = [step for step in view.steps if step.name], []
     for number, step in enumerate(known):
         now = number == len(known) - 1 and view.status is Status.WORKING
-        inside = ": " + "  ".join(_inside(view, step)) if now and step.keys else ""
-        shown.append(f"{'>' if now else '+'} {title(step.name)}{inside}")
+        inside = dict.fromkeys(_at(view, key) for key in step.keys if now)
+        names = "  ".join(name for name in inside if name)
+        shown.append(f"{'>' if now else '+'} {title(step.name)}{f': {names}' if names else ''}")
     while len(shown) > 1 and text.columns("   ".join(shown)) > width:
         shown = ["…", *shown[2 if shown[0] == "…" else 1 :]]
     row = text.cut("   ".join(shown), width)
-    room = width - text.columns(row) - 2
-    return f"{text.padded(row, width - len(view.run))}{view.run}" if room >= len(view.run) else row
+    fits = width - text.columns(row) - 2 >= len(view.run)
+    return f"{text.padded(row, width - len(view.run))}{view.run}" if fits else row
+
+
+def _at(view: View, key: str) -> str:
+    call = view.calls.get(key)
+    return call.member or call.agent if call else "checks" if key in view.ran else ""
 
 
 def title(step: str) -> str:
@@ -71,12 +76,9 @@ def title(step: str) -> str:
     return re.sub(r"-(\d+)$", r" \1", step) or "start"
 
 
-def _inside(view: View, step: StepView) -> list[str]:
-    names: dict[str, None] = {}
-    for key in step.keys:
-        call = view.calls.get(key)
-        names |= {call.member or call.agent if call else "checks" if key in view.ran else "": None}
-    return [name for name in names if name]
+def middle(numbers: Sequence[float]) -> float | None:
+    """Of the numbers the one in the middle; None: there are none."""
+    return sorted(numbers)[len(numbers) // 2] if numbers else None
 
 
 # --- the end
@@ -133,7 +135,7 @@ def _judged(view: View) -> Iterator[tuple[str, str, str]]:
     last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
     for number, (name, call) in enumerate(last.items()):
         said, tone = telling.outcome(call)
-        why = telling.against(call)[:1] if tone == "bad" else [_summary(call)]
+        why = telling.against(call)[:1] if tone == "bad" else [str(telling.form_of(call).get("summary") or "")]
         yield ("judged" if not number else ""), f"{name} {said}{': ' if any(why) else ''}{''.join(why)}", ""
         assert call.report is not None
         assert call.report.ruling is not None
@@ -141,11 +143,6 @@ def _judged(view: View) -> Iterator[tuple[str, str, str]]:
         yield from (("", f"- {note}", "") for note in notes[:MOST])
         if len(notes) > MOST:
             yield "", f"- and {len(notes) - MOST} more", ""
-
-
-def _summary(call: CallView) -> str:
-    form = call.report.form if call.report else None
-    return str(form.get("summary") or "") if isinstance(form, dict) else ""
 
 
 def _work(view: View, work: Work) -> Iterator[tuple[str, str, str]]:
@@ -195,87 +192,48 @@ def _next(view: View, status: Status, work: Work) -> Iterator[str]:
 # --- a run, looked at
 
 
-def steps(view: View) -> list[str]:
-    """The steps as rows: who was called, how it ended; commands; what decided; documents behind one line."""
+def steps(view: View, narrator: Narrator) -> list[str]:
+    """The steps as rows: who was called and how it ended, commands, gates, what decided."""
     lines = []
     for step in view.steps:
-        begin = text.cut(title(step.name), 12)
-        rows = [row for key in step.keys for row in _row_of(view, key)]
-        rows += [("rule", *telling.decision(one)) for one in view.decisions if one.key.split("/")[0] == step.name]
-        for number, (who, what, rest) in enumerate(rows):
-            lead = f"  {text.padded(begin if not number else '', 9)} "
+        rows = [row for key in step.keys for row in narrator.about(view, key) if row[3] != "begin"]
+        rows += [("rule", *telling.decision(one), "plain") for one in view.decisions if _top(one.key) == step.name]
+        for number, (who, what, rest, _) in enumerate(rows):
+            lead = f"  {text.padded('' if number else text.cut(title(step.name), 9), 9)} "
             lines.append(laid(lead, who, what, rest, text.WIDTH))
     return lines
 
 
-def _row_of(view: View, key: str) -> Iterator[tuple[str, str, str]]:
-    if (call := view.calls.get(key)) is not None:
-        who = call.member or call.agent
-        if call.report is None:
-            yield who, call.state, ""
-            return
-        word, tone = telling.outcome(call)
-        yield who, word, "  ".join(telling.figures(call))
-        yield from (("", f"- {why}", "") for why in telling.against(call)[:1] if tone == "bad")
-    elif (pair := view.ran.get(key)) is not None:
-        done = pair.proved is not None
-        state = telling.pair_word(pair)[0] if done else "green" if pair.before and pair.before.green else "red"
-        yield "check", pair.command, state
-    elif (gate := view.gates.get(key)) is not None:
-        decided = gate.decision
-        yield "gate", gate.question, f"{decided.choice}, by {decided.who}" if decided else "waits for you"
-
-
-def step(view: View, name: str) -> list[str] | None:
+def step(view: View, name: str, narrator: Narrator) -> list[str]:
     """One step, agent or key, in full: which rule decided what, from which inputs and evidence (CLI-07)."""
-    keys = [key for each in view.steps for key in each.keys if _is_meant(view, each, key, name)]
-    rules = [one for one in view.decisions if name in (one.key, one.key.split("/")[0], title(one.key.split("/")[0]))]
-    if not keys and not rules:
-        return None
     lines: list[str] = []
-    for key in keys:
-        rows = list(_row_of(view, key))
-        lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)]
-        if (call := view.calls.get(key)) is not None:
-            lines += [laid("  ", *row, text.WIDTH) for row in _in_full(call)]
-        elif (pair := view.ran.get(key)) is not None and pair.proved is not None:
-            tree = pair.proved.tree[:10]
-            lines.append(laid("  ", "tree", tree, pair_in_words(pair), text.WIDTH))
+    for each in view.steps:
+        for key in each.keys:
+            call, pair = view.calls.get(key), view.ran.get(key)
+            if name in {key, each.name, title(each.name), *((call.agent, call.member) if call else ())}:
+                more = _in_full(call) if call else [("tree", pair.proved.tree[:10], "")] if pair and pair.proved else ()
+                rows = [*(row[:3] for row in narrator.about(view, key)), *more]
+                lines += [key, *(laid("  ", who, what, rest, text.WIDTH) for who, what, rest in rows)]
+    rules = [one for one in view.decisions if name in (one.key, _top(one.key), title(_top(one.key)))]
     return lines + [laid("  ", "rule", *telling.decision(one), text.WIDTH) for one in rules]
 
 
-_MET = {True: "met", False: "not met"}
-
-
-def _is_meant(view: View, step: StepView, key: str, name: str) -> bool:
-    call = view.calls.get(key)
-    names = {key, step.name, title(step.name), *((call.agent, call.member) if call else ())}
-    return name in names
+def _top(key: str) -> str:
+    return key.partition("/")[0]
 
 
 def _in_full(call: CallView) -> Iterator[tuple[str, str, str]]:
-    runner = "  ".join(filter(None, (call.runner, call.model, f"role {call.role}" if call.role else "")))
+    form, report = telling.form_of(call), call.report
     tokens = f"{text.amount(call.spent.tokens)} tokens" if call.spent.tokens is not None else "tokens unknown"
-    yield "by", runner, tokens
-    for tried in call.tries:
-        yield "tried", tried.reason, tried.complaint
-    report = call.report
+    yield "by", "  ".join(filter(None, (call.runner, call.model, f"role {call.role}" if call.role else ""))), tokens
     if report is None:
         return
-    if said := _summary(call):
-        yield "said", said, ""
+    if form.get("summary"):
+        yield "said", str(form["summary"]), ""
     yield from (("file", path, "") for path in report.paths)
     for check in report.checks:
         yield "check", check.command, f"told {check.told}{', expected' if check.expected else ''}: {check.word}"
-    form = report.form if isinstance(report.form, dict) else {}
     for one in form.get("criteria") or ():
-        yield (
-            "asked",
-            str(one.get("criterion")),
-            ": ".join(filter(None, (_MET[bool(one.get("met"))], one.get("evidence")))),
-        )
-    if report.ruling is not None:
-        yield from (("against", one, "") for one in report.ruling.against)
-        yield from (("note", one, "") for one in report.ruling.notes)
-    for remark in report.remarks:
-        yield "told", f"{remark.kind.value}: {remark.text}", text.few(remark.paths)
+        met = "met" if one.get("met") else "not met"
+        yield "asked", str(one.get("criterion")), ": ".join(filter(None, (met, one.get("evidence"))))
+    yield from (("note", one, "") for one in (report.ruling.notes if report.ruling else ()))

@@ -6,19 +6,22 @@ A row is made of what is new in the `View`; nothing here has ever seen an event.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal
+from typing import Any, Literal
 
 from interlock.cli import text
 from interlock.engine.junit import WHOLE
-from interlock.engine.view import CallView, DecisionView, PairView, View
-from interlock.errors import InterlockError, Status
+from interlock.engine.view import CallView, DecisionView, GateView, PairView, View
+from interlock.errors import InterlockError
 
 Tone = Literal["plain", "good", "bad", "note", "begin", "detail"]
 """`note`: to be looked at; `begin`: stands in the live view until it ends; `detail`: only where it is asked for."""
+Said = tuple[str, str, str, Tone]
+"""Who, what, the rest."""
 WHO, REST = 7, 39
 """Columns of who acted, and where the rest begins, on a terminal."""
 
@@ -60,113 +63,127 @@ class Narrator:
 
     def __init__(self, objects: Callable[[str], bytes] | None = None) -> None:
         self._objects = objects
-        self._told: dict[str, int] = {}
+        self._told: dict[str, Counter[Said]] = {}
         self._named: set[str] = set()
-        """Runners, and long commands: each is told in full once."""
-        self._status = Status.WORKING
-
-    def pass_by(self, view: View) -> None:
-        """What has happened up to now is not told again."""
-        for key in ("", *view.calls, *view.ran, *view.gates):
-            self.take(view, key)
+        """Runners and commands that were told in full."""
 
     def take(self, view: View, key: str) -> list[Row]:
         """What is new, after the line about this key was folded."""
-        at = view.at
-        if at is None:
-            return []
-        return [Row(at, *row) for row in self._new(view, key)]
+        new = [*self._fresh("", _of_run(view)), *self.about(view, key)]
+        return [Row(view.at, *said) for said in new] if view.at is not None else []
 
-    def _new(self, view: View, key: str) -> Iterator[tuple[str, str, str, Tone]]:
-        if self._fresh("warnings", len(view.warnings)):
-            yield "note", view.warnings[-1], "", "note"
-        if self._fresh("words", len(view.words)):
-            words = view.words[-1]
-            yield "said", f"{words.who}: {words.text}", "", "plain"
-        if view.status is not self._status:
-            was, self._status = self._status, view.status
-            if view.status is Status.WORKING:
-                yield "run", "goes on", "" if was is not Status.FAILED else "what failed is done again", "plain"
-        for loop, (n, most) in view.turns.items():
-            if self._fresh(f"turn {loop}", n) and n > 1:
-                yield loop, f"{n} of {most}", "", "plain"
+    def pass_by(self, view: View) -> None:
+        """What has happened up to now is not told again."""
+        for key in (*view.calls, *view.ran, *view.gates):
+            self.take(view, key)
+
+    def about(self, view: View, key: str) -> list[Said]:
+        """What is new of what stands at one place: a dispatch, a command, a gate."""
+        said: Iterable[Said] = ()
         if (call := view.calls.get(key)) is not None:
-            yield from self._call(call)
-        if (pair := view.ran.get(key)) is not None and self._fresh(f"ran {key}", 1):
-            yield self._ran(view, pair)
-        if (gate := view.gates.get(key)) is not None:
-            if self._fresh(f"gate {key}", gate.opening):
-                yield "asks", gate.question, "", "note"
-            if gate.decision is not None and self._fresh(f"decided {key}", 1):
-                note = f": {gate.decision.note}" if gate.decision.note else ""
-                yield "decided", gate.decision.choice, f"{gate.decision.who}{note}", "plain"
-        if self._fresh("decisions", len(view.decisions)):
-            yield "rule", *decision(view.decisions[-1]), "detail"
-        if self._fresh("notes", len(view.notes)):
-            name, facts = view.notes[-1]
-            yield "fact", name, ", ".join(f"{one} {value}" for one, value in facts.items()), "detail"
-        if self._fresh("delivered", len(view.delivered)):
-            yield from delivered(view)
-        if self._fresh("committed", len(view.committed)):
-            yield committed(view)
-        if self._fresh("undone", len(view.undone)):
-            one = view.undone[-1]
-            kept = f"; kept, since you changed it: {text.few(one.kept)}" if one.kept else ""
-            yield one.how, f"{text.count(len(one.paths), 'file')} by {one.who}", kept, "note"
-        if self._fresh("unknown", len(view.unknown)):
-            yield "line", f"of another version: {view.unknown[-1].event.e}", "", "detail"
+            said = _call(call)
+        elif (pair := view.ran.get(key)) is not None:
+            said = [self._ran(view, pair)]
+        elif (gate := view.gates.get(key)) is not None:
+            said = _gate(gate)
+        return [self._once(*one) for one in self._fresh(key, said)]
 
-    def _fresh(self, what: str, number: int) -> bool:
-        was, self._told[what] = self._told.get(what, 0), number
-        return number > was
+    def _fresh(self, place: str, said: Iterable[Said]) -> Iterator[Said]:
+        told, now = self._told.setdefault(place, Counter()), Counter[Said]()
+        for one in said:
+            now[one] += 1
+            if now[one] > told[one]:
+                told[one] = now[one]
+                yield one
 
-    def _call(self, call: CallView) -> Iterator[tuple[str, str, str, Tone]]:
-        who = call.member or call.agent
-        if self._fresh(f"began {call.key}", call.calls) and call.report is None:
-            by = [] if call.runner in self._named else [call.runner, call.model]
-            self._named.add(call.runner)
-            again = [f"call {call.calls}"] if call.calls > 1 else []
-            yield who, "begins", "  ".join(filter(None, (*again, *by))), "begin"
-        if self._fresh(f"tried {call.key}", len(call.tries)):
-            report = call.tries[-1]
-            why = f"{report.reason}: {report.complaint}" if report.complaint else report.reason
-            if call.state == "waiting" and call.until is not None:
-                yield who, "waits", f"until {text.clock(call.until)}: {report.complaint or report.reason}", "note"
-            else:
-                yield who, "again", why, "note"
-        if call.report is not None and self._fresh(f"done {call.key}", call.calls or 1):
-            word, tone = outcome(call)
-            yield who, word, "  ".join(figures(call)), tone
-            if tone == "bad":
-                yield from (("", f"- {why}", "", "plain") for why in against(call)[:3])
-            for remark in call.report.remarks:
-                paths = f": {text.few(remark.paths)}" if remark.paths else ""
-                yield "", f"{remark.kind.value}: {remark.text}{paths}", "", "note"
+    def _once(self, who: str, what: str, rest: str, tone: Tone) -> Said:
+        """What is long is told in full once: a command, a runner with its model."""
+        name = rest if tone == "begin" else what if who == "check" else ""
+        if name in self._named:
+            what, rest = (what, "") if tone == "begin" else (text.cut(what, REST - 21), rest)
+        self._named |= {name} - {""}
+        return who, what, rest, tone
 
-    def _ran(self, view: View, pair: PairView) -> tuple[str, str, str, Tone]:
-        command = text.cut(pair.command, REST - 21) if pair.command in self._named else pair.command
-        self._named.add(pair.command)
+    def _ran(self, view: View, pair: PairView) -> Said:
         if pair.proved is not None:
-            return "check", command, *pair_word(pair)
-        state = self._before(pair)
-        if state == "green":
-            return "check", command, state, "good"
-        if view.start is not None and view.start.inputs.get("accept_baseline"):
-            return "check", command, f"{state}: it may stay red (--accept-baseline)", "note"
-        ways = " (if not: --accept-baseline)" if self._fresh("red before", 1) else ""
-        return "check", command, f"{state}: this is what is to be done{ways}", "note"
-
-    def _before(self, pair: PairView) -> str:
-        """Green or red, and how many tests failed where a report told it."""
+            return "check", pair.command, *pair_word(pair)
         run = pair.before
         if run is None or run.green:
-            return "green"
+            return "check", pair.command, "green", "good"
         failed = 0
         if run.tests and self._objects is not None:
             with suppress(InterlockError, OSError, ValueError, LookupError):
-                told = json.loads(self._objects(run.tests))
-                failed = sum(state == "failed" for name, state in told.items() if name != WHOLE)
-        return f"red, {failed} failed" if failed else f"red, {run.error}" if run.error else "red"
+                tests = json.loads(self._objects(run.tests))
+                failed = sum(state == "failed" for name, state in tests.items() if name != WHOLE)
+        state = f"red, {failed} failed" if failed else f"red, {run.error}" if run.error else "red"
+        if view.start is not None and view.start.inputs.get("accept_baseline"):
+            return "check", pair.command, f"{state}: it may stay red (--accept-baseline)", "note"
+        first = next(one.name for one in view.pairs.values() if one.before and not one.before.green)
+        ways = " (if not: --accept-baseline)" if first == pair.name else ""
+        return "check", pair.command, f"{state}: this is what is to be done{ways}", "note"
+
+
+def _of_run(view: View) -> Iterator[Said]:
+    """What belongs to no place of its own."""
+    yield from (("note", warning, "", "note") for warning in view.warnings)
+    yield from (("said", f"{words.who}: {words.text}", "", "plain") for words in view.words if not words.gate)
+    yield from ((loop, f"{n} of {most}", "", "plain") for loop, (n, most) in view.turns.items() if n > 1)
+    yield from (("rule", *decision(one), "detail") for one in view.decisions)
+    for name, facts in view.notes:
+        yield "fact", name, ", ".join(f"{one} {value}" for one, value in facts.items()), "detail"
+    for landed in view.delivered:
+        paths = text.few(landed.landing.paths if landed.landing else ())
+        if landed.state == "conflict":
+            paths = text.few(landed.landing.conflicts if landed.landing else ())
+            yield "code", "not delivered", f"you changed the same lines: {paths}", "bad"
+        elif landed.state == "done":
+            yield "code", "delivered", paths, "good"
+        elif landed.state in _NOT_YET:
+            yield "code", "not delivered", _NOT_YET[landed.state], "note"
+    for made in view.committed:
+        where = made.ref.removeprefix("refs/heads/")
+        if made.problem:
+            yield made.what, "not done" if made.what != "hooks" else "refused", made.problem, "bad"
+        else:
+            yield made.what, made.url or made.commit[:10] or "ok", f"on {where}" if where else "", "good"
+    for undone in view.undone:
+        yield undone.how, f"{text.count(len(undone.paths), 'file')} by {undone.who}", "", "note"
+    yield from (("line", f"of another version: {line.event.e}", "", "detail") for line in view.unknown)
+
+
+_NOT_YET = {
+    "away": "another branch is checked out",
+    "other": "your tree changed meanwhile: the checks run on it",
+}
+
+
+def _call(call: CallView) -> Iterator[Said]:
+    who, report = call.member or call.agent, call.report
+    if call.calls:
+        again = f"call {call.calls}  " if call.calls > 1 else ""
+        yield who, "begins", f"{again}{'  '.join(filter(None, (call.runner, call.model)))}", "begin"
+    for tried in call.tries:
+        waits = tried is call.tries[-1] and call.state == "waiting" and call.until is not None
+        until = f"until {text.clock(call.until)}: " if waits and call.until is not None else ""
+        why = f"{tried.reason}: {tried.complaint}" if tried.complaint else tried.reason
+        yield who, "waits" if waits else "again", until + why, "note"
+    if report is None:
+        return
+    word, tone = outcome(call)
+    yield who, word, "  ".join(_figures(call)), tone
+    if tone == "bad":
+        yield from (("", f"- {why}", "", "plain") for why in against(call)[:3])
+    for remark in report.remarks:
+        paths = f": {text.few(remark.paths)}" if remark.paths else ""
+        yield "", f"{remark.kind.value}: {remark.text}{paths}", "", "note"
+
+
+def _gate(gate: GateView) -> Iterator[Said]:
+    again = "" if gate.opening == 1 else f"for the {gate.opening}. time"
+    yield "asks", gate.question, again, "note"
+    if gate.decision is not None:
+        note = f": {gate.decision.note}" if gate.decision.note else ""
+        yield "decided", gate.decision.choice, f"{gate.decision.who}{note}", "plain"
 
 
 # --- words that several screens share
@@ -175,35 +192,39 @@ class Narrator:
 def outcome(call: CallView) -> tuple[str, Tone]:
     """How a dispatch ended; of a judge, what it says of the work."""
     report = call.report
-    assert report is not None
+    if report is None:
+        return call.state, "plain"
     if not report.ok:
         return "failed", "bad"
     if report.ruling is not None:
         return ("accepts", "good") if report.ruling.passes else ("does not accept", "bad")
-    word = str((report.form or {}).get("status") or "ok") if isinstance(report.form, dict) else "ok"
-    return ("ok", "good") if word == "done" else (word, "good" if word == "ok" else "bad")
+    word = form_of(call).get("status") or "done"
+    return ("ok", "good") if word == "done" else (str(word), "bad")
 
 
-def figures(call: CallView) -> Iterator[str]:
-    report = call.report
-    assert report is not None
+def _figures(call: CallView) -> Iterator[str]:
     yield text.duration(call.seconds)
     if call.calls > 1:
         yield text.count(call.calls, "call")
-    if report.paths:
-        yield text.count(len(report.paths), "file")
+    if call.report is not None and call.report.paths:
+        yield text.count(len(call.report.paths), "file")
     if call.spent.cost_usd is not None:
         yield text.money(call.spent.cost_usd)
+
+
+def form_of(call: CallView) -> dict[str, Any]:
+    form = call.report.form if call.report else None
+    return form if isinstance(form, dict) else {}
 
 
 def against(call: CallView) -> list[str]:
     """What speaks against a dispatch, or against what it judged."""
     report = call.report
-    assert report is not None
-    if not report.ok:
-        return [f"{report.reason}: {report.complaint}" if report.complaint else report.reason]
-    form = report.form if isinstance(report.form, dict) else {}
-    return list(report.ruling.against) if report.ruling else [str(form.get("summary") or "")]
+    if report is None or (report.ok and report.ruling is None):
+        return [str(form_of(call).get("summary") or "it does not say why")]
+    if report.ok and report.ruling is not None:
+        return list(report.ruling.against)
+    return [f"{report.reason}: {report.complaint}" if report.complaint else report.reason]
 
 
 def decision(one: DecisionView) -> tuple[str, str]:
@@ -230,25 +251,3 @@ def pair_word(pair: PairView) -> tuple[str, Tone]:
         case "known":
             return f"red as before: allowed{names}", "note"
     return f"red: {one.word}{names}{flaky}", "bad"
-
-
-def delivered(view: View) -> Iterator[tuple[str, str, str, Tone]]:
-    one = view.delivered[-1]
-    match one.state:
-        case "done":
-            yield "code", "delivered", text.few(one.landing.paths if one.landing else ()), "good"
-        case "conflict":
-            paths = one.landing.conflicts if one.landing else ()
-            yield "code", "not delivered", f"you changed the same lines: {text.few(paths)}", "bad"
-        case "away":
-            yield "code", "not delivered", "another branch is checked out", "note"
-        case "other":
-            yield "code", "not yet", "your tree changed meanwhile: the checks run on it", "note"
-
-
-def committed(view: View) -> tuple[str, str, str, Tone]:
-    one = view.committed[-1]
-    if one.problem:
-        return one.what, "not done" if one.what != "hooks" else "refused", one.problem, "bad"
-    where = one.ref.removeprefix("refs/heads/")
-    return one.what, one.url or one.commit[:10] or "ok", f"on {where}" if where else "", "good"

@@ -7,6 +7,7 @@ import os
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 Begin = Callable[["Place", "Watcher"], Awaitable[tuple["Entry", "View"]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-EARLIER = 5
+EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
 
@@ -34,50 +35,57 @@ def work(door: Door, begin: Begin, playbook: str = "") -> int:
     if door.detach:
         from interlock.cli.detached import in_the_background
 
-        return in_the_background(door, lambda view: _work(door, begin, view))
+        return in_the_background(door, playbook, lambda view: _work(door, begin, view))
     return _work(door, begin, _view(door, playbook))
 
 
 def _view(door: Door, playbook: str) -> live.PlainView:
     if not live.can_draw():
-        return live.PlainView(**watching(door))
-    return live.LiveView(usual_s=usual(door, playbook), **watching(door))
+        return live.PlainView(**watching(door, playbook))
+    return live.LiveView(usual_s=usual(door, playbook), **watching(door, playbook))
 
 
-def watching(door: Door) -> dict[str, Any]:
-    """What a view has to know of the place."""
+def watching(door: Door, playbook: str = "") -> dict[str, Any]:
+    """What a view has to know of the place; of a playbook that begins here, who does the work."""
     from interlock.engine.folder import RunFolder
 
     runs = door.place.runs.path
     return {
         "verbose": door.verbose,
         "objects": lambda run, digest: RunFolder(runs / run).get(digest),
-        "preface": list(_preface(door)),
+        "preface": list(_preface(door, playbook)) if playbook else [],
     }
 
 
-def _preface(door: Door) -> Iterator[tuple[str, str, str]]:
-    """Who was found to do the work, where nobody chose (AGENT-01)."""
+def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
+    """Who was found where nobody chose, and roles that are not ours (AGENT-01, AGENT-02)."""
     from interlock.agents import clients
+    from interlock.app import playbook_named
 
-    if door.runner or door.place.settings.runner:
-        return
     try:
-        found = clients.first_found(os.environ, Path.home())
+        roles = door.place.roles(playbook_named(playbook), door.runner)
+        if not (door.runner or door.place.settings.runner):
+            yield "agents", (found := clients.first_found(os.environ, Path.home())).name, found.text
     except InterlockError:  # said by who needs it
         return
-    yield "agents", found.name, f"{found.text}; set `runner` to choose"
+    yield from (("role", role.name, role.source) for role in roles if role.source)
+
+
+def earlier(door: Door, playbook: str) -> list[View]:
+    """The last complete runs of a playbook, as far as they can be read."""
+    found = []
+    for entry in door.place.runs.all():
+        if entry.first.get("playbook") == playbook and (head := entry.head()) and head.status is Status.COMPLETE:
+            with suppress(InterlockError):
+                found.append(entry.view())
+        if len(found) == EARLIER:
+            break
+    return found
 
 
 def usual(door: Door, playbook: str) -> float | None:
-    """How long such a run usually takes, as far as earlier ones tell."""
-    took = []
-    for entry in door.place.runs.all():
-        if entry.first.get("playbook") == playbook and (head := entry.head()) and head.status is Status.COMPLETE:
-            took.append((head.changed - head.started).total_seconds())
-        if len(took) == EARLIER:
-            break
-    return sorted(took)[len(took) // 2] if took else None
+    """How long such a run usually takes."""
+    return screens.middle([view.seconds for view in earlier(door, playbook)])
 
 
 def _work(door: Door, begin: Begin, view: live.PlainView) -> int:
@@ -217,24 +225,23 @@ class Asking:
         for path in gate.shown:
             place = self._door.place.workspace.top / path
             known = text.size(place.stat().st_size) if place.is_file() else "no such file"
-            since = ""
-            if before and path in before[-1].shown:
-                same = before[-1].shown[path] == gate.shown[path]
-                since = ", just as you saw it before" if same else ", changed since you saw it"
+            last = before[-1].shown.get(path) if before else None
+            since = (
+                "" if last is None else ", as you saw it" if last == gate.shown[path] else ", changed since you saw it"
+            )
             yield f"  shows {path} ({known}{since})"
+        yield f"  its work so far: {failures.here(f'interlock diff {view.run}', self._door.dir)}" if view else ""
 
     async def _decided(self, choices: Sequence[str]) -> tuple[str, str] | None:
         free = tuple(choices) == ("*",)
         keys = {choice[0]: choice for choice in reversed(choices)}
-        menu = "Your answer, [v]iew or [q]uit: "
+        menu = "Your answer, or [q]uit: "
         if not free:
-            menu = "  ".join([*(f"[{choice[0]}]{choice[1:]}" for choice in choices), "[v]iew", "[q]uit"]) + ": "
+            menu = "  ".join([*(f"[{choice[0]}]{choice[1:]}" for choice in choices), "[q]uit"]) + ": "
         while (said := await self._read(menu)) is not None and said not in ("q", "quit"):
-            if said in ("v", "view"):
-                await self._all()
-            elif free and said:
+            if free and said:
                 return said, ""
-            elif (choice := keys.get(said, said)) in choices and said:
+            if (choice := keys.get(said, said)) in choices and said:
                 must = choice == "reject"
                 note = await self._read(
                     "What is to be changed? " if must else "A note for whoever works next (or Enter): "
@@ -244,20 +251,6 @@ class Asking:
                 if note or not must:
                     return choice, note
         return None
-
-    async def _all(self) -> None:
-        """Everything that the decision is about: the documents, and what the run has changed."""
-        view, place = self._view.view, self._door.place
-        if view is None:
-            return
-        gate = view.gate
-        for path in gate.shown if gate else ():
-            file = place.workspace.top / path
-            complain(f"=== {path}", file.read_text("utf-8", "replace") if file.is_file() else "(no such file)")
-        pair, _ = await asyncio.to_thread(place.work, view)
-        if pair is not None:
-            patch = await asyncio.to_thread(place.trees.patch, pair.base, pair.work)
-            complain("=== what the run has changed", patch.decode("utf-8", "replace"))
 
     async def _read(self, prompt: str) -> str | None:
         """A line; None: later. In the loop, so that a signal can end the waiting."""

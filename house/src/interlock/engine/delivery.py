@@ -59,7 +59,8 @@ async def deliver(run: Run, label: str, judged: Tree | None) -> ev.Delivered:
     """
     slot: Slot[ev.Delivered] = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:
-        await run.listen()
+        if not slot.traces:  # else a process died over it: it may lie in the tree, and is recorded before all else
+            await run.listen()
         async with run.pair_lock:
             await _land(run, slot, label, run.pending, judged or run.pending.work)
     return slot.settled

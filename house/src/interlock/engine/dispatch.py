@@ -229,13 +229,14 @@ async def _call(
         held=await _held(run, call),
     )
     content = (text := run.world.redact(text)).encode("utf-8", "backslashreplace")
-    ask = _ask(run, call, slot, role, text, session, share)
+    n = 1 + sum(isinstance(trace, ev.Started) for trace in slot.traces)
+    ask = _ask(run, call, slot, role, text, session, share, n)
     started = ev.Started(
         agent=call.row.agent,
         member=call.member,
         step=ask.env["INTERLOCK_STEP"],
         attempt=call.attempt,
-        n=1 + sum(isinstance(trace, ev.Started) for trace in slot.traces),
+        n=n,
         runner=role.runner,
         model=role.model,
         role=role.source,
@@ -258,7 +259,7 @@ async def _ended_unseen(run: Run, call: Call, slot: Slot[ev.Done], role: Role, g
     """How the call of a dead process ended, where its turn had ended: no agent that ended is called again."""
     last = _cut_off(slot.traces)
     assert last is not None
-    ask = _ask(run, call, slot, role, run.text(last.brief), last.session, (None, None))
+    ask = _ask(run, call, slot, role, run.text(last.brief), last.session, (None, None), last.n)
     return await run.world.recover(ask, ground.seat)
 
 
@@ -276,12 +277,14 @@ def _ask(
     text: str,
     session: str,
     share: tuple[float | None, int | None],
+    n: int,
 ) -> Ask:
+    green = any(one.after and one.after.green for one in call.proved)
     return Ask(
         role=role,
         brief=text,
         form=schema(call.row.form) if call.row.form else None,
-        known=call.row.form.known(call.criteria, bool(call.proved)) if call.row.form else {},
+        known=call.row.form.known(call.criteria, green) if call.row.form else {},
         samples=_samples(call),
         session=session,
         marker=f"{run.id}/{slot.key}",
@@ -298,7 +301,7 @@ def _ask(
         timeout_s=role.timeout_s or call.row.timeout_s,
         budget_usd=share[0],
         budget_tokens=share[1],
-        transcript=run.world.folder.transcript(slot.key),
+        transcript=run.world.folder.transcript(slot.key, n),
     )
 
 

@@ -52,7 +52,10 @@ class Folder(Protocol):
     def get(self, digest: str) -> bytes: ...
     def settle(self) -> None: ...
     def keep(self, key: str, name: str, content: bytes) -> None: ...
-    def transcript(self, key: str) -> Path: ...
+    def transcript(self, key: str, call: int) -> Path:
+        """Where the stream of that call of a dispatch lies: each has its own, so that none is taken for another."""
+        ...
+
     def messages(self) -> list[tuple[str, Message]]: ...
     def taken(self, name: str) -> None: ...
 
@@ -79,8 +82,8 @@ class InMemory:
     def keep(self, key: str, name: str, content: bytes) -> None:
         return None
 
-    def transcript(self, key: str) -> Path:
-        return Path(os.devnull)
+    def transcript(self, key: str, call: int) -> Path:
+        return Path(key, str(call))
 
     def messages(self) -> list[tuple[str, Message]]:
         return sorted(self.said.items())
@@ -150,8 +153,8 @@ class RunFolder:
             else:
                 write_whole(self.path / name, content)
 
-    def transcript(self, key: str) -> Path:
-        return self.path / "dispatches" / key / "transcript.jsonl"
+    def transcript(self, key: str, call: int) -> Path:
+        return self.path / "dispatches" / key / ("transcript.jsonl" if call == 1 else f"transcript-{call}.jsonl")
 
     def messages(self) -> list[tuple[str, Message]]:
         """What waits in the inbox, oldest first. Odd files there block nobody."""

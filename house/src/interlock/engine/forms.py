@@ -33,7 +33,7 @@ class Form(BaseModel):
     model_config = ConfigDict(frozen=True, extra="ignore", allow_inf_nan=False)
 
     @classmethod
-    def known(cls, criteria: Sequence[str], checked: bool) -> dict[str, Any]:
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
         """What of the best answer follows from the dispatch alone."""
         return {}
 
@@ -99,9 +99,9 @@ class Judgement(Form):
     )
 
     @classmethod
-    def known(cls, criteria: Sequence[str], checked: bool) -> dict[str, Any]:
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
         met = [{"criterion": one, "met": True, "evidence": "seen"} for one in criteria]
-        return {"criteria": met, **({} if checked else {"no_check": "there is none here"})}
+        return {"criteria": met, **({} if green else {"no_check": "there is none here"})}
 
     def claim(self, criteria: Sequence[str]) -> Claim:
         given = {_same(one) for one in criteria} | {_same(one.criterion) for one in self.criteria}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from interlock.engine import events as ev
-from interlock.engine.rehearsal import EACH, GUARDED, KILLED, OUTSIDE, PERSON, UNSAVED, Path
+from interlock.engine.rehearsal import EACH, GUARDED, KILLED, OUTSIDE, PEOPLE, PERSON, UNSAVED, Path
 from interlock.workspace.values import Tree
 
 
@@ -94,7 +94,7 @@ def stands_on_evidence(path: Path) -> str:
             if why := against(path, key, event.report):
                 return f"{key} passed although {why}"
     for landing in landings(path):
-        for line in {event.command for _, event in lines if isinstance(event, ev.Based | ev.Proved)}:
+        for line in path.decides:
             if path.green(line, landing.after) is False and not _allowed(path, line, landing.before):
                 return f"delivered although `{line}` is red"
     return ""
@@ -107,7 +107,7 @@ def is_accepted_by_somebody(path: Path) -> str:
     if not judged and not checked:
         return ""
     for landing in landings(path):
-        if not any(_agree(path, tree, landing) for tree in _borne_out(path)):
+        if not landing.asked and not any(_agree(path, tree, landing) for tree in _borne_out(path)):
             return f"nobody accepted what was delivered: {', '.join(landing.paths)}"
     complete = path.view.ended is not None and path.view.ended.status == "complete"
     return "nobody accepted it" if complete and not any(True for _ in _borne_out(path)) else ""
@@ -116,8 +116,8 @@ def is_accepted_by_somebody(path: Path) -> str:
 def survives(path: Path) -> str:
     """Resumed after a death, a run ends as it would have ended."""
     usual = path.usual
-    if usual is None or path.fault:
-        return ""
+    if usual is None or any(name in PEOPLE for name in usual.schedule.values()):
+        return ""  # what a person does meanwhile may be seen earlier by who comes after
     world, other = path.stage.world, usual.stage.world
     same = {
         "files": world.files == other.files,
@@ -158,18 +158,23 @@ class Landing:
     before: Tree
     after: Tree
     paths: tuple[str, ...]
+    asked: bool
+    """A person was asked since the last agent had ended."""
 
 
 def landings(path: Path) -> Iterator[Landing]:
+    asked = False
     for _, event in path.lines:
+        if isinstance(event, ev.GateDecided | ev.Done):
+            asked = isinstance(event, ev.GateDecided)
         if isinstance(event, ev.Delivered) and event.label != "documents" and _paths(event):
             assert event.before is not None and event.merged is not None
-            yield Landing(event.before, event.merged, _paths(event))
+            yield Landing(event.before, event.merged, _paths(event), asked)
         elif isinstance(event, ev.Committed) and event.commit and event.what == "branch":
             order, trees = path.stage.world.commits[event.commit], path.stage.world.trees
             base, work = trees[order.base], trees[order.work]
             changed = tuple(name for name in {*base, *work} if base.get(name) != work.get(name))
-            yield Landing(order.base, order.work, changed)
+            yield Landing(order.base, order.work, changed, asked)
 
 
 def _paths(event: ev.Delivered) -> tuple[str, ...]:

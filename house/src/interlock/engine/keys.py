@@ -46,6 +46,8 @@ def shortly(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int):
+        return value
     spelled = canonical(value)
     return json.loads(spelled) if len(spelled) <= 120 else f"sha256:{sha256(spelled)[:32]}"
 

@@ -332,7 +332,7 @@ class RealWorld:
             commands = [Command(tool.name, tool.line_from(place), tool.source) for tool in found]
         if (setup := settings.get("setup")) is not None:
             return Toolbox(commands, Command("setup", setup, "interlock.toml"))
-        prepares = await thread(toolchains.setups, _Folder(self._trees.workspace.top), place)
+        prepares = await thread(toolchains.setups, Folder(self._trees.workspace.top), place)
         line = " && ".join(f"({tool.line_from(place)})" for tool in prepares)
         source = ", ".join(tool.source for tool in prepares)
         return Toolbox(commands, Command("setup", line, source) if prepares else None)
@@ -416,7 +416,7 @@ class RealWorld:
 
     def _unprepared(self, command: Command, standing: Standing, tree: Tree) -> str:
         """A name for the state of the manifests that the person's own preparations do not serve; empty: they do."""
-        tools = toolchains.setups(_Folder(self._trees.workspace.top), self._place)
+        tools = toolchains.setups(Folder(self._trees.workspace.top), self._place)
         manifests = [path for tool in tools for path in tool.manifests]
         ours = self._trees.entries(tree, manifests) if manifests else {}
         theirs = self._trees.entries(standing.tree, manifests) if manifests else {}
@@ -430,7 +430,7 @@ class RealWorld:
         return await self._ask(gate) if self._ask else None
 
 
-class _Folder:
+class Folder:
     """The person's folder as something to look at: with what is ignored."""
 
     def __init__(self, top: Path) -> None:

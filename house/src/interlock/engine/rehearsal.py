@@ -32,6 +32,7 @@ from interlock.engine.keys import here
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Beginning, Player, began
 from interlock.engine.prompts import Prompts
+from interlock.engine.run import Limits
 from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated, drive
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command, Toolbox
@@ -46,6 +47,7 @@ UNSAVED, NOTES, BREAKS = "unsaved.txt", "people/notes.txt", "people/broken.txt"
 GUARDED, OUTSIDE, TEST = "CLAUDE.md", "outside.txt", "tests/test_lib.py"
 WRONG, WEAKENED, BROKEN, THEIRS = b"wrong\n", b"skipped\n", b"broken\n", b"written by a person\n"
 MOST_CALLS, MOST_PROCESSES = 200, 40
+LIMITS = Limits(rate_limit_wait_s=6 * 3600)
 _LASTING = (
     "crashes",
     "is told a limit",
@@ -85,7 +87,7 @@ class Endless(BaseException):
 class Stage(Clean):
     """The cast of one path: the usual, but where its schedule says otherwise."""
 
-    def __init__(self, playbook: Playbook, schedule: Mapping[str, str]) -> None:
+    def __init__(self, playbook: Playbook, schedule: Mapping[str, str], forms: dict[str, Any] | None = None) -> None:
         self.rows = {row.agent: row for row in playbook.rows}
         self.schedule = schedule
         self.offers: dict[str, tuple[str, ...]] = {}
@@ -99,8 +101,8 @@ class Stage(Clean):
         self.began: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.answered: Counter[tuple[str, str]] = Counter()
-        self.runs: dict[tuple[str, Tree, bool], list[int | None]] = {}
-        """Command line, tree, in a judge's own layer -> how it ended, each time."""
+        self.runs: dict[tuple[str, Tree, bool], CommandExit] = {}
+        """Command line, tree, in a judge's own layer -> how it ended there, the last time."""
         self.wrong: list[str] = []
         """What the engine did and must not, seen as it happened."""
         self.kills = 0
@@ -114,7 +116,8 @@ class Stage(Clean):
         self._moments: Counter[str] = Counter()
         self._again: Counter[tuple[str, Tree, bool]] = Counter()
         self._places: dict[tuple[str, Tree, bool], str] = {}
-        self._forms: dict[str, Any] = {}
+        self._forms: dict[str, dict[str, Any]] = {} if forms is None else forms
+        """What each form can be answered; the same on all paths."""
 
     def enters(self, player: Player) -> None:
         """A process begins."""
@@ -138,7 +141,7 @@ class Stage(Clean):
 
     def _happens(self, occasion: str, others: Callable[[], Iterable[str]], subject: str = "") -> str:
         if occasion not in self.offers:
-            self.offers[occasion] = tuple(others())
+            self.offers[occasion] = () if subject in self._lasting else tuple(others())
         name = self.schedule.get(occasion, "")
         if name.endswith(EACH) and occasion not in self._fired:
             self._fired.add(occasion)
@@ -184,10 +187,10 @@ class Stage(Clean):
     def _answers(self, ask: Ask) -> dict[str, Any]:
         if ask.form is None:
             return {}
-        spelled = f"{id(ask.form)} {canonical(ask.known)!r}"
-        if spelled not in _ANSWERS:
-            _ANSWERS[spelled] = ask.form, {one.name: one.value for one in answers.deviations(ask.form, ask.known)}
-        return _ANSWERS[spelled][1]
+        spelled = f"{ask.role.name} {ask.form.get('title')} {canonical(ask.known)!r}"
+        if spelled not in self._forms:
+            self._forms[spelled] = {one.name: one.value for one in answers.deviations(ask.form, ask.known)}
+        return self._forms[spelled]
 
     def _weather(self, name: str, usual: Act) -> Act:
         exit_ = _WEATHER[name]
@@ -209,9 +212,8 @@ class Stage(Clean):
         name = self._happens(self._places[run], lambda: self._commands(green), command.line)
         if name == "red, then green":
             name = "red" if self._again[run] == 1 else "green"
-        came = _ENDS[name or ("green" if green else "red")]
-        self.runs.setdefault(run, []).append(came.exit)
-        return came
+        self.runs[run] = _ENDS[name or ("green" if green else "red")]
+        return self.runs[run]
 
     def _commands(self, green: bool) -> tuple[str, ...]:
         stuck = "does not end", f"does not end{EACH}", "is not installed"
@@ -257,13 +259,13 @@ class Stage(Clean):
         count = self._moments[place]
         occasion = place if count == 1 else f"{place} ({count})"
         fails = what in ("plan commit", "publish", "push")
-        name = self._happens(occasion, lambda: (KILLED, *_PEOPLE, *(["fails"] if fails else [])))
+        name = self._happens(occasion, lambda: (KILLED, *PEOPLE, *(["fails"] if fails else [])))
         if not name or occasion in self._fired:
             return ""
         self._fired.add(occasion)
         if name == KILLED:
             self.dies()
-        if name in _PEOPLE:
+        if name in PEOPLE:
             self._edits(name)
         return "it cannot be done" if name == "fails" else ""
 
@@ -294,15 +296,13 @@ class Stage(Clean):
             self.dies()
 
 
-_PEOPLE = (
+PEOPLE = (
     "a person writes a file",
     "a person writes where agents write",
     "a person breaks the checks",
     "a person checks out another branch",
     "a person cancels",
 )
-_ANSWERS: dict[str, tuple[Any, dict[str, Any]]] = {}
-"""The form is kept with them, so that its id stays its own."""
 
 
 def is_green(files: Files) -> bool:
@@ -355,9 +355,14 @@ class Path:
         yield from ((one, name) for one in came[behind + 1 :] for name in self.stage.offers[one])
 
     def green(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
-        """How a command really ended on a tree, the last time; None: it was never run there."""
+        """How a command really ended on a tree, the last time; None: nobody knows."""
         came = self.stage.runs.get((line, tree or Tree(""), own))
-        return None if came is None else came[-1] == 0
+        return None if came is None or (came.timed_out and line not in self.decides) else came.exit == 0
+
+    @property
+    def decides(self) -> set[str]:
+        """The commands that the engine ran to decide, before and after."""
+        return {event.command for _, event in self.lines if isinstance(event, ev.Based | ev.Proved)}
 
     def play(self) -> Path:
         """To its end: whoever dies is resumed, whoever waits is answered."""
@@ -381,7 +386,12 @@ class Path:
     def _process(self) -> None:
         stage, world = self.stage, self.stage.world
         player = Player(
-            self.playbook, world, Prompts(self.playbook.prompts), settings=_settings(self.playbook), told=stage.told
+            self.playbook,
+            world,
+            Prompts(self.playbook.prompts),
+            settings=_settings(self.playbook),
+            limits=LIMITS,
+            told=stage.told,
         )
         stage.enters(player)
         self.view = player.view
@@ -433,11 +443,12 @@ def explore(
     """
 
     def played(schedule: Mapping[str, str], usual: Path | None = None) -> Path:
-        stage = Stage(playbook, schedule)
+        stage = Stage(playbook, schedule, forms)
         world = stage.world = make(stage)
         stage.theirs = dict(world.files)
         return Path(playbook, inputs, stage, usual).play()
 
+    forms: dict[str, Any] = {}
     paths = [played({})]
     yield paths[0]
     for depth in range(1, deviations + 1):

@@ -13,6 +13,7 @@ import types
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from interlock.agents import answers
@@ -103,8 +104,10 @@ class Clean:
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
         """It adds a line to each file that it has to leave, and takes nothing away that is there."""
         changed = {path: self.worked(files.get(path, text.encode()), key) for path, text in ask.samples.items()}
-        form = answers.best(ask.form, ask.known, changed=bool(changed)) if ask.form else None
-        return Act(changed, self.said(form))
+        return Act(changed, self.said(self.best(ask, changed=bool(changed)) if ask.form else None))
+
+    def best(self, ask: Ask, *, changed: bool) -> Any:
+        return answers.best(ask.form or {}, ask.known, changed=changed)
 
     def worked(self, content: bytes, key: str) -> bytes:
         line = WORK + key.encode() + b"\n"
@@ -209,7 +212,7 @@ class Simulated:
         self._drawn = 0
         self._toolbox = toolbox or Toolbox()
         self._branch = branch
-        self.unseen: dict[str, Exit] = {}
+        self.unseen: dict[Path, Exit] = {}
         """Calls that ended and that no process has taken up yet."""
         self.paid: list[str] = []
         """Markers of the calls that were made to their end."""
@@ -364,7 +367,6 @@ class Simulated:
         return self.seats[slot]
 
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
-        self.unseen.pop(ask.marker, None)
         key = ask.marker.partition("/")[2]
         self.cast.moment(f"call {key}")
         await _turn()
@@ -374,12 +376,12 @@ class Simulated:
         for path, content in act.files.items():
             _put(seat.files, path, content)
         self.paid.append(ask.marker)
-        self.unseen[ask.marker] = act.exit
+        self.unseen[ask.transcript] = act.exit
         self.cast.moment(f"called {key}")
         return act.exit
 
     async def recover(self, ask: Ask, seat: Any) -> Exit | None:
-        return self.unseen.get(ask.marker)
+        return self.unseen.get(ask.transcript)
 
     async def toolbox(self, tree: Tree, place: str) -> Toolbox:
         return self._toolbox

@@ -1,159 +1,260 @@
-"""Commits of a run's work, made without running anything of the person's (TREES, Commits).
+"""What changes the person's repository: a commit that was asked for, a branch for it, a stash that they chose.
 
-The object is made first, in our repository, so that its id is known and can be noted; then its objects go over, and the
-ref moves by compare-and-swap.  Of the branch that is checked out the person's index follows: what they staged stays so.
+Theory of operation.  A commit is made without running anything: no hook, no filter, no editor.  It holds the run's work
+alone, merged onto the branch's head in the clean spelling, so a person's unsaved lines in the same files are not in it.
+It is made beside their repository first, so that its name is known and can be noted; then its objects come over and the
+ref moves by compare-and-swap.  Of the branch that is checked out, and only then, their index follows; what they staged
+stays staged.  Every step can be done again after a crash and changes nothing then.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 
+from interlock.errors import Refused
+from interlock.workspace.git import Reply, lines
 from interlock.workspace.repository import DETACHED, Repository
-from interlock.workspace.trees import Delta, Trees
-from interlock.workspace.values import EMPTY, Committed, Merged, Tree, Where
+from interlock.workspace.trees import LINK, Delta, Entry, Trees
+from interlock.workspace.values import EMPTY, Committed, Remark, RemarkKind, Tree, Where
 
 _NONE = "0" * 40
+_REFS = "refs/heads/"
 
 
 class Commits:
-    """Puts what a run did into the person's history."""
+    """Commits and branches of one workspace.
+
+    Args:
+        clean: the clean spelling of a tree, made in a layer; asked for only where anything converts.
+    """
 
     def __init__(self, trees: Trees, clean: Callable[[Tree], Tree]) -> None:
-        """
-        Args:
-            clean: the clean spelling of a tree, as the person's git would store it.
-        """
         self._trees = trees
         self._clean = clean
 
-    def tree(self, where: Where, base: Tree, work: Tree) -> Tree | None:
-        """What would be committed, as it would lie on disk, where that is not `work`: the person's unsaved lines are
-        not in it. None: it is the same, or there is nothing to be committed."""
-        if self._trees.repository is None:
-            return None
-        clean, merged = self._clean(work), self._merged(where, base, work)
-        if merged.tree in (None, clean):
-            return None
-        spelled = dict(self._pairs(clean, work))
-        entries = self._trees.entries(Tree(str(merged.tree)))
-        return self._trees.tree_of(
-            EMPTY, {path: (mode, spelled.get(blob, blob)) for path, (mode, blob) in entries.items()}
-        )
-
-    def _pairs(self, clean: Tree, raw: Tree) -> list[tuple[str, str]]:
-        if clean == raw:
-            return []
-        there = self._trees.entries(raw)
-        return [(blob, there[path][1]) for path, (_, blob) in self._trees.entries(clean).items() if path in there]
-
-    def _merged(self, where: Where, base: Tree, work: Tree) -> Merged:
-        """The run's work alone, on the head of its branch, in clean spelling."""
-        repository = self._repository
-        head = self._head(where)
-        onto = Tree(repository.tree(head)) if head else EMPTY
-        return self._trees.merge(self._clean(base), self._clean(work), onto)
-
     @property
     def _repository(self) -> Repository:
-        assert self._trees.repository is not None
+        if self._trees.repository is None:
+            raise Refused("there is no git repository", where=str(self._trees.workspace.top))
         return self._trees.repository
 
-    def _head(self, where: Where) -> str:
-        return self._repository.commit("HEAD" if where.branch == DETACHED else where.branch)
+    # -- commits
 
-    def plan(self, where: Where, base: Tree, work: Tree, message: str, *, when: datetime, new: str = "") -> Committed:
-        """Make the commit, in our repository alone; `problem` says why there is none.
+    def plan(
+        self, where: Where, before: Tree, after: Tree, message: str, *, onto: str = "", when: datetime
+    ) -> Committed:
+        """The commit with what lies between two trees, not yet on any branch; without one where nothing is left to
+        commit, and with a problem where it cannot be made.
 
         Args:
-            new: the name of a new branch, in place of the run's own.
+            onto: the branch or commit that it goes on top of; else the run's branch.
         """
-        if self._trees.repository is None:
-            return Committed(problem="there is no git repository here")
-        if problem := self._problem(where, new):
-            return Committed(problem=problem)
-        merged = self._merged(where, base, work)
+        repository = self._repository
+        target = onto or where.branch
+        if target == DETACHED:
+            return Committed(problem="no branch is checked out")
+        parent = repository.commit(target)
+        committed = Tree(repository.tree(parent)) if parent else EMPTY
+        spelled = [self._clean(tree) if self._trees.converts(tree) else tree for tree in (before, after)]
+        merged = self._trees.merge(spelled[0], committed, spelled[1])
         if merged.tree is None:
-            paths = ", ".join(merged.conflicts[:5])
-            return Committed(problem=f"its lines cannot be told apart from what is not committed yet ({paths})")
-        head = self._head(where)
-        if head and self._repository.tree(head) == merged.tree:
-            return Committed(problem="there is nothing to commit")
-        people: dict[str, str] = {}
+            paths = ", ".join(merged.conflicts)
+            return Committed(problem=f"the run's work cannot be told from what you have not committed in {paths}")
+        if merged.tree == committed:
+            return Committed()
+        who = []
         for role in ("AUTHOR", "COMMITTER"):
-            name, address, why = self._repository.identity(role)
+            name, address, why = repository.identity(role)
             if why:
                 return Committed(problem=f"git does not know who you are: {why}")
-            stamp = f"{int(when.timestamp())} +0000"
-            people |= {f"GIT_{role}_NAME": name, f"GIT_{role}_EMAIL": address, f"GIT_{role}_DATE": stamp}
-        parents = ["-p", head] if head else []
-        raw = self._trees.git.run("commit-tree", merged.tree, *parents, "-F", "-", stdin=message.encode(), env=people)
-        return Committed(commit=os.fsdecode(raw).strip())
+            who.append(f"{role.lower()} {name} <{address}> {int(when.timestamp())} {when.strftime('%z') or '+0000'}\n")
+        above = f"parent {parent}\n" if parent else ""
+        text = "\n".join(line.rstrip() for line in message.replace("\0", "").strip().splitlines())
+        body = f"tree {merged.tree}\n{above}{''.join(who)}\n{text}\n"
+        made = self._trees.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=os.fsencode(body))
+        return Committed(commit=made)
 
-    def _problem(self, where: Where, new: str) -> str:
+    def tree(self, commit: str) -> Tree:
+        """What a planned commit holds, in the clean spelling: hooks and checks look at it."""
+        return Tree(self._trees.git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
+
+    def publish(self, where: Where, commit: str, *, ref: str = "", expect: str) -> Committed:
+        """Let a branch be at a planned commit, if it still is where it was expected; again after a crash, too.
+
+        Args:
+            ref: `refs/heads/x`; else the run's branch.
+            expect: the commit before; empty for a branch that is new.
+        """
         repository = self._repository
-        if busy := repository.busy():
-            return f"git is in the middle of something ({busy[0]})"
-        if new:
-            if repository.git.reply("check-ref-format", "--branch", new).code:
-                return f"{new!r} cannot be the name of a branch"
-            return f"the branch {new} exists" if repository.commit(f"refs/heads/{new}") else ""
-        if where.branch == DETACHED:
-            return "no branch is checked out"
-        folder = repository.elsewhere(where.branch)
-        return f"its branch is checked out in {folder}" if folder else ""
+        ref = ref or where.branch
+        here = repository.checked_out()
+        old = Tree(repository.tree(expect)) if expect else EMPTY
+        if not repository.contains(ref, commit):
+            if why := self._hindered(ref):
+                return Committed(problem=why)
+            self._bring_over(commit, old)
+            subject = repository.git.text("log", "-1", "--format=%s", commit)
+            words = ("update-ref", "--create-reflog", "-m", f"commit: {subject}", ref, commit, expect or _NONE)
+            moved = repository.git.reply(*words)
+            if moved.code:
+                return Committed(problem=f"{ref.removeprefix(_REFS)} is not where it was: {moved.why}")
+        remarks = self._follow(old, self.tree(commit)) if here.branch == ref else ()
+        return Committed(commit=commit, remarks=remarks)
 
-    def publish(self, where: Where, commit: str, *, new: str = "") -> Committed:
-        """Move the ref to a commit that `plan` made; once, also after a crash in between."""
-        repository, ref = self._repository, f"refs/heads/{new}" if new else where.branch
-        parent = self._trees.git.text("rev-parse", "-q", "--verify", f"{commit}^", ok=(0, 1))
-        now = repository.commit(ref)
-        if now != commit:
-            if now != ("" if new else parent):
-                return Committed(problem=f"the branch {new} exists" if new else "its branch has moved on meanwhile")
-            self._hand_over(commit, parent)
-            reply = repository.git.reply("update-ref", "-m", "commit: interlock", ref, commit, now or _NONE)
-            if reply.code:
-                return Committed(problem=reply.why)
-        if repository.checked_out().branch == ref:
-            self._follow(parent, commit)
-        return Committed(commit=commit)
+    def _hindered(self, ref: str) -> str:
+        """Why a branch had better not move now."""
+        repository = self._repository
+        if folder := repository.elsewhere(ref):
+            return f"{ref.removeprefix(_REFS)} is checked out in {folder}"
+        busy = repository.busy() if repository.checked_out().branch == ref else ()
+        return f"the repository is in the middle of something ({', '.join(busy)}): finish or abort it" if busy else ""
 
-    def _hand_over(self, commit: str, parent: str) -> None:
-        """The objects of a commit, into the person's own store: it never borrows from ours."""
-        wanted = f"{commit}\n" + (f"^{parent}\n" if parent else "")
-        pack = self._trees.git.run("pack-objects", "--revs", "--stdout", "-q", stdin=wanted.encode())
+    def _bring_over(self, commit: str, old: Tree) -> None:
+        """Copy what is new in a commit into the person's repository; no history is looked at, for it may be cut."""
+        words = ("rev-list", "--objects", "--no-object-names", self.tree(commit), f"^{old}")
+        new = self._trees.git.run(*words) if self.tree(commit) != old else b""
+        pack = self._trees.git.run("pack-objects", "-q", "--stdout", stdin=new + commit.encode() + b"\n")
         self._repository.git.run("unpack-objects", "-q", stdin=pack)
 
-    def _follow(self, parent: str, commit: str) -> None:
-        """The person's index after a commit on their branch: what was the old commit's becomes the new one's, what they
-        staged stays staged beside it."""
-        repository, trees = self._repository, self._trees
-        old = Tree(repository.tree(parent)) if parent else EMPTY
-        staged = {path: (tag, mode, blob) for tag, mode, blob, path in repository.tracked()}
-        lines: list[bytes] = []
-        for delta in trees.deltas(old, Tree(repository.tree(commit))):
-            entry = self._entry(delta, staged.get(delta.path))
-            if entry is not None:
-                mode, blob = entry
-                lines.append(b"%o %s\t%s\0" % (mode, blob.encode(), os.fsencode(delta.path)))
-        if lines:
-            repository.git.run("update-index", "-z", "--index-info", stdin=b"".join(lines))
+    # -- the person's index
 
-    def _entry(self, delta: Delta, staged: tuple[str, int, str] | None) -> tuple[int, str] | None:
-        """What the index has of a path now; mode 0: nothing. None: it stays as it is."""
-        gone = (0, _NONE)
-        if staged is not None and staged[0] == "M":
+    def _follow(self, old: Tree, new: Tree) -> tuple[Remark, ...]:
+        """Entries that were the old commit's become the new one's; what is staged stays staged."""
+        deltas = self._trees.deltas(old, new)
+        staged = self._staged([delta.path for delta in deltas])
+        changes: dict[str, Entry | None] = {}
+        left: list[str] = []
+        for delta in deltas:
+            now = staged.get(delta.path)
+            if now == delta.old:
+                changes[delta.path] = delta.new
+            elif now != delta.new:
+                merged = self._restaged(delta, now)
+                if merged is None:
+                    left.append(delta.path)
+                else:
+                    changes[delta.path] = merged
+        reply = Reply(0, b"", b"")
+        if changes:
+            facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {_NONE}" for path, entry in changes.items()}
+            listed = os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))
+            reply = self._repository.git.reply("update-index", "-z", "--replace", "--index-info", stdin=listed)
+        if reply.code:
+            text = f"what was committed still shows as staged ({reply.why}): git reset -q mends it"
+            return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(changes)),)
+        text = "what you staged there stays as it is, so that it takes back what was committed"
+        return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(left)),) if left else ()
+
+    def _staged(self, paths: Sequence[str]) -> dict[str, Entry]:
+        wanted = set(paths)
+        return {path: (mode, blob) for _, mode, blob, path in self._repository.tracked() if path in wanted}
+
+    def _restaged(self, delta: Delta, now: Entry | None) -> Entry | None:
+        """What is staged, with what was committed; None where they cannot be had together."""
+        three = [entry for entry in (delta.old, now, delta.new) if entry is not None and entry[0] != LINK]
+        if len(three) < 3:
             return None
-        have = staged[1:] if staged else None
-        if have == delta.old:
-            return delta.new or gone
-        if have is None or delta.old is None or delta.new is None or have == delta.new:
+        texts = dict(self._trees.blobs(entry[1] for entry in three))
+        text = self._trees.merge_text(*(texts[entry[1]] for entry in three))
+        if text is None:
             return None
-        content = dict(self._trees.blobs([delta.old[1], have[1], delta.new[1]]))
-        merged = self._trees.merge_text(content[delta.old[1]], content[have[1]], content[delta.new[1]])
-        if merged is None:
-            return None
-        blob = self._repository.git.text("hash-object", "-w", "--stdin", "--no-filters", stdin=merged)
-        return have[0], blob
+        old, mine, theirs = (entry[0] for entry in three)
+        made = self._repository.git.text("hash-object", "-w", "--stdin", "--no-filters", stdin=text)
+        return (theirs if mine == old else mine, made)
+
+    # -- branches
+
+    def refused(self, name: str) -> str:
+        """Why there can be no new branch of this name; empty if there can."""
+        git = self._repository.git
+        if git.reply("check-ref-format", "--branch", name).code or name.startswith("-"):
+            return f"{name!r} cannot be the name of a branch"
+        return f"there is a branch {name} already" if self._repository.commit(f"{_REFS}{name}") else ""
+
+    def begin_branch(self, name: str) -> str:
+        """Make a branch where the person stands and check it out: HEAD alone moves. Why not, or nothing; again after a
+        crash, too."""
+        repository = self._repository
+        here = repository.checked_out()
+        if here.branch == f"{_REFS}{name}":
+            return ""
+        if busy := repository.busy():
+            return f"the repository is in the middle of something ({', '.join(busy)}): finish or abort it"
+        at = repository.commit(f"{_REFS}{name}")
+        if at != here.head:
+            if why := self.refused(name):
+                return why
+            words = ("update-ref", "--create-reflog", "-m", "branch: Created from HEAD", f"{_REFS}{name}", here.head)
+            reply = repository.git.reply(*words, _NONE)
+            if reply.code:
+                return reply.why
+        return self._move_head(here.branch, name)
+
+    def switch(self, name: str) -> str:
+        """Check a branch out again, without hooks; why that is not possible, or nothing."""
+        repository = self._repository
+        here = repository.checked_out()
+        target = repository.commit(f"{_REFS}{name}")
+        if here.branch == f"{_REFS}{name}":
+            return ""
+        if not target:
+            return f"there is no branch {name}"
+        if folder := repository.elsewhere(f"{_REFS}{name}"):
+            return f"{name} is checked out in {folder}"
+        if here.tree == repository.tree(target):
+            return self._move_head(here.branch, name)
+        if why := self._filters():
+            return why
+        reply = repository.git.reply("checkout", "-q", "--no-overwrite-ignore", name, "--")
+        return reply.why if reply.code else ""
+
+    def _move_head(self, old: str, name: str) -> str:
+        came = f"checkout: moving from {old.removeprefix(_REFS)} to {name}"
+        reply = self._repository.git.reply("symbolic-ref", "-m", came, "HEAD", f"{_REFS}{name}")
+        return reply.why if reply.code else ""
+
+    def _filters(self) -> str:
+        """Why git had better not write or read files here by itself."""
+        tree = Tree(self._repository.checked_out().tree or EMPTY)
+        text = "files go through filters here, which interlock does not run: do it yourself"
+        return text if self._trees.filters(tree) else ""
+
+    # -- stashes
+
+    def stashed(self, note: str) -> str:
+        """The commit of the stash with this note; its place in the list changes with every other stash."""
+        listed = self._repository.git.run("stash", "list", "--format=%H %gs")
+        found = (line.partition(" ") for line in os.fsdecode(listed).splitlines())
+        return next((commit for commit, _, said in found if said.endswith(f": {note}")), "")
+
+    def stash(self, paths: Sequence[str], note: str) -> Committed:
+        """Put changed and new files away under a note; once, whatever died in between."""
+        repository = self._repository
+        if made := self.stashed(note):
+            return Committed(commit=made)
+        if busy := repository.busy():
+            return Committed(problem=f"the repository is in the middle of something ({', '.join(busy)})")
+        if why := self._filters():
+            return Committed(problem=why)
+        kept = repository.index.with_name("index.interlock")
+        shutil.copy2(repository.index, kept)
+        try:
+            over = partial(self._over, stdin=lines(paths))
+            # git stash finds what was deleted in the work tree, and not what was deleted in the index.
+            over("reset", "-q")
+            reply = over("stash", "push", "-q", "-u", "-m", note)
+            if reply.code == 0:
+                return Committed(commit=self.stashed(note))
+            kept.replace(repository.index)
+            lock = repository.index.with_name("index.lock")
+            locked = f"; the index is locked by {lock}" if lock.exists() else ""
+            return Committed(problem=f"{reply.why}{locked}")
+        finally:
+            kept.unlink(missing_ok=True)
+
+    def _over(self, *words: str, stdin: bytes) -> Reply:
+        return self._repository.git.reply(*words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=stdin)

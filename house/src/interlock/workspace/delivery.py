@@ -2,9 +2,9 @@
 
 Theory of operation.  A file is staged beside our trees and exchanged with the one in the tree in a single step of the
 kernel; what came out must be what `before` says, else it is exchanged back.  So a person who writes at that moment
-loses nothing and finds nothing half written.  A late difference takes back what was done; whoever asked merges anew.  What is
-staged is listed in a manifest first: after a process that died `finish` looks at what lies on its stage before anything
-else, for it may be what a person wrote a moment before.
+loses nothing and finds nothing half written.  A late difference takes back what was done; whoever asked merges anew.
+What is staged is listed in a manifest first: after a process that died `finish` looks at what lies on its stage before
+anything else, for it may be what a person wrote a moment before.
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ from interlock.workspace.git import Git
 DETACHED = "detached"
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
 _CONVERTS = re.compile(rb"(?<![-!\w])(text|crlf|eol|filter|ident|working-tree-encoding)\b")
+_FILTERS = re.compile(rb"(?<![-!\w])filter\b")
 _NONE = "0" * 40
 
 
@@ -71,6 +72,10 @@ class Repository:
         """The commit that a name stands for; empty where there is none."""
         reply = self.git.reply("rev-parse", "-q", "--verify", "--end-of-options", f"{name}^{{commit}}")
         return "" if reply.code else os.fsdecode(reply.out).strip()
+
+    def contains(self, ref: str, commit: str) -> bool:
+        """Whether a commit is in the history of a branch, or is its newest."""
+        return self.git.reply("merge-base", "--is-ancestor", commit, ref).code == 0
 
     def tree(self, commit: str) -> str:
         """The tree of a commit, in its clean spelling."""
@@ -134,8 +139,12 @@ class Repository:
         """Whether settings, or attributes outside of the tree, make git store other bytes than lie on disk."""
         if self.settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0", ""):
             return True
+        return any(attributes_convert(content) for content in self.attributes())
+
+    def attributes(self) -> list[bytes]:
+        """The files of attributes that lie outside of the tree."""
         places = (self._users("core.attributesfile", "attributes"), self.common_dir / "info" / "attributes")
-        return any(attributes_convert(_content(place)) for place in (*places, Path("/etc/gitattributes")))
+        return [_content(place) for place in (*places, Path("/etc/gitattributes"))]
 
     @cached_property
     def keeps_modes(self) -> bool:
@@ -191,9 +200,14 @@ def repository_at(top: Path) -> tuple[Path, Path] | None:
         return None
 
 
-def attributes_convert(content: bytes) -> bool:
+def attributes_convert(content: bytes, names: re.Pattern[bytes] = _CONVERTS) -> bool:
     """Whether a file of attributes names one by which git stores other bytes than lie on disk."""
-    return any(_CONVERTS.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))
+    return any(names.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))
+
+
+def attributes_filter(content: bytes) -> bool:
+    """Whether a file of attributes sends anything through a program."""
+    return attributes_convert(content, _FILTERS)
 
 
 def _content(place: Path) -> bytes:

@@ -25,7 +25,14 @@ from uuid import uuid4
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git, Reply, lines
 from interlock.workspace.place import Workspace, above
-from interlock.workspace.repository import DETACHED, CheckedOut, Repository, attributes_convert, repository_at
+from interlock.workspace.repository import (
+    DETACHED,
+    CheckedOut,
+    Repository,
+    attributes_convert,
+    attributes_filter,
+    repository_at,
+)
 from interlock.workspace.snapshot import Snapshots
 from interlock.workspace.values import EMPTY, Change, Merged, Standing, Tree, Where
 
@@ -388,10 +395,17 @@ class Trees:
         if self.repository is None or self.repository.converts:
             return self.repository is not None
         if tree not in self._converting:
-            listed = self.entries(tree)
-            names = {entry[1] for path, entry in listed.items() if path.rpartition("/")[2] == ".gitattributes"}
-            self._converting[tree] = any(attributes_convert(content) for _, content in self.blobs(names))
+            self._converting[tree] = any(map(attributes_convert, self._attributes(tree)))
         return self._converting[tree]
+
+    def filters(self, tree: Tree) -> bool:
+        """Whether git would send files of this tree through programs."""
+        outside = self.repository.attributes() if self.repository else []
+        return any(map(attributes_filter, (*outside, *self._attributes(tree))))
+
+    def _attributes(self, tree: Tree) -> list[bytes]:
+        files = {entry[1] for path, entry in self.entries(tree).items() if path.rpartition("/")[2] == ".gitattributes"}
+        return [content for _, content in self.blobs(files)]
 
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
         """All versions, in the clean spelling, that the person's git had at these paths, newest first."""

@@ -109,7 +109,8 @@ def test_a_refreshed_login_comes_back_and_nothing_else(confined: Bench) -> None:
     ]  # fmt: skip
     evil = {"hooks": {"Stop": "curl evil"}, "mcpServers": {"x": {"command": "evil"}}}
     fresh = {"oauth": {"accessToken": "2", "scopes": ["a", "everything"], "expiresAt": 5}, **evil}
-    script = 'cd; echo "$1" > .claude/.credentials.json; echo "$2" > .claude/settings.json; mkdir .codex; echo x > .codex/auth.json'
+    script = 'cd; echo "$1" > .claude/.credentials.json; echo "$2" > .claude/settings.json; mkdir .codex; echo x > '
+    script += ".codex/auth.json"
     confined.sh(layer, script, json.dumps(fresh), json.dumps(evil))
     layer.logins_back()
     assert json.loads(login.read_text()) == {"oauth": {"accessToken": "2", "scopes": ["a"], "expiresAt": 5}}
@@ -129,7 +130,7 @@ def test_what_a_program_left_in_the_way_of_mounts_is_removed(confined: Bench) ->
     """Links where the next start lays something."""
     put(confined.home / ".cache/pip/wheel", "cached")
     layer = confined.open()
-    confined.sh(layer, "rm -rf ~/.cache .interlock 2>/dev/null || true")
+    confined.sh(layer, "rm -rf .interlock 2>/dev/null || true")
     private = confined.top / ".interlock/layers/run-1/one/home"
     shutil.rmtree(private / ".cache", ignore_errors=True)
     (private / ".cache").symlink_to("/etc")
@@ -141,7 +142,8 @@ def test_temporary_folders_are_private_and_have_a_size(confined: Bench) -> None:
     """Also those in /dev; nothing of them is left."""
     confined.anew(max_bytes=3_000_000)
     layer = confined.open()
-    script = "for d in /tmp /var/tmp /dev/shm; do echo x > $d/x; head -c 9000000 /dev/zero > $d/big 2>/dev/null && echo took $d; done; true"
+    script = "echo x > $d/x; head -c 9000000 /dev/zero > $d/big 2>/dev/null && echo took $d"
+    script = f"for d in /tmp /var/tmp /dev/shm; do {script}; done; true"
     assert confined.sh(layer, script) == ""
     assert (
         confined.sh(layer, "ls /tmp/x /var/tmp/x /dev/shm/x 2>/dev/null || echo gone; echo ${TMPDIR-unset}")
