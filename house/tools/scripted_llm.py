@@ -132,7 +132,9 @@ class Talk:
 
 
 _FOLDER = re.compile(
-    r"(?:working directory:|working in the directory:|<cwd>|\*\*Workspace Directories:\*\*\s+-)\s*(/[^\n<]*)", re.I
+    r"(?:working directory:|working in the directory:|working in the following directories:\s+-|<cwd>"
+    r"|\*\*Workspace Directories:\*\*\s+-)\s*(/[^\n<]*)",
+    re.IGNORECASE,
 )
 
 

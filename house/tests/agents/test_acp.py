@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -136,7 +137,7 @@ class Agent:
 
 asyncio.run(acp.run_agent(Agent()))
 """
-    env = Environment({"PATH": "/usr/bin:/bin"})
+    env = Environment({"PATH": "/usr/bin:/bin", "PYTHONPATH": os.pathsep.join(sys.path)})
     exit_ = await call(
         Acp(sys.executable, "-c", code), given.ask(), given.layer, given.news.append, Redaction(), env=env
     )

@@ -26,7 +26,8 @@ from tools.scripted_llm import Model
 
 CLIENTS = [pytest.param(name, marks=pytest.mark.agents(name)) for name in real.MODELS]
 TWO = [pytest.param(name, marks=pytest.mark.agents(name)) for name in ("claude", "codex")]
-WORK = "@usage 1234 56\n@write docs/note.md :: hello\n@shell (setsid sleep 300 &); echo was-here > shell.txt\n@say All done."
+DAEMON = "setsid sleep 300 >/dev/null 2>&1 &"  # with its output open, some clients would wait for it
+WORK = f"@usage 1234 56\n@write docs/note.md :: hello\n@shell {DAEMON} echo was-here > shell.txt\n@say All done."
 FORM = {"type": "object", "properties": {"verdict": {"enum": ["ok", "bad"]}}, "required": ["verdict"]}
 
 

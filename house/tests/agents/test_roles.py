@@ -168,3 +168,17 @@ def test_a_role_is_a_file_of_the_workspace(tmp_path: Path, named: str) -> None:
     (top / ".claude/agents/Review.md").symlink_to(tmp_path / "secret.md")
     with pytest.raises(PathRefused):
         roles(top).find("Review", named)
+
+
+def test_a_file_that_nobody_asked_for_hinders_nobody(tmp_path: Path) -> None:
+    """A link that leads out, a closed file: only who asks for it by name is told."""
+    top = tmp_path / "top"
+    write(top, ".claude/agents/critic.md")
+    (top / ".claude/agents/critic.md").write_text("---\nname: Review\n---\nYou review.\n")
+    (top / ".claude/agents/a.md").symlink_to(tmp_path / "secret.md")
+    (tmp_path / "secret.md").write_text("---\nname: Review\n---\nsecret\n")
+    found = roles(top).find("Review")
+    assert found is not None
+    assert found.source == ".claude/agents/critic.md"
+    with pytest.raises(PathRefused):
+        roles(top).find("a")

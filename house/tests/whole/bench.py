@@ -55,6 +55,13 @@ class Bench:
             self.run_git("init", "-q", "-b", "main")
             self.commit("first")
 
+    @classmethod
+    def there(cls, top: Path) -> Bench:
+        """The one that somebody made."""
+        bench = cls.__new__(cls)
+        bench.top, bench.git = top, (top / ".git").is_dir()
+        return bench
+
     # the person
 
     def write(self, path: str, text: str | bytes) -> None:

@@ -10,15 +10,16 @@ folder of another playbook is that playbook's alone.  Only the five processes ta
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from interlock.agents.values import Role
-from interlock.documents.files import read
+from interlock.documents.files import read, relative
 from interlock.documents.markdown import front_matter
 from interlock.documents.reading import Text
-from interlock.errors import ConfigInvalid, DocumentInvalid, nearest
+from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
 
 PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
 _DEEPEST = 6
@@ -89,7 +90,7 @@ class Roles:
             named: the file that settings name for it.
         """
         if named:
-            return self._read(named)
+            return self._read(self._top / named)
         for owner in (self._playbook, ""):
             for place in self._places:
                 if found := self._in_place(place, owner, role):
@@ -133,14 +134,18 @@ class Roles:
         bare = {file: file.name.removesuffix(place.suffix) for file in files}
         wanted = role.casefold()
         by_name = [file for file in files if bare[file] == role] or [f for f in files if bare[f].casefold() == wanted]
-        for file in by_name or files:
-            found = self._read(file.relative_to(self._top).as_posix(), place.client)
-            if by_name or found.name.casefold() == wanted:
-                return found
+        if by_name:
+            return self._read(by_name[0], place.client)
+        for file in files:
+            with suppress(BadInput):  # what cannot be read is no role that anybody asked for
+                found = self._read(file, place.client)
+                if found.name.casefold() == wanted:
+                    return found
         return None
 
-    def _read(self, path: str, client: str = "") -> RoleFile:
+    def _read(self, file: Path, client: str = "") -> RoleFile:
         """A file of the workspace: what a link would bring in from elsewhere would be told to a model."""
+        path = relative(self._top, file)
         raw = read(self._top, path)
         if raw is None:
             raise ConfigInvalid("the role file is not there", found=path)

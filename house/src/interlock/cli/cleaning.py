@@ -20,31 +20,28 @@ if TYPE_CHECKING:
 def clean_up(door: Door, days: int, *, dry: bool) -> int:
     """Layers of runs that have ended; and whole runs that ended so many days ago."""
     door.people_only("clean up")
-    place, kept, removed = door.place, 0, []
     limit = datetime.now(UTC) - timedelta(days=days)
-    for entry in place.runs.all():
+    kept, removed = 0, list[tuple[str, str, int]]()
+    for entry in door.place.runs.all():
         head = entry.head()
         if head is None or not head.status.has_ended or entry.holder() is not None:
             continue
         old = head.changed < limit
         if old and _has_work(door, entry):
             old, kept = False, kept + 1
-        layers = place.workspace.own / "layers" / entry.id
-        bytes_ = _size(layers) + (_size(entry.path) if old else 0)
-        if not old and not bytes_:
-            continue
-        removed.append({"run_id": entry.id, "what": "run" if old else "layers", "bytes": bytes_})
-        if not dry:
-            _remove(door, entry, whole=old)
-    total = sum(int(str(one["bytes"])) for one in removed)
+        freed = _size(door.place.workspace.own / "layers" / entry.id) + (_size(entry.path) if old else 0)
+        if old or freed:
+            removed.append((entry.id, "run" if old else "layers", freed))
+            None if dry else _remove(door, entry, whole=old)
+    total = sum(freed for _, _, freed in removed)
     if door.json:
-        print_json({"removed": removed, "bytes": total, "kept": kept, "dry_run": dry})
-    elif removed:
-        rows = [(str(one["run_id"]), str(one["what"]), text.size(int(str(one["bytes"])))) for one in removed]
-        print_lines(text.table(rows))
+        named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
+        print_json({"removed": named, "bytes": total, "kept": kept, "dry_run": dry})
+    else:
+        print_lines(text.table([(run, what, text.size(freed)) for run, what, freed in removed]))
     tell(f"{'Would free' if dry else 'Freed'} {text.size(total)} of {text.count(len(removed), 'run')}.")
     if kept:
-        tell(f"{text.count(kept, 'old run')} kept: of each there is work that nobody took over (interlock diff RUN)")
+        tell(f"{text.count(kept, 'old run')} kept: there is work that nobody took over (interlock diff RUN)")
     return 0
 
 

@@ -13,7 +13,8 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.cli import text
 from interlock.cli.output import coloured, print_json, print_lines, tell
@@ -192,49 +193,30 @@ async def _asked(door: Door, name: str, table: Runner, row: Row) -> Found:
             program=table.program or "",
         )
     if came.finished:
-        cost = f", {text.money(came.usage.cost_usd)}" if came.usage.cost_usd is not None else ""
-        tokens = f", {text.amount(came.usage.tokens)} tokens" if came.usage.tokens else ""
-        model = f" ({came.model})" if came.model else ""
-        return Found("ok", "runner", f"{name}{model} answers in {text.duration(came.seconds)}{tokens}{cost}")
-    trouble = came.trouble
-    said = trouble.text if trouble else "it did not answer in time" if came.timed_out else "it did not answer"
+        spent = [text.duration(came.seconds)]
+        spent += [f"{text.amount(came.usage.tokens)} tokens"] if came.usage.tokens else []
+        spent += [text.money(came.usage.cost_usd)] if came.usage.cost_usd is not None else []
+        return Found("ok", "runner", f"{name}{f' ({came.model})' if came.model else ''} answers: {', '.join(spent)}")
+    said = came.trouble.text if came.trouble else f"it did not answer within {ANSWERS_S:.0f} s"
     by_hand = f"Run it by hand and see what it says: {table.program or row.program}"
-    kind = trouble.kind if trouble else None
+    kind = came.trouble.kind if came.trouble else None
     if kind is TroubleKind.LIMIT:
         return Found("note", "runner", f"{name}: {said}", "Nothing: runs wait for it.")
-    remedies = {TroubleKind.LOGIN: row.sign_in, TroubleKind.MODEL: f"Correct [runners.{name}] model. {by_hand}"}
-    remedy = remedies.get(kind, by_hand) if kind else by_hand
+    remedy = {TroubleKind.LOGIN: row.sign_in, TroubleKind.MODEL: f"Correct its model. {by_hand}"}.get(kind, by_hand)  # type: ignore[arg-type]
     return Found("BROKEN", "runner", f"{name}: {said}", remedy if came.started else f"Install it: {row.install}")
 
 
-@dataclass(frozen=True)
-class Bare:
-    """A program as it is started without a layer."""
-
-    argv: Sequence[str]
-    env: Mapping[str, str]
-    cwd: str
-    pass_fds: Sequence[int] = ()
-    exit_file: Path | None = None
-
-
-@dataclass(frozen=True)
 class Nowhere:
     """An empty folder in a layer's place."""
 
-    root: Path
-    confined: bool = False
+    confined = False
 
-    @property
-    def exchange(self) -> Path:
-        return self.root
+    def __init__(self, root: Path) -> None:
+        self.root = self.exchange = root
+        self.inside_exchange = str(root)
 
-    @property
-    def inside_exchange(self) -> str:
-        return str(self.root)
-
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Bare:
-        return Bare(argv, env, str(self.root))
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Any:
+        return SimpleNamespace(argv=argv, env=env, cwd=str(self.root), pass_fds=(), exit_file=None)
 
 
 # --- mending

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from interlock.errors import BadInput, Refused
 
@@ -29,7 +29,6 @@ class Door:
     runner: str = ""
     budget: float | None = None
     detach: bool = False
-    settings: dict[str, Any] = field(default_factory=dict)
 
     @cached_property
     def folder(self) -> Path:
@@ -46,7 +45,7 @@ class Door:
     def place(self) -> Place:
         from interlock.app import Place
 
-        place = Place(self.folder, {**self.settings, "limits.budget_usd": self.budget})
+        place = Place(self.folder, {"limits.budget_usd": self.budget})
         own = place.workspace.own
         if own.is_symlink() and not own.exists():
             raise BadInput(
@@ -64,6 +63,21 @@ class Door:
         if not name and len(waiting := runs.waiting()) == 1:
             return waiting[0]
         return runs.find(name or "latest")
+
+    def meant(
+        self, words: Sequence[str], default: Callable[[], Entry], has: Callable[[View, str], bool]
+    ) -> tuple[Entry, str]:
+        """A run, and what of it; either may be left out."""
+        if len(words) > 2:
+            raise BadInput("too many words", found=" ".join(words), expected="[RUN], and what of it")
+        if not words:
+            return default(), ""
+        try:
+            return self.place.runs.find(words[0]), "".join(words[1:])
+        except Refused:
+            if len(words) == 1 and self.place.runs.all() and has((entry := default()).view(), words[0]):
+                return entry, words[0]
+            raise
 
     def waiting(self, name: str) -> Entry:
         """The run to decide about; left out: the only one that waits."""
@@ -105,16 +119,13 @@ class Door:
         trees = self.place.trees
         try:
             done = [(one.before, one.merged) for one in view.delivered if one.state == "done"]
-            out = bool(view.undone) and view.undone[-1].how == "undo"
-            delivered = [
-                change for before, after in done if before and after for change in trees.between(before, after)
-            ]
+            delivered = [one for before, after in done if before and after for one in trees.between(before, after)]
             held = [change for pair in view.held for change in trees.between(pair.base, pair.work)]
             pending = self.place.work(view)[1]
         except (InterlockError, OSError) as error:
             return Work(problem=f"what it changed cannot be read: {error}")
-        applied = bool(view.undone) and view.undone[-1].how == "apply"
-        return Work([] if out else delivered, [] if applied else pending, [] if applied else held)
+        last = view.undone[-1].how if view.undone else ""
+        return Work(delivered if last != "undo" else [], *((pending, held) if last != "apply" else ((), ())))
 
     # --- who
 

@@ -43,7 +43,9 @@ class PlainView:
         self.began = False
         """Something of the run is on disk."""
         self._verbose = verbose
-        self._narrator = Narrator(lambda digest: objects(self.view.run if self.view else "", digest) if objects else b"")
+        self._narrator = Narrator(
+            lambda digest: objects(self.view.run if self.view else "", digest) if objects else b""
+        )
         self._held = [Row(datetime.now(UTC), *one) for one in preface]
 
     def __enter__(self) -> Self:
@@ -97,5 +99,7 @@ def doing(news: News) -> str:
             done = sum(state == "completed" for _, state in entries)
             return f"plan {done}/{len(entries)}{f': {now}' if now else ''}" if entries else ""
         case NewsKind.WAITING | NewsKind.WARNING:
-            return f"{'waits' if news.kind is NewsKind.WAITING else 'warns'}: {facts.get('why') or facts.get('text', '')}"
+            return (
+                f"{'waits' if news.kind is NewsKind.WAITING else 'warns'}: {facts.get('why') or facts.get('text', '')}"
+            )
     return ""

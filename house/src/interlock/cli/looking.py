@@ -7,15 +7,16 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from interlock.cli import failures, live, screens, text
+from interlock.cli import screens, text
 from interlock.cli.output import coloured, complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
-from interlock.cli.working import deciding, usual, watching
+from interlock.cli.working import ending, output_of, view_of
 from interlock.engine.view import View
 from interlock.errors import BadInput, Refused, Status, nearest
 
 if TYPE_CHECKING:
     from interlock.cli.door import Door
+    from interlock.cli.live import PlainView
     from interlock.engine.runs import Entry, Head
     from interlock.workspace.values import Change, Tree
 
@@ -44,11 +45,10 @@ def list_runs(
     if older is not None or dry:
         raise BadInput("--older and --dry-run go with --clean", where="runs")
     if status is not None and status not in [one.value for one in Status]:
-        near = nearest(status, [one.value for one in Status])
-        known = ", ".join(one.value for one in Status if one.is_open or one.has_ended)
-        raise BadInput(
-            "that is no status", where="--status", expected=known, found=status, remedy=near and f"Did you mean {near}?"
-        )
+        known = [one.value for one in Status if one.is_open or one.has_ended]
+        near = nearest(status, known)
+        remedy = f"Did you mean {near}?" if near else None
+        raise BadInput("no such status", where="--status", expected=", ".join(known), found=status, remedy=remedy)
     heads: list[Head] = []
     damaged: list[Entry] = []
     for entry in door.place.runs.all():
@@ -60,7 +60,8 @@ def list_runs(
         if len(heads) == LISTED and not every:
             break
     if door.json:
-        print_json({"runs": [_head_json(head) for head in heads]})
+        names = {"id": "run_id", "why": "reason", "started": "started_at", "changed": "changed_at"}
+        print_json({"runs": [{names.get(name, name): one for name, one in vars(head).items()} for head in heads]})
     elif heads:
         wide = max(len(head.id) for head in heads)
         print_lines(_listed(head, wide) for head in reversed(heads))
@@ -78,72 +79,34 @@ def _listed(head: Head, wide: int) -> str:
     return f"{text.padded(head.id, wide)}  {status}  {text.line(head.headline, room)}"
 
 
-def _head_json(head: Head) -> dict[str, object]:
-    return {
-        "run_id": head.id,
-        "playbook": head.playbook,
-        "key": head.key,
-        "status": head.status.value,
-        "reason": head.why,
-        "headline": head.headline,
-        "started_at": head.started.isoformat(),
-        "changed_at": head.changed.isoformat(),
-    }
-
-
 # --- show
 
 
 def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
-    entry, name = _meant(door, words)
+    entry, name = door.meant(words, lambda: door.find(""), lambda view, one: bool(screens.step(view, one, Narrator())))
     if log:
         return _log(door, entry)
     view, held = entry.view(), entry.holder() is not None
-    status = view.status_now(held)
     if markdown:
         from interlock.engine.receipt import markdown as receipt
 
         print_lines([receipt(view).rstrip("\n")])
     elif door.json:
-        print_json(view.to_json(worked_on=held, output=_output(entry, view)) | {"exit_code": 0})
+        output = output_of(entry, view).decode("utf-8", "replace")
+        print_json(view.to_json(worked_on=held, output=output) | {"exit_code": 0})
     elif name:
         lines = screens.step(view, name, Narrator(entry.folder.get))
         if not lines:
-            known = list(dict.fromkeys(screens.title(step.name) for step in view.steps))
-            raise Refused(
-                f"run {entry.id} has no step {name!r}", expected=f"one of {', '.join(known)}, an agent, or a key"
-            )
+            known = ", ".join(dict.fromkeys(screens.title(step.name) for step in view.steps))
+            raise Refused(f"run {entry.id} has no step {name!r}", expected=f"one of {known}, an agent, or a key")
         print_lines(lines)
-        keys = [line for line in lines if line in view.calls]
-        complain(*(f"  records: {entry.path / 'dispatches' / key}" for key in keys))
+        complain(*(f"  records: {entry.path / 'dispatches' / key}" for key in lines if key in view.calls))
     else:
-        seconds = view.seconds
-        lines = [screens.head(view, text.WIDTH, screens.facts(view, seconds)), screens.stages(view, text.WIDTH), ""]
-        lines += [*screens.steps(view, Narrator(entry.folder.get)), ""]
-        lines += screens.ending(view, door.work(view), status=status, commands=deciding(view))
-        print_lines(failures.here(line, door.dir) for line in lines)
+        head = screens.head(view, text.WIDTH, screens.facts(view, view.seconds))
+        steps = screens.steps(view, Narrator(entry.folder.get))
+        print_lines([head, screens.stages(view, text.WIDTH), "", *steps, ""])
+        print_lines(ending(door, view, view.status_now(held)))
     return 0
-
-
-def _meant(door: Door, words: Sequence[str]) -> tuple[Entry, str]:
-    """Which run, and what of it: both may be left out."""
-    if len(words) > 2:
-        raise BadInput("too many words", found=" ".join(words), expected="[RUN], and what of it")
-    if not words:
-        return door.find(""), ""
-    try:
-        return door.find(words[0]), words[1] if len(words) > 1 else ""
-    except Refused:
-        if len(words) == 1 and (runs := door.place.runs.all()):
-            last = door.find("") if runs else runs[0]
-            if screens.step(last.view(), words[0], Narrator()):
-                return last, words[0]
-        raise
-
-
-def _output(entry: Entry, view: View) -> str:
-    raw = entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
-    return raw.decode("utf-8", "replace")
 
 
 def _log(door: Door, entry: Entry) -> int:
@@ -164,13 +127,9 @@ def _log(door: Door, entry: Entry) -> int:
 def watch(door: Door, run: str) -> int:
     """Follow a run that another process works on; how it stands when nobody does any more."""
     entry = _at_work(door) if not run else door.place.runs.find(run)
-    playbook = str(entry.first.get("playbook", ""))
-    how = watching(door)
-    drawn = live.can_draw()
-    with live.LiveView(usual_s=usual(door, playbook), **how) if drawn else live.PlainView(**how) as seen:
+    with view_of(door, str(entry.first.get("playbook", ""))) as seen:
         view = asyncio.run(_followed(entry, seen))
-    lines = screens.ending(view, door.work(view), status=entry.status(view), commands=deciding(view))
-    tell("", *(failures.here(line, door.dir) for line in lines))
+    tell("", *ending(door, view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
 
@@ -182,7 +141,7 @@ def _at_work(door: Door) -> Entry:
     return (working or every)[0]
 
 
-async def _followed(entry: Entry, seen: live.PlainView) -> View:
+async def _followed(entry: Entry, seen: PlainView) -> View:
     """Who works on it is asked before the lines are read: whoever left has written them all."""
     from interlock.engine.journal import read_lines
 
@@ -193,9 +152,8 @@ async def _followed(entry: Entry, seen: live.PlainView) -> View:
             lines, size = read_lines(entry.journal), grown
             for line in lines[known:]:
                 view.take(line)
-                (seen.told if known else seen.passed)(view, line.key)
+                seen.told(view, line.key)
             known = len(lines)
-            seen.joined()
         if not held:
             return view
         await asyncio.sleep(POLL_S)
@@ -206,7 +164,11 @@ async def _followed(entry: Entry, seen: live.PlainView) -> View:
 
 def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
     """What is delivered and pending; with an agent, what each of its dispatches changed."""
-    entry, agent = _changed(door, words)
+    entry, agent = door.meant(
+        words,
+        lambda: door.first(lambda view: any(True for _ in _of_run(view)), "work to show"),
+        lambda view, name: any(name in (call.agent, call.member) for call in view.calls.values()),
+    )
     view, trees = entry.view(), door.place.trees
     pairs = list(_by_agent(view, agent) if agent else _of_run(view))
     if not pairs:
@@ -220,22 +182,6 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
             complain(f"--- {title}")
         print_patch(trees.patch(old, new))
     return 0
-
-
-def _changed(door: Door, words: Sequence[str]) -> tuple[Entry, str]:
-    def has_work(view: View) -> bool:
-        return any(True for _ in _of_run(view))
-
-    if not words:
-        return door.first(has_work, "work to show"), ""
-    try:
-        return door.place.runs.find(words[0]), words[1] if len(words) > 1 else ""
-    except Refused:
-        if len(words) == 1:
-            last = door.first(has_work, "work to show")
-            if any(words[0] in (call.agent, call.member) for call in last.view().calls.values()):
-                return last, words[0]
-        raise
 
 
 def _of_run(view: View) -> Iterator[tuple[str, Tree, Tree]]:

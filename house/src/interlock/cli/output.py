@@ -66,7 +66,7 @@ def print_json(value: Any) -> None:
 
 def print_lines(lines: Iterable[str]) -> None:
     """What was asked for, on stdout, with nothing in it that moves a cursor, whoever wrote it."""
-    _put(("\n".join(text.harmless(line) for line in lines) + "\n").encode("utf-8", "backslashreplace"))
+    _put("".join(f"{text.harmless(line)}\n" for line in lines).encode("utf-8", "backslashreplace"))
 
 
 def print_patch(patch: bytes) -> None:

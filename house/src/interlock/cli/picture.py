@@ -76,8 +76,14 @@ class LiveView(PlainView):
 
     def _start(self) -> None:
         if self._live is None:
-            quiet = {"auto_refresh": False, "redirect_stdout": False, "redirect_stderr": False}
-            self._live = Live(console=self._console, transient=True, vertical_overflow="crop", **quiet)
+            self._live = Live(
+                console=self._console,
+                auto_refresh=False,
+                transient=True,
+                redirect_stdout=False,
+                redirect_stderr=False,
+                vertical_overflow="crop",
+            )
             with suppress(OSError):
                 self._live.start()
             self._ticks = asyncio.get_running_loop().create_task(self._tick())

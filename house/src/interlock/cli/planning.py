@@ -23,61 +23,42 @@ SHOWN = 20
 
 def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     """Stages, agents, calls, commands, what earlier runs took."""
-    facts = _facts(door, playbook, inputs)
+    if playbook.check is not None:
+        playbook.check(inputs, None)
+    rows = list(_rows(door, playbook, inputs))
     if door.json:
-        print_json(facts)
+        told: dict[str, Any] = {}
+        for label, what, rest in rows:
+            told.setdefault(label, []).append([what, rest])
+        print_json({"playbook": playbook.name, **told})
         return 0
-    rows: list[tuple[str, str, str]] = [("stages", facts["stages"], "")]
-    for agent in facts["agents"]:
-        runner = "  ".join(filter(None, (agent["runner"], agent["model"], agent["role"])))
-        rows.append(("agents" if agent is facts["agents"][0] else "", agent["name"], runner))
-    rows.append(
-        ("calls", f"{facts['calls']['fewest']} at least", f"{facts['calls']['most']} with one thing going wrong")
-    )
-    for one in facts["checks"] or [{"command": "none", "from": "found; a reviewer alone would judge it"}]:
-        rows.append(
-            (
-                "" if rows[-1][0] in ("checks", "") and rows[-1][2].startswith("from") else "checks",
-                one["command"],
-                f"from {one['from']}",
-            )
-        )
-    if facts["earlier"]:
-        took = f"about {text.running(facts['earlier']['seconds'])}"
-        rows.append(("earlier", took, text.money(facts["earlier"]["cost_usd"])))
-    if facts["goes_on"]:
-        rows.append(("run", f"{facts['goes_on']} is open", "it goes on"))
-    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs), 200)}", text.WIDTH)
-    print_lines([head, *(laid("  ", *row, text.WIDTH) for row in rows)])
+    print_lines([text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)])
+    before = ""
+    for label, what, rest in rows:
+        print_lines([laid("  ", "" if label == before else label, what, rest, text.WIDTH)])
+        before = label
     return 0
 
 
-def _facts(door: Door, playbook: Playbook, inputs: Model) -> dict[str, Any]:
+def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str, str]]:
     place = door.place
-    if playbook.check is not None:
-        playbook.check(inputs, None)
-    key = playbook.key(inputs, place.trees.where())
-    last = place.runs.of_key(playbook.name, key)
-    head = last.head() if last else None
-    runs = earlier(door, playbook.name)
-    paid = [view.usage.cost_usd for view in runs if view.usage.cost_usd is not None]
-    caps = place.caps(playbook, inputs)
+    for stage, most in place.caps(playbook, inputs).items():
+        yield "stages", screens.title(stage), f"at most {most}"
+    for role in place.roles(playbook, door.runner):
+        yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     fewest, most = _calls(playbook, inputs)
-    return {
-        "playbook": playbook.name,
-        "key": key,
-        "goes_on": last.id if last and head and head.status.is_open else None,
-        "stages": ", ".join(f"{screens.title(name)} (at most {most})" for name, most in caps.items()),
-        "agents": [
-            {"name": role.name, "runner": role.runner, "model": role.model, "role": role.source}
-            for role in place.roles(playbook, door.runner)
-        ],
-        "calls": {"fewest": fewest, "most": most},
-        "checks": [{"command": line, "from": origin} for line, origin in _commands(door, inputs)],
-        "earlier": {"seconds": screens.middle([view.seconds for view in runs]), "cost_usd": screens.middle(paid)}
-        if runs
-        else None,
-    }
+    yield "calls", f"{fewest} at least", f"{most} with one thing going wrong"
+    commands = list(_commands(door, inputs))
+    yield from (("checks", line, f"from {origin}") for line, origin in commands)
+    if not commands:
+        yield "checks", "none", "a reviewer alone would judge it"
+    if runs := earlier(door, playbook.name):
+        paid = [view.usage.cost_usd for view in runs if view.usage.cost_usd is not None]
+        took = f"about {text.running(screens.middle([view.seconds for view in runs]) or 0)}"
+        yield "earlier", took, text.money(screens.middle(paid))
+    last = place.runs.of_key(playbook.name, playbook.key(inputs, place.trees.where()))
+    if last is not None and (head := last.head()) is not None and head.status.is_open:
+        yield "run", last.id, "is open: it goes on"
 
 
 def _calls(playbook: Playbook, inputs: Model) -> tuple[int, int]:

@@ -6,6 +6,7 @@ All of it renders a `View`; what of the work only the trees know, its lines, com
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -33,15 +34,16 @@ class Work:
 # --- the head
 
 
-def head(view: View, width: int, facts: Sequence[str]) -> str:
-    """The playbook and what it is about, in the user's words; on the right what is known of time and cost."""
-    start = view.start
-    about = f"{start.playbook}  {text.line(start.headline, 400)}" if start else ""
+def head(view: View, width: int | None, facts: Sequence[str]) -> str:
+    """The playbook and what it is about, in the user's words; on the right what is known of it."""
+    about = f"{view.start.playbook}  {text.line(view.start.headline, 400)}" if view.start else ""
+    if width is None:
+        return "  ".join((about, *facts))
     shown = list(facts)
     while shown and len("  ".join(shown)) + 24 > width:
         shown.pop(min(1, len(shown) - 1))
     right = "  ".join(shown)
-    left = text.cut(about, width - len(right) - 2)
+    left = text.cut(about, width - len(right) - 2 if right else width)
     return f"{text.padded(left, width - len(right))}{right}".rstrip()
 
 
@@ -84,13 +86,8 @@ def middle(numbers: Sequence[float]) -> float | None:
 # --- the end
 
 
-def ending(view: View, work: Work, *, status: Status | None = None, commands: Sequence[str] = ()) -> list[str]:
-    """What was reached and on what evidence; what a person can do next, each command on a line of its own.
-
-    Args:
-        commands: how a person decides, where one is waited for.
-    """
-    stands = status or view.status
+def ending(view: View, work: Work, stands: Status) -> list[str]:
+    """What was reached and on what evidence; what a person can do next, each command on a line of its own."""
     calls = sum(call.calls for call in view.calls.values())
     spent = [text.count(calls, "call"), text.money(view.usage.cost_usd, view.cost_known)] if calls else []
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(view.seconds)}"]
@@ -106,7 +103,7 @@ def ending(view: View, work: Work, *, status: Status | None = None, commands: Se
     rows += [("note", warning, "") for warning in view.warnings[:MOST]]
     for label, what, rest in rows:
         lines.append(laid("  ", label, what, rest, text.WIDTH))
-    known = [*commands, *(one for one in _next(view, stands, work) if one not in commands)]
+    known = dict.fromkeys((*_deciding(view), *_next(view, stands, work)))
     lines += [f"  {'next' if not number else '':<8}{command}" for number, command in enumerate(known)]
     return lines
 
@@ -174,6 +171,17 @@ def in_lines(change: Change) -> str:
     counted = [f"{sign}{number}" for sign, number in (("+", change.added), ("-", change.removed)) if number is not None]
     kind = f" ({change.kind})" if change.kind not in ("changed", "added") or not counted else ""
     return f"{change.path} {' '.join(counted)}".rstrip() + kind
+
+
+def _deciding(view: View) -> Iterator[str]:
+    """How to decide at the gate that waits, from anywhere."""
+    known = {
+        "approve": f"interlock approve {view.run}",
+        "reject": f"interlock reject {view.run} --note TEXT",
+        "*": f'interlock answer {view.run} "your words"',
+    }
+    choices = view.gate.choices if view.gate is not None else ()
+    yield from (known.get(choice, f"interlock answer {view.run} {shlex.quote(choice)}") for choice in choices)
 
 
 def _next(view: View, status: Status, work: Work) -> Iterator[str]:

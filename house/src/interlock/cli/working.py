@@ -12,7 +12,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from interlock.cli import failures, live, screens, text
+from interlock.cli import failures, output, screens, text
+from interlock.cli.live import PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
 from interlock.errors import Exit, InterlockError, Status
 
@@ -36,13 +37,17 @@ def work(door: Door, begin: Begin, playbook: str = "") -> int:
         from interlock.cli.detached import in_the_background
 
         return in_the_background(door, playbook, lambda view: _work(door, begin, view))
-    return _work(door, begin, _view(door, playbook))
+    return _work(door, begin, view_of(door, playbook, begins=True))
 
 
-def _view(door: Door, playbook: str) -> live.PlainView:
-    if not live.can_draw():
-        return live.PlainView(**watching(door, playbook))
-    return live.LiveView(usual_s=usual(door, playbook), **watching(door, playbook))
+def view_of(door: Door, playbook: str, *, begins: bool = False) -> PlainView:
+    """The view that fits where stderr goes."""
+    how = watching(door, playbook if begins else "")
+    if output.columns(sys.stderr) is None or os.environ.get("TERM", "") in ("", "dumb"):
+        return PlainView(**how)
+    from interlock.cli.picture import LiveView
+
+    return LiveView(usual_s=screens.middle([view.seconds for view in earlier(door, playbook)]), **how)
 
 
 def watching(door: Door, playbook: str = "") -> dict[str, Any]:
@@ -83,37 +88,33 @@ def earlier(door: Door, playbook: str) -> list[View]:
     return found
 
 
-def usual(door: Door, playbook: str) -> float | None:
-    """How long such a run usually takes."""
-    return screens.middle([view.seconds for view in earlier(door, playbook)])
-
-
-def _work(door: Door, begin: Begin, view: live.PlainView) -> int:
+def _work(door: Door, begin: Begin, view: PlainView) -> int:
     from interlock.app import Watcher
 
     asking = Asking(door, view) if attended() and not door.json and not door.detach else None
     watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
     error: InterlockError | None = None
-    interrupted = False
+    came: tuple[Entry, View] | None = None
     with view:
         try:
-            entry, stands = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
+            came = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
         except asyncio.CancelledError:
-            interrupted = True
+            pass
         except InterlockError as problem:
             error = problem
-    if error is None and not interrupted:
-        return finish(door, entry, stands)
+    if came is not None:
+        return finish(door, *came)
     if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
         raise error or failures.Interrupted
+    if error is not None:
+        tell(*failures.told(error, door.dir))
     entry = door.place.runs.find(view.view.run)
-    if error is None:
-        return finish(door, entry, entry.view())
-    complain(*failures.told(error, door.dir))
     return finish(door, entry, entry.view(), error)
 
 
-async def _until_told(work: Awaitable[tuple[Entry, View]], view: live.PlainView, asking: Asking | None) -> Any:
+async def _until_told(
+    work: Awaitable[tuple[Entry, View]], view: PlainView, asking: Asking | None
+) -> tuple[Entry, View]:
     """The first signal ends agents in order and saves; the second ends all at once (RUN-12)."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
@@ -144,37 +145,33 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     """Say how a run stands now that this process is done with it; the exit code."""
     status = view.status_now(worked_on=False)
     code = int(error.exit_code if error else view.ended.exit if view.ended else status.exit)
-    output = entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
-    lines = screens.ending(view, door.work(view), status=status, commands=deciding(view))
-    tell("", *(failures.here(line, door.dir) for line in lines))
+    tell("", *ending(door, view, status))
     if door.json:
-        facts = view.to_json(output=output.decode("utf-8", "replace")) | {"exit_code": code}
+        facts = view.to_json(output=output_of(entry, view).decode("utf-8", "replace")) | {"exit_code": code}
         print_json(facts | ({"error": error.to_json()} if error else {}))
     else:
-        write_output(output)
-    if view.held and not view.undone and not door.json and not view.status.is_open:
+        write_output(output_of(entry, view))
+    if view.held and not view.undone and not door.json and view.status.has_ended:
         _held_back(door, entry, view)
     return code
 
 
+def ending(door: Door, view: View, status: Status) -> list[str]:
+    """How it stands and what leads on, as it is typed from here."""
+    return [failures.here(line, door.dir) for line in screens.ending(view, door.work(view), status)]
+
+
+def output_of(entry: Entry, view: View) -> bytes:
+    """What the playbook itself has to say."""
+    return entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
+
+
 def _held_back(door: Door, entry: Entry, view: View) -> None:
     """Guarded paths steer agents or tools: only a person's word delivers them (TREE-08)."""
-    changes = [change for pair in view.held for change in door.place.trees.between(pair.base, pair.work)]
-    paths = [change.path for change in changes]
+    paths = [change.path for change in door.work(view).held]
     if paths and confirmed(f"Deliver the guarded {text.few(paths)}, too?"):
         done = asyncio.run(door.place.apply(entry, paths))
         tell(f"Delivered: {text.few(done.paths)}")
-
-
-def deciding(view: View) -> list[str]:
-    """How to decide at the gate that waits, from anywhere."""
-    gate = view.gate
-    if gate is None:
-        return []
-    if gate.choices == ("*",):
-        return [f'interlock answer {view.run} "your words"']
-    known = {"approve": f"interlock approve {view.run}", "reject": f"interlock reject {view.run} --note TEXT"}
-    return [known.get(choice, f"interlock answer {view.run} {choice}") for choice in gate.choices]
 
 
 # --- asked in place
@@ -183,7 +180,7 @@ def deciding(view: View) -> list[str]:
 class Asking:
     """The person at this terminal decides at gates; q, the end of input and Ctrl-C mean later."""
 
-    def __init__(self, door: Door, view: live.PlainView) -> None:
+    def __init__(self, door: Door, view: PlainView) -> None:
         self._door, self._view = door, view
         self._line: asyncio.Future[str | None] | None = None
 
@@ -206,16 +203,8 @@ class Asking:
             return None
         choice, note = decided
         what: Any = choice if choice in ("approve", "reject") else "answer"
-        bound = {"opening": gate.opening, "shown": gate.shown}
-        return Message(
-            what=what,
-            who=who(),
-            at=datetime.now(UTC),
-            gate=gate.gate,
-            choice=choice,
-            note=note,
-            **bound,  # type: ignore[arg-type]
-        )
+        message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
+        return message.model_copy(update={"opening": gate.opening, "shown": gate.shown})
 
     def _shown(self, gate: GateView) -> Iterator[str]:
         """What led to the question, what is shown with its size and change (PERSON-01)."""
@@ -226,9 +215,8 @@ class Asking:
             place = self._door.place.workspace.top / path
             known = text.size(place.stat().st_size) if place.is_file() else "no such file"
             last = before[-1].shown.get(path) if before else None
-            since = (
-                "" if last is None else ", as you saw it" if last == gate.shown[path] else ", changed since you saw it"
-            )
+            same = last == gate.shown[path]
+            since = "" if last is None else ", as you saw it" if same else ", changed since you saw it"
             yield f"  shows {path} ({known}{since})"
         yield f"  its work so far: {failures.here(f'interlock diff {view.run}', self._door.dir)}" if view else ""
 
@@ -243,9 +231,8 @@ class Asking:
                 return said, ""
             if (choice := keys.get(said, said)) in choices and said:
                 must = choice == "reject"
-                note = await self._read(
-                    "What is to be changed? " if must else "A note for whoever works next (or Enter): "
-                )
+                asks = "What is to be changed? " if must else "A note for whoever works next (or Enter): "
+                note = await self._read(asks)
                 if note is None:
                     return None
                 if note or not must:

@@ -38,6 +38,7 @@ from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layer import Layer
 from interlock.workspace.layers.layers import Layers
+from interlock.workspace.repository import DETACHED
 from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import (
@@ -213,15 +214,42 @@ class RealWorld:
         return await thread(files.read, self._trees.workspace.top, path)
 
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
-        return await thread(self._commits.tree, where, order.base, order.work)
+        def find() -> Tree | None:
+            planned = self._planned(where, order)
+            if not planned.commit:
+                return None
+            layers, trees = self._layers, self._trees
+            clean, tree = layers.spelled(self.run, order.work), self._commits.tree(planned.commit)
+            if tree == clean:
+                return None
+            raw = trees.entries(order.work)
+            spelled = {blob: raw[path][1] for path, (_, blob) in trees.entries(clean).items() if path in raw}
+            entries = {path: (mode, spelled.get(blob, blob)) for path, (mode, blob) in trees.entries(tree).items()}
+            return trees.tree_of(EMPTY, entries)
+
+        return await thread(find)
+
+    def _planned(self, where: Where, order: CommitOrder) -> Committed:
+        repository = self._trees.repository
+        if repository is None:
+            return Committed(problem="there is no git repository here")
+        if order.branch and (why := self._commits.refused(order.branch)):
+            return Committed(problem=why)
+        onto = repository.commit("HEAD") if where.branch == DETACHED and order.branch else ""
+        planned = self._commits.plan(where, order.base, order.work, order.message, onto=onto, when=order.at)
+        nothing = not planned.commit and not planned.problem
+        return planned.model_copy(update={"problem": "there is nothing to commit"}) if nothing else planned
 
     async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
-        return await thread(
-            self._commits.plan, where, order.base, order.work, order.message, new=order.branch, when=order.at
-        )
+        return await thread(self._planned, where, order)
 
     async def publish(self, where: Where, commit: str, branch: str) -> Committed:
-        return await thread(self._commits.publish, where, commit, new=branch)
+        def move() -> Committed:
+            parent = self._trees.git.text("rev-parse", "-q", "--verify", f"{commit}^", ok=(0, 1))
+            ref = f"refs/heads/{branch}" if branch else ""
+            return self._commits.publish(where, commit, ref=ref, expect="" if branch else parent)
+
+        return await thread(move)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
         """`git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be committed."""

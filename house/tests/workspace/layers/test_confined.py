@@ -333,7 +333,8 @@ def _in_container(script: str, bench: Bench, program: str) -> str:
         "print(bench.sh(bench.open(), sys.argv[2]) if made.maker == 'confined' else '')\n"
     )
     who = ["--map-root-user"] if ROOT else ["--map-current-user", "--keep-caps"]
-    words = ["unshare", "--user", *who, "--mount", "sh", "-ec", f'{script}; exec "$@"', "sh"]
+    script += '; exec setpriv --inh-caps=-all --ambient-caps=-all "$@"'
+    words = ["unshare", "--user", *who, "--mount", "sh", "-ec", script, "sh"]
     here = Path(__file__).parents[3]
     paths = ":".join([str(here), *(path for path in sys.path if path)])
     done = subprocess.run(

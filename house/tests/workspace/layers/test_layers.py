@@ -15,7 +15,8 @@ from .conftest import MAKERS, Bench, MakeBench, git, put, repository
 
 def told(found: Found) -> dict[str, list[str]]:
     """Kind of remark to its paths."""
-    return {remark.kind.value: sorted(remark.paths) for remark in found.remarks}
+    kinds = {remark.kind.value for remark in found.remarks}
+    return {kind: sorted(path for one in found.remarks if one.kind == kind for path in one.paths) for kind in kinds}
 
 
 def files(top: Path) -> dict[str, bytes]:

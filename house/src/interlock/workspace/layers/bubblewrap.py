@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -213,4 +213,5 @@ def _scratch(above: Path) -> Iterator[Path]:
         yield place
     finally:
         remove(place)
-        os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
+        with suppress(PermissionError):
+            os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
