@@ -40,9 +40,11 @@ from interlock.engine.runs import Entry, Runs
 from interlock.engine.view import GateView, View
 from interlock.errors import BadInput, Refused, Status, nearest
 from interlock.settings import Settings
+from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
+from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
@@ -124,7 +126,7 @@ class Place:
     ) -> tuple[Entry, View]:
         """Begin a run, or go on with the open one of its key and inputs (RUN-08)."""
         if playbook.check is not None:
-            playbook.check(inputs, None)
+            playbook.check(inputs, self.refuses_commits)
         where = self.trees.where()
         key = playbook.key(inputs, where)
         with self.runs.key_lock(playbook.name, key):
@@ -175,13 +177,25 @@ class Place:
                     await asyncio.to_thread(self._remove, entry)
                 raise
 
+    def refuses_commits(self, branch: str = "") -> str:
+        """Why nothing can be committed here, on a new branch of that name or on the one that is checked out."""
+        repository = self.trees.repository
+        if repository is None:
+            return "there is no git repository here"
+        if busy := repository.busy():
+            return f"git is in the middle of something ({', '.join(busy)})"
+        if branch:
+            return Commits(self.trees, lambda tree: tree).refused(branch)
+        return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
+
     def _check_budget(self, roles: Sequence[Role]) -> None:
         """A budget in dollars needs clients that tell what they cost (RUN-14)."""
         from interlock.agents import clients
 
         if self.settings.limits.budget_usd is None:
             return
-        silent = sorted({role.runner for role in roles if not clients.row(role.type).tells_cost})
+        tables = {role.runner: self.settings.runner_named(role.runner) for role in roles}
+        silent = sorted(name for name, one in tables.items() if not clients.row(one.type, one.argv or ()).tells_cost)
         if silent:
             raise BadInput(
                 f"a budget in dollars was set, but {', '.join(silent)} does not tell what a call costs",

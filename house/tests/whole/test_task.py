@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.errors import Status
+from interlock.errors import BadInput, Status
 from tests.whole.bench import ACCEPTS, Bench
 
 
@@ -176,3 +176,137 @@ def test_a_commit_holds_the_work_alone(bench: Bench) -> None:
     assert sorted(bench.run_git("status", "--porcelain").split("\n")) == ["A  staged.txt", "M notes.txt"] or sorted(
         bench.run_git("status", "--porcelain").split("\n")
     ) == [" M notes.txt", "A  staged.txt"]
+
+
+@pytest.mark.req("TS-09", "TREE-15")
+def test_work_that_needs_unsaved_lines_is_delivered_and_not_committed(bench: Bench) -> None:
+    """The commit would be red without what the person has not committed: told, exit 1."""
+    bench.write("check.sh", "grep -q 'a + b' ./*.py && grep -q needed notes.txt\n")
+    bench.commit("check")
+    bench.write("notes.txt", "needed\n")
+    view = bench.run(commit=True)
+    assert view.status is Status.DEGRADED, view.why
+    assert "not committed" in view.why
+    assert "a + b" in bench.read("lib.py")
+    assert bench.run_git("log", "--format=%s") == "check\nfirst"
+
+
+@pytest.mark.req("TS-10")
+def test_a_new_branch_gets_the_work_in_place_of_the_tree(bench: Bench) -> None:
+    """--branch: a commit on a branch that is not checked out; the tree is as it was."""
+    before = bench.read("lib.py")
+    view = bench.run(branch="mended")
+    assert view.status is Status.COMPLETE, view.why
+    assert bench.read("lib.py") == before
+    assert "a + b" in bench.run_git("show", "mended:lib.py")
+    assert bench.run_git("branch", "--show-current") == "main"
+
+
+@pytest.mark.req("TS-09", "TS-10", "RUN-11")
+@pytest.mark.parametrize(("inputs", "words"), [({"branch": "main"}, "already"), ({"commit": True}, "in the middle")])
+def test_what_cannot_be_committed_is_found_before_anything_is_paid(
+    tmp_path: Path, inputs: dict[str, object], words: str
+) -> None:
+    """A branch that exists, a merge in progress: bad input, and no run is left behind."""
+    bench = Bench(tmp_path / "p")
+    if "commit" in inputs:
+        (bench.top / ".git" / "MERGE_HEAD").write_text(bench.run_git("rev-parse", "HEAD") + "\n")
+    with pytest.raises(BadInput, match=words):
+        bench.run(**inputs)
+    assert bench.place().runs.all() == []
+
+
+@pytest.mark.req("TS-09")
+def test_a_commit_hook_that_refuses_goes_back_like_a_check(bench: Bench) -> None:
+    """The hook runs in a layer, on the tree to be committed; what it calls in the agent's edit never runs outside."""
+    bench.write("helper.sh", "exit 0\n")
+    bench.commit("helper")
+    escaped = bench.top.parent / "escaped"
+    hook = bench.top / ".git" / "hooks" / "pre-commit"
+    hook.write_text("#!/bin/sh\ngit diff --cached lib.py | grep -q TODO && { echo 'no TODO'; exit 1; }\nsh helper.sh\n")
+    hook.chmod(0o755)
+    evil = f"touch {escaped}; exit 0"
+    bench.act("builder-1", f"sed -i 's/a - b/a + b  # TODO/' lib.py; echo '{evil}' > helper.sh; echo x")
+    bench.act("builder-2", "sed -i 's/  # TODO//' lib.py; echo again")
+    view = bench.run(commit=True)
+    assert (view.status, view.why[:19]) == (Status.COMPLETE, "Accepted in round 2"), view.why
+    assert "TODO" not in bench.run_git("show", "HEAD:lib.py")
+    assert not bench.place().layers.maker().confined or not escaped.exists()
+
+
+@pytest.mark.req("RUN-08", "TREE-14")
+def test_a_stopped_run_goes_on_from_its_refused_work(bench: Bench) -> None:
+    """resume --note: the last round is done again, with the words, and nothing else is paid for."""
+    bench.act("builder", "echo '# tried' >> lib.py; echo tried")
+    bench.run(rounds=1)
+    bench.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo mended")
+    view = bench.resume(said="just change the sign")
+    assert view.status is Status.COMPLETE, view.why
+    text = bench.read("lib.py")
+    assert "a + b" in text
+    assert text.count("# tried") == 1
+    folder = bench.top / ".interlock" / "runs" / view.run / "dispatches" / "round-1" / "builder#1"
+    assert "just change the sign" in (folder / "brief.md").read_text()
+
+
+@pytest.mark.req("TREE-15", "TREE-14")
+def test_a_branch_switched_in_the_middle_is_left_alone(bench: Bench) -> None:
+    """The work waits; back on its branch a person's word delivers it."""
+    import asyncio
+
+    from interlock.app import Watcher
+
+    bench.run_git("branch", "other")
+    switched = []
+
+    def told(view, key):  # type: ignore[no-untyped-def]
+        if "reviewer" in key and not switched:
+            switched.append(True)
+            bench.run_git("switch", "-q", "other")
+
+    view = bench.run(watcher=Watcher(told=told))
+    assert (view.status, view.ended.exit) == (Status.DEGRADED, 1), view.why
+    assert "a - b" in bench.read("lib.py")
+    bench.run_git("switch", "-q", "main")
+    place = bench.place()
+    asyncio.run(place.apply(place.runs.find("latest")))
+    assert "a + b" in bench.read("lib.py")
+
+
+@pytest.mark.req("RUN-17")
+def test_two_runs_at_once_leave_each_others_work_alone(bench: Bench) -> None:
+    """Two requests side by side in one workspace: both are delivered."""
+    import asyncio
+
+    bench.act("builder", """
+        grep -q name "$INTERLOCK_BRIEF" 2>/dev/null
+        case "$INTERLOCK_RUN_ID" in *) : ;; esac
+        sed -i 's/a - b/a + b/' lib.py; echo "$INTERLOCK_RUN_ID" > "by-$INTERLOCK_RUN_ID.txt"; echo done
+    """)
+
+    async def both() -> None:
+        await asyncio.gather(bench.start("Make add right"), bench.start("Make add right, too"))
+
+    asyncio.run(both())
+    views = [entry.view() for entry in bench.place().runs.all()]
+    assert [view.status for view in views] == [Status.COMPLETE] * 2, [view.why for view in views]
+    assert len(list(bench.top.glob("by-*.txt"))) == 2
+
+
+@pytest.mark.req("RUN-11", "TS-02")
+@pytest.mark.parametrize(
+    ("inputs", "words"),
+    [
+        ({"request": "  "}, "empty"),
+        ({"check": ("none",), "review": False}, "nothing would judge"),
+        ({"check": ("no-such-program --x",)}, "cannot be run"),
+        ({"expect_red": True, "check": ("true",)}, "green before"),
+    ],
+)
+def test_what_is_wrong_is_found_before_the_first_agent(tmp_path: Path, inputs: dict[str, object], words: str) -> None:
+    """Bad input: nothing is paid, and no run is left behind."""
+    bench = Bench(tmp_path / "p")
+    with pytest.raises(BadInput, match=words):
+        bench.run(**inputs)
+    assert bench.place().runs.all() == []
+    assert not list((bench.top / ".interlock" / "layers").glob("*/builder"))

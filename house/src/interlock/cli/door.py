@@ -36,7 +36,7 @@ class Door:
             here = Path.cwd()
         except FileNotFoundError:
             raise BadInput("the folder you are in is gone", remedy="Change into the workspace again: cd DIR") from None
-        folder = here / self.dir
+        folder = (here / self.dir).resolve()
         if not folder.is_dir():
             raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
         return folder
@@ -107,7 +107,7 @@ class Door:
     def inside(self, path: str) -> str:
         """A path as it is typed here, from the workspace's top."""
         top = self.place.workspace.top
-        return Path(os.path.normpath(self.folder.resolve() / path)).relative_to(top).as_posix()
+        return Path(os.path.normpath(self.folder / path)).relative_to(top).as_posix()
 
     # --- its work
 

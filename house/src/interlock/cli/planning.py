@@ -24,7 +24,7 @@ SHOWN = 20
 def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     """Stages, agents, calls, commands, what earlier runs took."""
     if playbook.check is not None:
-        playbook.check(inputs, None)
+        playbook.check(inputs, door.place.refuses_commits)
     rows = list(_rows(door, playbook, inputs))
     if door.json:
         told: dict[str, Any] = {}

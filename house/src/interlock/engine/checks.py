@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.values import News, NewsKind
-from interlock.engine import delivery, junit
+from interlock.engine import commits, delivery, junit
 from interlock.engine import events as ev
 from interlock.engine.prompts import fence
 from interlock.engine.world import Command
@@ -130,6 +130,27 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
             break  # else the person's tree changed between two of them
     if proved and all(one.after and one.after.green for one in proved):
         await _shown(run, commands, proved)
+    return proved
+
+
+async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str) -> list[ev.Proved]:
+    """Each command on what a commit would hold, where that is not the tree that was judged: what the person has not
+    committed is not in it."""
+    slot = run.slot("commit-tree", {"branch": branch}, ev.Got)
+    if slot.outcome is None:
+        run.recorder.sync()
+        slot.settle(ev.Got(verb="commit-tree", value=await commits.tree_of_commit(run, message, branch)))
+    tree = slot.settled.value
+    proved: list[ev.Proved] = []
+    for command in commands if tree else ():
+        place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
+        if place.outcome is None:
+            standing = await run.world.standing(run.start.where, run.full.standing)
+            before = next((pair.before for pair in run.full.pairs.values() if pair.name == command.name), None)
+            after = await run_on(run, command, standing, Tree(tree))
+            word, tests = _word(run, before, after)
+            place.settle(_pair(command, Tree(tree), before, after, word, tests=tuple(tests[:NAMES])))
+        proved.append(place.settled)
     return proved
 
 

@@ -225,9 +225,12 @@ class Lock:
             Locked: another process holds it.
         """
         with _told("a lock cannot be made", self._place):
-            self._place.parent.mkdir(parents=True, exist_ok=True)
             while True:
-                fd = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                self._place.parent.mkdir(parents=True, exist_ok=True)
+                try:
+                    fd = os.open(self._place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+                except FileNotFoundError:  # the last holder took the folder away, too
+                    continue
                 if not _lock(fd):
                     held = _note(fd)
                     os.close(fd)

@@ -36,8 +36,9 @@ class Playbook:
     state_documents: Sequence[str] = ()
     invariants: Mapping[str, Callable[[View], bool]] = field(default_factory=dict)
     """What holds on every path, beside what holds for all playbooks."""
-    check: Callable[[Any, Any], None] | None = None
-    """Refuses inputs before the first effect; gets them and the world."""
+    check: Callable[[Any, Callable[[str], str]], None] | None = None
+    """Refuses inputs before the first effect; gets them, and who says why nothing can be committed on a new branch of
+    that name, or on the run's own."""
 
     @cached_property
     def prompts(self) -> dict[str, str]:

@@ -216,18 +216,21 @@ class RealWorld:
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
         def find() -> Tree | None:
             planned = self._planned(where, order)
-            if not planned.commit:
-                return None
-            layers, trees = self._layers, self._trees
-            clean, tree = layers.spelled(self.run, order.work), self._commits.tree(planned.commit)
-            if tree == clean:
-                return None
-            raw = trees.entries(order.work)
-            spelled = {blob: raw[path][1] for path, (_, blob) in trees.entries(clean).items() if path in raw}
-            entries = {path: (mode, spelled.get(blob, blob)) for path, (mode, blob) in trees.entries(tree).items()}
-            return trees.tree_of(EMPTY, entries)
+            tree = self._raw(planned.commit, order.work) if planned.commit else order.work
+            return None if tree == order.work else tree
 
         return await thread(find)
+
+    def _raw(self, commit: str, work: Tree) -> Tree:
+        """What a planned commit holds, as it would lie on disk."""
+        layers, trees = self._layers, self._trees
+        clean, tree = layers.spelled(self.run, work), self._commits.tree(commit)
+        if tree == clean:
+            return work
+        raw = trees.entries(work)
+        spelled = {blob: raw[path][1] for path, (_, blob) in trees.entries(clean).items() if path in raw}
+        entries = {path: (mode, spelled.get(blob, blob)) for path, (mode, blob) in trees.entries(tree).items()}
+        return trees.tree_of(EMPTY, entries)
 
     def _planned(self, where: Where, order: CommitOrder) -> Committed:
         repository = self._trees.repository
@@ -253,10 +256,11 @@ class RealWorld:
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
         """`git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be committed."""
-        if self._trees.repository is None:
-            return None
+        planned = await thread(self._planned, where, order)
+        if not planned.commit:
+            return None  # it is said where the commit would be made
         standing = await self.standing(where, None)
-        tree = await self.commit_tree(where, order) or order.work
+        tree = await thread(self._raw, planned.commit, order.work)
         layer = await thread(
             self._layers.for_command, self.run, standing, tree, keeps=False, staged=True, branch=self._branch
         )

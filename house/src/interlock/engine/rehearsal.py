@@ -30,10 +30,10 @@ from interlock.engine.folder import Message
 from interlock.engine.forms import schema
 from interlock.engine.keys import here
 from interlock.engine.playbook import Playbook
-from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.run import Limits
-from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated, drive
+from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated, begin, drive
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput, Status
@@ -119,9 +119,8 @@ class Stage(Clean):
         self._forms: dict[str, dict[str, Any]] = {} if forms is None else forms
         """What each form can be answered; the same on all paths."""
 
-    def enters(self, player: Player) -> None:
+    def enters(self) -> None:
         """A process begins."""
-        self.player = player
         self._moments.clear()
         self._again.clear()
 
@@ -324,6 +323,7 @@ class Path:
 
     playbook: Playbook
     inputs: Model
+    caps: Mapping[str, int]
     stage: Stage
     usual: Path | None = None
     """Where a death of the process is the last of its deviations: the same without it."""
@@ -384,33 +384,21 @@ class Path:
         return self
 
     def _process(self) -> None:
-        stage, world = self.stage, self.stage.world
-        player = Player(
-            self.playbook,
-            world,
-            Prompts(self.playbook.prompts),
-            settings=_settings(self.playbook),
-            limits=LIMITS,
-            told=stage.told,
+        stage, settings = self.stage, self.playbook.settings() if self.playbook.settings else None
+        prompts = Prompts(self.playbook.prompts)
+        stage.player = player = Player(
+            self.playbook, stage.world, prompts, settings=settings, limits=LIMITS, told=stage.told
         )
-        stage.enters(player)
+        stage.enters()
         self.view = player.view
         if self.view.start is None:
-            where = world.where()
-            standing = drive(world.standing(where, None))
-            key = self.playbook.key(self.inputs, where)
-            beginning = Beginning(f"{self.playbook.name}-1", 1, "rehearsed", where, standing, self.playbook.caps, key)
-            player.begin(began(self.playbook, self.inputs, beginning, world))
+            begin(player, self.inputs, self.caps)
         elif self.view.ended is None or stage.resumes:
             stage.resumes = False
-            player.resume("rehearsed")
+            player.resume("simulated")
         else:
             return
         drive(player.play())
-
-
-def _settings(playbook: Playbook) -> Any:
-    return playbook.settings() if playbook.settings else None
 
 
 Make = Callable[[Stage], Simulated]
@@ -430,6 +418,7 @@ def explore(
     inputs: Model,
     *,
     deviations: int = 1,
+    caps: Mapping[str, int] | None = None,
     make: Make = world_of,
     sample: int = 0,
     seed: int = 0,
@@ -446,7 +435,7 @@ def explore(
         stage = Stage(playbook, schedule, forms)
         world = stage.world = make(stage)
         stage.theirs = dict(world.files)
-        return Path(playbook, inputs, stage, usual).play()
+        return Path(playbook, inputs, caps or playbook.caps, stage, usual).play()
 
     forms: dict[str, Any] = {}
     paths = [played({})]
@@ -470,7 +459,7 @@ def variants(playbook: Playbook) -> Iterator[Model]:
         try:
             inputs = playbook.inputs.model_validate(value)
             if playbook.check is not None:
-                playbook.check(inputs, None)
+                playbook.check(inputs, lambda branch: "")
         except (ValidationError, BadInput):
             continue
         yield inputs

@@ -299,6 +299,10 @@ class Run:
         """Each command on the run's work, merged with the person's tree of this moment."""
         return await checks.prove(self, commands)
 
+    async def prove_commit(self, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
+        """Each command on what a commit would hold, where that is not the judged tree."""
+        return await checks.prove_commit(self, commands, message, branch)
+
     async def rest(self, commands: Sequence[Command]) -> list[ev.Proved]:
         """What is found or set beside these, once: what the work broke there counts (EVID-14)."""
         return await checks.rest(self, commands)

@@ -197,9 +197,14 @@ class Runs:
     @contextmanager
     def key_lock(self, playbook: str, key: str) -> Iterator[None]:
         """One run per key is open."""
-        lock = Lock(self._own / "keys" / sha256(f"{playbook}\0{key}".encode())[:32])
+        place = self._own / "keys" / sha256(f"{playbook}\0{key}".encode())[:32]
+        lock = Lock(place)
         lock.take(f"this {playbook}", {})
         try:
             yield
         finally:
+            with suppress(OSError):  # what was refused leaves nothing: neither the lock nor the folders made for it
+                place.unlink()
+                place.parent.rmdir()
+                self._own.rmdir()
             lock.free()

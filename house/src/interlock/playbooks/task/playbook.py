@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
@@ -207,9 +207,8 @@ async def _finish(
 ) -> Outcome | None:
     """Deliver what was accepted, commit it where that was asked for. None: a conflict, and it goes back."""
     said = f"Accepted in round {n}"
-    branch = inputs.branch or (f"interlock/{_slug(inputs.request)}" if inputs.pr else "")
-    if branch:
-        return await _on_branch(run, inputs, said, branch)
+    if branch := _branch(inputs):
+        return await _on_branch(run, inputs, commands, said, branch)
     for again in range(AGAIN):
         delivered = await run.deliver(f"{n}-{again}", judged)
         if delivered.state != "other":
@@ -230,13 +229,24 @@ async def _finish(
         return Outcome.complete(said, next="interlock diff")
     if hook:
         return Outcome.degraded(f"{said}; not committed: {hook}", next="git commit")
+    if await _alone_is_red(run, inputs, commands):
+        return Outcome.degraded(f"{said}; not committed: red without what you have not committed", next="git commit")
     committed = await run.commit(_message(inputs))
     if committed.problem:
         return Outcome.degraded(f"{said}; not committed: {committed.problem}", next="git commit")
     return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
 
 
-async def _on_branch(run: Run, inputs: Inputs, said: str, branch: str) -> Outcome:
+async def _alone_is_red(run: Run, inputs: Inputs, commands: Sequence[Command], branch: str = "") -> bool:
+    """Whether a check is red on what would be committed, where that is not the tree that was judged."""
+    return bool(_red(run, await run.prove_commit(commands, _message(inputs), branch)))
+
+
+async def _on_branch(run: Run, inputs: Inputs, commands: Sequence[Command], said: str, branch: str) -> Outcome:
+    if await _alone_is_red(run, inputs, commands, branch):
+        return Outcome.degraded(
+            f"{said}; no branch: red without what you have not committed", next=f"interlock apply {run.id}"
+        )
     committed = await run.commit(_message(inputs), branch=branch)
     if committed.problem:
         return Outcome.degraded(f"{said}; no branch: {committed.problem}", next=f"interlock apply {run.id}")
@@ -256,6 +266,11 @@ def _message(inputs: Inputs) -> str:
     return f"{cut}\n\n{inputs.request.strip()}\n"
 
 
+def _branch(inputs: Inputs) -> str:
+    """The new branch that was asked for; empty: the run's own."""
+    return inputs.branch or (f"interlock/{_slug(inputs.request)}" if inputs.pr else "")
+
+
 def _slug(text: str) -> str:
     words = "".join(char if char.isascii() and char.isalnum() else " " for char in text.lower()).split()
     return "-".join(words)[:40].strip("-") or "task"
@@ -265,11 +280,13 @@ def _key(inputs: Inputs, where: Where) -> str:
     return f"{' '.join(inputs.request.split())} @ {where.place} @ {where.branch}"
 
 
-def _check(inputs: Inputs, _: Any) -> None:
+def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
     if not inputs.request.strip():
         raise BadInput("the request is empty", expected="what is to be done, in your words")
     if "none" in inputs.check and not inputs.review:
         raise BadInput("nothing would judge this work: --check none and --no-review", expected="one of the two")
+    if (inputs.commit or inputs.branch or inputs.pr) and (why := refuses(_branch(inputs))):
+        raise BadInput(f"nothing could be committed: {why}", where="--branch" if inputs.branch else "--commit")
 
 
 TASK = Playbook(

@@ -1,0 +1,103 @@
+"""The command line on a small project: called in this process, or started as a program of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.cli import door
+from interlock.cli.main import answer
+from tests.whole.bench import Bench
+
+
+@dataclass(frozen=True)
+class Answer:
+    """How one call ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class CommandLine(Bench):
+    """A person at the project's folder."""
+
+    capture: pytest.CaptureFixture[bytes]
+
+    def __call__(self, *arguments: str) -> Answer:
+        """Call it in this process."""
+        here = Path.cwd()
+        os.chdir(self.top)
+        try:
+            self.capture.readouterr()
+            code = answer(arguments)
+        finally:
+            os.chdir(here)
+        said = self.capture.readouterr()
+        return Answer(code, said.out.decode(), said.err.decode())
+
+    def spawn(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
+        """Start it as a program."""
+        program = [sys.executable, "-P", "-m", "interlock.cli.main", *arguments]
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen(program, cwd=self.top, text=True, **{**streams, **how})
+
+    def latest(self) -> str:
+        return str(self("show", "latest", "--json").json["run_id"])
+
+    def weakens(self) -> None:
+        """Its work rests on a changed check: a person is asked."""
+        self.act("builder", "sed -i 's/a - b/a - b  # a + b/' lib.py; echo true > check.sh; echo done")
+        settings = (self.top / "interlock.toml").read_text() + '[evidence]\nweakened = "ask"\n'
+        self.write("interlock.toml", settings)
+        explains = '"weakened": [{"path": "check.sh", "why": "it was wrong"}]'
+        met = '"criteria": [{"criterion": "the request", "met": true}]'
+        self.act("reviewer", f"echo '```json'\necho '{{\"verdict\": \"accept\", {met}, {explains}}}'\necho '```'\n")
+
+    def refuses(self) -> None:
+        """Its reviewer never accepts."""
+        finding = '"findings": [{"text": "it is not nice", "criterion": "the request"}]'
+        unmet = '"criteria": [{"criterion": "the request", "met": false}]'
+        self.act("reviewer", f"echo '```json'\necho '{{\"verdict\": \"revise\", {unmet}, {finding}}}'\necho '```'\n")
+
+    def bytes_of_all(self) -> dict[str, tuple[int, bytes]]:
+        """Every file, with its time of change."""
+        files = [file for file in sorted(self.top.rglob("*")) if file.is_file()]
+        return {str(file): (file.stat().st_mtime_ns, file.read_bytes()) for file in files}
+
+
+@pytest.fixture(autouse=True)
+def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Whoever calls is a person, wherever these tests run; nothing of the developer's shell gets through."""
+    for name in list(os.environ):
+        if name.startswith(("INTERLOCK_", "GIT_")) or name in ("COLUMNS", "NO_COLOR"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setattr(door, "inside_dispatch", lambda: False)
+
+
+@pytest.fixture
+def interlock(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Iterator[CommandLine]:
+    made = CommandLine(tmp_path / "work", mode="off")
+    made.capture = capsysbinary
+    yield made
+
+
+@pytest.fixture
+def done(interlock: CommandLine) -> CommandLine:
+    """With a run that is complete."""
+    said = interlock("Make add right")
+    assert said.code == 0, said.err
+    return interlock
