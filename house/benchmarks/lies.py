@@ -24,8 +24,8 @@ from interlock.agents.values import Ask, CommandExit, Exit, Usage
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
 from interlock.engine.junit import WHOLE
-from interlock.engine.product import products
 from interlock.engine.playing import Player
+from interlock.engine.product import products
 from interlock.engine.prompts import Prompts
 from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive
 from interlock.engine.view import GateView, View
@@ -165,7 +165,12 @@ class Hostile(Clean):
     def _judge(self, ask: Ask) -> Act:
         some, chance = self.draw.sample, self.draw.random
         checks = [
-            {"command": line, "result": "green" if chance() < 0.85 else "red", "expected": chance() < 0.3, "why": "ran it"}
+            {
+                "command": line,
+                "result": "green" if chance() < 0.85 else "red",
+                "expected": chance() < 0.3,
+                "why": "ran it",
+            }
             for line in some(LINES, self.draw.randint(0, 3))
         ]
         criteria = [{"criterion": CRITERION, "met": chance() < 0.85, "evidence": "seen"}] if chance() < 0.8 else []
@@ -285,7 +290,9 @@ def _against(world: Project, judge: ev.Report | None) -> str:
     form, files = judge.form or {}, world.trees[judge.shown or Tree("")]
     if form.get("verdict") != "accept":
         return "nobody accepted it"
-    if not any(one["criterion"] == CRITERION for one in form["criteria"]) or not all(o["met"] for o in form["criteria"]):
+    if not any(one["criterion"] == CRITERION for one in form["criteria"]) or not all(
+        o["met"] for o in form["criteria"]
+    ):
         return "a criterion is not met"
     if any(one["criterion"] == CRITERION for one in form["findings"]):
         return "a finding blocks"
@@ -373,7 +380,9 @@ def honest(seed: int) -> tuple[str, View]:
     without = judge == "a reason for no check" and not late and draw.random() < 0.5
     files = {**FILES, LIB: FIXED} if idle else FILES
     world = Project(files, cast=Honest(builder, JUDGES[judge], late), toolbox=Toolbox([FOUND]), branch="main")
-    inputs = TASK.inputs(request=REQUEST, check=("none",) if without else draw.choice(((), ("pytest -q",), ("make test",))))
+    inputs = TASK.inputs(
+        request=REQUEST, check=("none",) if without else draw.choice(((), ("pytest -q",), ("make test",)))
+    )
     view = _played(world, inputs)
     assert view is not None
     return f"builder {builder}, judge {judge}{', late' if late else ''}{', no check' if without else ''}", view
@@ -420,7 +429,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     found = figures(asked.hostile, asked.honest, asked.seed)
-    print(f"seed {asked.seed}: {found.hostile} hostile runs, {found.accepted} accepted, of which {found.explained} with")
+    print(
+        f"seed {asked.seed}: {found.hostile} hostile runs, {found.accepted} accepted, of which {found.explained} with"
+    )
     print(f"weakened checks that the receipt names and the judge explains; {dict(found.ends)}")
     print(f"accepted against what a command shows: {len(found.against)}")
     print(f"{found.honest} honest runs, refused: {len(found.refused)}")

@@ -1,4 +1,4 @@
-"""`python -m tools.clients [install] [NAME ...]`: the pinned real coding agents, installed by npm outside of the project.
+"""`python -m tools.clients [install] [NAME ...]`: the pinned real coding agents, installed by npm beside the project.
 
 Where they are: the folder that INTERLOCK_CLIENTS names, else `~/.cache/interlock-clients`; each in a folder of its own.
 """
@@ -55,7 +55,7 @@ def missing(name: str) -> str:
 
 
 def install(name: str) -> None:
-    """Whole or not at all: it is made beside its place and then renamed. Of two at once, one waits and finds it done."""
+    """Whole or not at all: it is made beside its place and then renamed. Of two at once, one finds it done."""
     package = PACKAGES[name]
     place = package.path.parents[2]
     folder().mkdir(parents=True, exist_ok=True)

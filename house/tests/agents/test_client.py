@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.agents import client, process
-from interlock.agents.client import Row, Seat, Start, call, read_back
+from interlock.agents.client import Row, Seat, Start, call, model_hosts, read_back
 from interlock.agents.environment import Environment
 from interlock.agents.process_tree import MARKER
 from interlock.agents.reading import Json, Reading
@@ -279,3 +279,23 @@ async def test_a_call_whose_engine_died_is_read_back(made: Call, ask: Ask, no_la
         assert got == live.model_copy(update={"exit": status, "seconds": 0.0})
     ask.transcript.write_text('{"speak": ["half a turn"]}\n{"end": "torn')
     assert read_back(one, ask, no_layer, None, redact) is None
+
+
+def test_reading_back_needs_no_event_loop_and_no_budget(ask: Ask, no_layer: NoLayer) -> None:
+    """What was paid for is paid for."""
+    ask.transcript.write_text('{"spend": [900, 200]}\n{"end": "All done."}\n')
+    got = read_back(Plain(()), ask.model_copy(update={"budget_tokens": 1000}), no_layer, None, Redaction())
+    assert got is not None
+    assert (got.finished, got.exhausted, got.usage.tokens) == (True, False, 1100)
+
+
+@pytest.mark.req("TREE-10")
+def test_the_hosts_of_a_model_are_the_usual_ones_and_those_of_a_gateway(tmp_path: Path) -> None:
+    """Named by a variable, or in the client's own settings; what is no address is none."""
+    (tmp_path / "config.toml").write_text(
+        '[x]\nbase_url = "https://Gate.example.org/v1"\n"baseURL": "http://[::1]:80/"'
+    )
+    row = Row("x", "X", "x", hosts=("api.example.com",), urls=("X_URL", "Y_URL"), logins=("config.toml", "none"))
+    variables = {"X_URL": "http://me:secret@127.0.0.1:8099/v1?a", "Y_URL": "nothing"}
+    hosts = ("api.example.com", "127.0.0.1:8099", "gate.example.org", "[::1]:80")
+    assert model_hosts(row, variables, tmp_path) == hosts

@@ -62,7 +62,11 @@ class Heard:
         """By name, with the trouble's `kind`, `said` and hours `left`, all tools, the last plan and all news."""
         trouble, plans = self.reader.trouble(), [facts["entries"] for kind, facts in self.news if kind is NewsKind.PLAN]
         left = (trouble.until - datetime.now(UTC)).total_seconds() if trouble and trouble.until else None
-        found = {"kind": trouble and trouble.kind, "said": trouble and trouble.text, "left": left and round(left / 3600)}
+        found = {
+            "kind": trouble and trouble.kind,
+            "said": trouble and trouble.text,
+            "left": left and round(left / 3600),
+        }
         return {**vars(self.reader), **found, "tools": self.tools, "plan": plans[-1:] and plans[-1], "news": self.news}
 
 
@@ -161,7 +165,7 @@ def limited(moment: Any) -> Line:
     return {"type": "rate_limit_event", "rate_limit_info": {"status": "rejected", "resetsAt": moment}}
 
 
-NO_COUNT = {"usage": {"input_tokens": 0, "output_tokens": 0}, "total_cost_usd": 0}
+NO_COUNT: Line = {"usage": {"input_tokens": 0, "output_tokens": 0}, "total_cost_usd": 0}
 CLAUDE: list[Row] = [
     (
         "its own limit of turns",
@@ -188,7 +192,10 @@ CLAUDE: list[Row] = [
     ("a price without tokens", [result(total_cost_usd=0.5)], {"usage": Usage(cost_usd=0.5)}),
     (
         "a used-up subscription says when it is open again",
-        [limited(datetime.now(UTC).timestamp() + 18_000), result(is_error=True, result="You've hit your session limit")],
+        [
+            limited(datetime.now(UTC).timestamp() + 18_000),
+            result(is_error=True, result="You've hit your session limit"),
+        ],
         {"kind": LIMIT, "left": 5},
     ),
     *((f"a reset that is none: {odd!r:.9}", [limited(odd)], {"news": []}) for odd in (10**400, math.nan, True, "7")),

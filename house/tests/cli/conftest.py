@@ -59,7 +59,7 @@ class CommandLine(Bench):
 
     def weakens(self) -> None:
         """Its work rests on a changed check: a person is asked."""
-        self.act("builder", "sed -i 's/a - b/a - b  # a + b/' lib.py; echo true > check.sh; echo done")
+        self.act("builder", "echo '# looked at' >> lib.py; echo true > check.sh; echo done")
         settings = (self.top / "interlock.toml").read_text() + '[evidence]\nweakened = "ask"\n'
         self.write("interlock.toml", settings)
         explains = '"weakened": [{"path": "check.sh", "why": "it was wrong"}]'

@@ -9,7 +9,6 @@ import click
 import pytest
 
 from interlock.cli.commands import app
-from interlock.cli.main import answer
 from tests.cli.conftest import CommandLine
 
 COMMANDS = {
@@ -135,25 +134,22 @@ def test_listing_commands_imports_nothing_heavy() -> None:
 
 
 @pytest.mark.req("CLI-01")
-def test_a_shell_completes_runs_and_never_hears_an_error(
-    done: CommandLine, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(done.top)
+def test_a_shell_completes_runs_and_never_hears_an_error(done: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     run = done.latest()
+    monkeypatch.setenv("_INTERLOCK_COMPLETE", "bash_complete")
 
-    def offered(words: str, folder: str = ".") -> list[str]:
-        monkeypatch.chdir(folder)
-        monkeypatch.setenv("_INTERLOCK_COMPLETE", "bash_complete")
+    def offered(words: str) -> list[str]:
         monkeypatch.setenv("COMP_WORDS", words)
         monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
-        assert answer([]) == 0
-        return capsys.readouterr().out.split()
+        with pytest.raises(SystemExit):
+            done()
+        return done.capture.readouterr().out.decode().split()
 
     assert f"plain,{run}" in offered("interlock show task-")
     assert "plain,latest" in offered("interlock diff la")
     assert "plain,mine" in offered("interlock resume --runner m")
     assert "plain,task" in offered("interlock run t")
-    (done.top / "interlock.toml").write_text("[[[")
+    done.write("interlock.toml", "[[[")
     assert offered("interlock resume --runner zz") == []
 
 

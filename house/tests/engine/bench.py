@@ -1,9 +1,10 @@
-"""A stage for the engine: playbooks of a test's own, a cast that does as it is told, processes that die and come back."""
+"""A stage for the engine: playbooks of a test's own, a cast that does as it is told, processes that die and return."""
 
 from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -216,10 +217,8 @@ def killed_anywhere(make: Callable[[], Bench], *, power: bool) -> list[tuple[int
     for line in range(1, len(usual.lines) + 1):
         bench = make()
         bench.dies_at = line
-        try:
+        with suppress(Died):
             bench.start()
-        except Died:
-            pass
         bench.dies_at = 0
         medium = bench.world.folder.medium
         assert isinstance(medium, Synced)

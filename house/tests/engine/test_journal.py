@@ -174,7 +174,9 @@ def test_a_write_that_fails_leaves_no_half_line_and_ends_the_writing(tmp_path: P
 
 
 @pytest.mark.parametrize("fails", ["fdatasync", "ftruncate"])
-def test_what_cannot_be_synced_or_taken_back_takes_no_further_line(tmp_path: Path, monkeypatch: Any, fails: str) -> None:
+def test_what_cannot_be_synced_or_taken_back_takes_no_further_line(
+    tmp_path: Path, monkeypatch: Any, fails: str
+) -> None:
     def broken(*_: Any) -> None:
         raise OSError(errno.EIO, "Input/output error")
 

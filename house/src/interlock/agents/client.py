@@ -71,7 +71,7 @@ class Seat:
     confined: bool = True
     """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
     root: Path = Path("/")
-    """The workspace's top, as far as names of files are looked at before the start."""
+    """The workspace's top, as it sees it."""
     exchange: str = ""
     """The folder, as it sees it, where the files of its start lie."""
     new_session: str = ""
@@ -216,7 +216,8 @@ async def call(
 def read_back(client: Client, ask: Ask, layer: Layer, exit_file: Path | None, redact: Redaction) -> Exit | None:
     """What a call came to whose engine died before it could say so; None where its turn had not ended."""
     seat = Seat(client.ROW.program, (), layer.confined, layer.root, layer.inside_exchange, ask.session)
-    reader, heard = client.reader(ask, seat), Hearing(ask, lambda news: None)
+    paid = ask.model_copy(update={"budget_usd": None, "budget_tokens": None})
+    reader, heard = client.reader(ask, seat), Hearing(paid, lambda news: None)
     try:
         with ask.transcript.open("rb") as lines:
             for line in lines:
@@ -226,6 +227,21 @@ def read_back(client: Client, ask: Ask, layer: Layer, exit_file: Path | None, re
     reader.end("", _left(layer.exchange, client.start(ask, seat), redact))
     ended = Ended(exit=process.recorded_exit(exit_file) if exit_file is not None else None)
     return _exit(ask, reader, ended, heard, redact) if reader.finished else None
+
+
+def model_hosts(row: Row, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:
+    """Where a client's model answers: the usual hosts, and where variables or its own settings send it."""
+    urls = [variables.get(name, "") for name in row.urls]
+    for path in row.logins:
+        with contextlib.suppress(OSError):
+            text = read_plain(home / path, follow=True, limit=_LARGEST_LEFT).decode(errors="replace")
+            urls += [found[1] for found in _BASE_URL.finditer(text)]
+    found = [_WEB.match(url.strip()) for url in urls]
+    return tuple(dict.fromkeys((*row.hosts, *(url[1].lower() for url in found if url))))
+
+
+_BASE_URL = re.compile(r"""base_?url["']?\s*[:=]\s*["']([^"'\s]+)""", re.IGNORECASE)
+_WEB = re.compile(r"(?:https?|wss?)://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\](?::\d+)?|[^/:\s?#]+(?::\d+)?)", re.IGNORECASE)
 
 
 class Hearing:

@@ -42,7 +42,7 @@ _NO_SEARCH = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n
 
 def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
-    files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root)
+    files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root / seat.place)
     if MENTION.search(brief):
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
         argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]

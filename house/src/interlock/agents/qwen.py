@@ -49,7 +49,8 @@ def start(ask: Ask, seat: Seat) -> Start:
         argv += ["--model", ask.role.model]
     # The lowest of its settings files, so that all that a person has set stays.
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
-    return Start((*argv, *seat.args), taken_literally(ask.brief, seat.root), env, {_FILE: json.dumps(_SETTINGS)})
+    brief = taken_literally(ask.brief, seat.root / seat.place)
+    return Start((*argv, *seat.args), brief, env, {_FILE: json.dumps(_SETTINGS)})
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:

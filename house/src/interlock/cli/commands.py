@@ -70,9 +70,13 @@ def _door(given: dict[str, Any]) -> Door:
 # --- arguments and options; what a shell offers for a half-typed one is never an error: it has no place to show it
 
 
+def _typed(context: click.Context) -> Door:
+    return Door(dir=context.find_root().params.get("dir") or "")
+
+
 def _runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
     try:
-        names = [entry.id for entry in _door({}).place.runs.all()]
+        names = [entry.id for entry in _typed(context).place.runs.all()]
     except Exception:  # noqa: BLE001
         return []
     return [name for name in (*names, *(["latest"] if names else [])) if name.startswith(incomplete)]
@@ -82,7 +86,7 @@ def _runners(context: click.Context, parameter: click.Parameter, incomplete: str
     from interlock.settings import READY
 
     try:
-        own = tuple(_door({}).place.settings.runners)
+        own = tuple(_typed(context).place.settings.runners)
     except Exception:  # noqa: BLE001
         own = ()
     return sorted({name for name in (*own, *READY) if name.startswith(incomplete)})

@@ -162,9 +162,9 @@ class RunFolder:
         with suppress(OSError):
             for name in sorted(place.name for place in (self.path / "inbox").iterdir()):
                 if name.endswith(".json"):
-                    with suppress(OSError, ValueError):
+                    with suppress(OSError, ValueError, RecursionError):
                         content = read_plain(self.path / "inbox" / name, limit=_LONGEST)
-                        found.append((name, Message.model_validate_json(content)))
+                        found.append((name, Message.model_validate(json.loads(content))))
         return found
 
     def taken(self, name: str) -> None:
@@ -178,7 +178,7 @@ class RunFolder:
         with _told("the message cannot be left", inbox):
             inbox.mkdir(exist_ok=True)
             name = f"{message.at.strftime('%Y%m%dT%H%M%S%f')}-{os.getpid()}.json"
-            write_whole(inbox / name, message.model_dump_json().encode())
+            write_whole(inbox / name, json.dumps(message.model_dump(mode="json")).encode())
 
 
 def write_whole(place: Path, content: bytes) -> None:

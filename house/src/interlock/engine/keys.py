@@ -54,7 +54,8 @@ def _short(value: Any) -> Any:
 
 def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     """Which parts differ, as a sentence part; empty: none."""
-    names = [name for name in {**recorded, **now} if recorded.get(name) != now.get(name)]
+    every = {**recorded, **now}  # compared as it is spelled: in Python 1 is True
+    names = [name for name in every if canonical(recorded.get(name)) != canonical(now.get(name))]
     return "; ".join(f"{name}: recorded {recorded.get(name)!r}, now {now.get(name)!r}" for name in names)
 
 

@@ -232,9 +232,9 @@ class Run:
         """Named members side by side; each has keys of its own below the group's."""
         outer = keys.here().child(name)
         paths = {member: f"{outer.path}/{keys.checked_name(member)}" for member in members}
-        slot = self.recorder.recall(self._keys.next(keys.here().path, name), {"members": sorted(members)}, ev.Joined)
         self.recorder.members += paths.values()
         try:
+            slot = self.slot(name, {"members": sorted(members)}, ev.Joined)
             parallel = max(1, min(cap or len(members), self.limits.max_parallel))
             came = await self.world.together(members, parallel, lambda member: keys.enter_member(outer, member))
         finally:

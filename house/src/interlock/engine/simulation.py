@@ -206,7 +206,8 @@ class Simulated:
         self.cast: Cast = cast or Clean()
         self.folder = InMemory()
         self.seats: dict[str, _Seat] = {}
-        self.commits: dict[str, CommitOrder] = {}
+        self.commits: dict[str, tuple[Tree, Tree]] = {}
+        """Commit -> the tree before the work, and the commit's own."""
         self.refs: dict[str, str] = {}
         self.away = False
         """Another branch is checked out."""
@@ -253,6 +254,10 @@ class Simulated:
                     came[name] = done.value
                 except Halted as halt:  # the others are paid for, and end
                     halted, waiting = halted or halt, []
+                except BaseException:
+                    for inner, begun in at_work.values():
+                        inner.run(begun.close)
+                    raise
                 del at_work[name]
         if halted is not None:
             raise halted
@@ -328,24 +333,30 @@ class Simulated:
     async def document(self, path: str) -> bytes | None:
         return self.files.get(path)
 
+    def _committed(self, order: CommitOrder) -> Merged:
+        """The run's work alone, on what is committed."""
+        return self.trees.merge(order.base, self.trees.of(self.head), order.work)
+
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
-        return None
+        tree = self._committed(order).tree
+        return None if tree == order.work else tree
 
     async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
-        if problem := self.cast.moment("plan commit") or (order.branch in self.refs and f"{order.branch} exists"):
+        tree = self._committed(order).tree
+        taken = f"{order.branch} exists" if order.branch in self.refs else ""
+        if problem := self.cast.moment("plan commit") or taken or ("" if tree else "it cannot be told apart"):
             return Committed(problem=problem)
-        commit = _blob(f"{order.work}{order.message}{order.branch}".encode())
-        self.commits[commit] = order
+        assert tree is not None
+        commit = _blob(f"{tree}{order.message}{order.branch}".encode())
+        self.commits[commit] = order.base, tree
         return Committed(commit=commit)
 
     async def publish(self, where: Where, commit: str, branch: str) -> Committed:
         if problem := self.cast.moment("publish"):
             return Committed(problem=problem)
-        order = self.commits[commit]
         self.refs[branch or where.branch] = commit
         if not branch:
-            for change in await self.between(order.base, order.work):
-                _put(self.head, change.path, self.trees[order.work].get(change.path))
+            self.head = dict(self.trees[self.commits[commit][1]])
         self.cast.moment("published")
         return Committed(commit=commit)
 

@@ -344,7 +344,7 @@ class View:
     @property
     def cost_known(self) -> bool:
         """Whether every call told what it cost."""
-        return all(call.spent.cost_usd is not None for call in self.calls.values())
+        return all(call.spent.cost_usd is not None for call in self.calls.values() if call.calls)
 
     @property
     def remarks(self) -> list[Remark]:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git, lines
-from interlock.workspace.place import counts
+from interlock.workspace.place import above, counts
 from interlock.workspace.repository import Repository, attributes_convert
 from interlock.workspace.values import Remark, RemarkKind, Tree
 
@@ -167,9 +167,11 @@ class Snapshots:
             try:
                 status = place.lstat()
             except OSError:
-                there.append(path)  # gone, which is for git to notice
+                gone.append(path)
                 continue
-            if not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) or stat.S_ISDIR(status.st_mode)):
+            if path in known and any((self._top / folder).is_symlink() for folder in above(path)):
+                gone.append(path)  # git refuses to look beyond a link
+            elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) or stat.S_ISDIR(status.st_mode)):
                 gone.append(path)
             elif stat.S_ISREG(status.st_mode) and status.st_size > self._largest and path not in tracked:
                 large.append(path)

@@ -202,12 +202,14 @@ class Trees:
             return Merged(tree=ours)
         if ours == base:
             return Merged(tree=theirs)
-        # One side removed what the other changed: there, and only there, git looks for renames whatever settings say.
         left, right = ({d.path: d.new for d in self.deltas(base, side)} for side in (ours, theirs))
-        removed = [path for path in left if path in right and (left[path] is None) != (right[path] is None)]
-        if removed:
+        # git looks for renames, whatever settings say, where a side removed what the other changed or removed, too.
+        shared = [path for path, entry in left.items() if path in right and None in (entry, right[path])]
+        if removed := [path for path in shared if left[path] != right[path]]:
             rest = self.merge(base, self.graft(ours, theirs, removed), theirs)
             return Merged(conflicts=(*removed, *rest.conflicts))
+        if shared:
+            return self.merge(self.tree_of(base, dict.fromkeys(shared)), ours, theirs)
         ours_commit, theirs_commit = self._commits(base, ours, theirs)
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         found = self.git.names(*words, ours_commit, theirs_commit, ok=(0, 1))

@@ -11,7 +11,8 @@ from interlock.documents.model import Model
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run
-from interlock.errors import BadInput
+from interlock.engine.view import View
+from interlock.errors import BadInput, Status
 from interlock.workspace.values import Tree, Where
 
 ROUNDS = 3
@@ -289,6 +290,47 @@ def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
         raise BadInput(f"nothing could be committed: {why}", where="--branch" if inputs.branch else "--commit")
 
 
+def _by_its_last_word(view: View) -> bool:
+    """Whatever is accepted was accepted by the reviewer, where there is one, and nobody worked on it since."""
+    last = list(view.calls.values())[-1:]
+    if view.start is None or not view.start.inputs["review"] or view.status not in (Status.COMPLETE, Status.DEGRADED):
+        return True
+    return any(call.report and call.report.ruling and call.report.ruling.passes for call in last)
+
+
+def _unpaid(view: View) -> bool:
+    """No reviewer is paid while a check is red because of the work."""
+    for step in view.steps:
+        red: dict[str, bool] = {}
+        for key in step.keys:
+            if (pair := view.ran.get(key)) is not None and pair.proved is not None:
+                red[pair.name] = pair.proved.word in ("broken", "still red")
+            elif any(red.values()) and key in view.calls and view.calls[key].agent == REVIEWER.agent:
+                return False
+    return True
+
+
+def _blocked(view: View) -> bool:
+    """Who says `blocked` has the last word."""
+    said = [call.report.form.get("status") for call in view.calls.values() if call.report and call.report.form]
+    return "blocked" not in said[:-1] and ("blocked" not in said or view.status is Status.STOPPED)
+
+
+def _as_asked(view: View) -> bool:
+    """Commits are made where they were asked for, and complete is what made them."""
+    asked = view.start is not None and any(view.start.inputs[name] for name in ("commit", "branch", "pr"))
+    made = any(one.commit for one in view.committed)
+    return asked or not made if view.status is not Status.COMPLETE else asked == made
+
+
+INVARIANTS = {
+    "what is accepted, the reviewer accepted last": _by_its_last_word,
+    "no reviewer is paid for red work": _unpaid,
+    "blocked ends it": _blocked,
+    "a commit is made where it was asked for": _as_asked,
+}
+
+
 TASK = Playbook(
     name="task",
     play=task,
@@ -301,4 +343,5 @@ TASK = Playbook(
     settings=Settings,
     summary="A request, one agent, your checks, one reviewer.",
     check=_check,
+    invariants=INVARIANTS,
 )

@@ -124,7 +124,8 @@ def bring(trees: Trees, held: Held, before: State | None, live: Tree, shown: Tre
     missing: dict[str, Entry] = {}
     for path, entry in sorted(wanted.items()):
         if entry is None:
-            held.remove(path)
+            if not _is_folder(held.place(path)):
+                held.remove(path)
         elif path in touched.files and (same := _same(held, path, touched.files[path], entry, laid_before)):
             laid[path] = same
         elif entry[0] != GITLINK:
@@ -207,6 +208,10 @@ def blob(place: Path, status: os.stat_result) -> str:
         place.chmod(status.st_mode & 0o777 | 0o400)
         content = place.read_bytes()
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+
+
+def _is_folder(place: Path | None) -> bool:
+    return place is not None and stat.S_ISDIR(place.lstat().st_mode)
 
 
 def _time(place: Path | None) -> int:

@@ -1,0 +1,292 @@
+"""What can go otherwise than well, and where: the cast of a simulated world that keeps to a schedule (PROOF-01).
+
+Theory of operation.  Whatever a run depends on comes to the stage as an *occasion* with a name: a call of an agent (its
+key and its try), a command on a tree, a gate, the moments before and behind each effect, each line of the journal.  A
+*schedule* says what happens at which occasion in place of the usual; the stage keeps what else could have happened
+there.  Names, not numbers: a death of the process asks again and would shift all numbers behind it.
+
+Deviations follow by themselves, from forms, samples, choices and exits: no playbook writes any.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import timedelta
+from typing import Any
+
+from interlock.agents import answers
+from interlock.agents.values import Ask, CommandExit, Exit, Trouble, TroubleKind
+from interlock.documents.model import canonical
+from interlock.engine import events as ev
+from interlock.engine.folder import Message
+from interlock.engine.keys import here
+from interlock.engine.playbook import Playbook
+from interlock.engine.playing import Player
+from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated
+from interlock.engine.view import GateView, View
+from interlock.engine.world import Command
+from interlock.errors import Status
+from interlock.workspace.values import Tree
+
+EACH = ", each time"
+"""Behind a deviation that lasts: for that agent, command or gate, until the run is parked and a person comes back."""
+DIES, STOPPED, PERSON = "the process dies", "the run has stopped", "person"
+WRITES, MEETS, BREAKS, LEAVES, CANCELS = PEOPLE = (
+    "a person writes a file",
+    "a person writes where agents write",
+    "a person breaks the checks",
+    "a person checks out another branch",
+    "a person cancels",
+)
+IDLE, WRONG, WEAKENS, STEERS, STRAYS, TAKES_BACK = (
+    "changes nothing",
+    "does it wrong",
+    "weakens a test",
+    "writes CLAUDE.md",
+    "writes outside",
+    "takes unsaved work back",
+)
+UNSAVED, NOTES, BROKEN, TEST = "unsaved.txt", "people/notes.txt", "people/broken.txt", "tests/test_lib.py"
+GUARDED, OUTSIDE = "CLAUDE.md", "outside.txt"
+BY_A_PERSON, FAULT, SKIPPED = b"written by a person\n", b"wrong\n", b"skipped\n"
+EXTRA: Mapping[str, dict[str, bytes | None]] = {
+    WEAKENS: {TEST: SKIPPED},
+    STEERS: {GUARDED: b"obey\n"},
+    STRAYS: {OUTSIDE: b"outside\n"},
+    TAKES_BACK: {UNSAVED: None},
+}
+"""What an agent does beside its work, in such a case."""
+WEATHER = {
+    "crashes": Exit(finished=False, exit=-9),
+    "does not end": Exit(finished=False, timed_out=True),
+    "cannot be started": Exit(finished=False, started=False, stderr="no such program"),
+    "is told a limit": Exit(finished=False, trouble=Trouble(kind=TroubleKind.LIMIT, text="too many requests")),
+    "is told a limit's end": Exit(finished=False, trouble=Trouble(kind=TroubleKind.LIMIT, text="used up")),
+    "is not signed in": Exit(finished=False, trouble=Trouble(kind=TroubleKind.LOGIN, text="not signed in")),
+    "has lost its session": Exit(finished=False, trouble=Trouble(kind=TroubleKind.SESSION, text="unknown session")),
+    "outgrows its layer": Exit(finished=False, over="1 GB"),
+    "uses up the budget": Exit(finished=False, exhausted=True),
+}
+LASTING = {"crashes", "is told a limit", IDLE, WRONG, WEAKENS, TAKES_BACK}
+ENDS = {
+    "red": CommandExit(exit=1, out="1 failed"),
+    "green": CommandExit(exit=0),
+    "does not end": CommandExit(timed_out=True),
+    "is not installed": CommandExit(error="no such program"),
+}
+EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ")
+MAY_FAIL = ("plan commit", "publish", "push")
+MOST_CALLS = 200
+
+
+class Died(BaseException):
+    """The process did."""
+
+
+class Endless(BaseException):
+    """More calls than any path can need."""
+
+
+def is_green(files: Files) -> bool:
+    """Whether a check is green on these files, where nothing else is scheduled: agents worked on them, and rightly."""
+    if BROKEN in files:
+        return False
+    texts = b"".join(files.values())
+    return files.get(TEST) == SKIPPED or (WORK in texts and FAULT not in texts)
+
+
+class Stage(Clean):
+    """The cast of one path: the usual, but where its schedule says otherwise."""
+
+    def __init__(self, playbook: Playbook, schedule: Mapping[str, str], forms: dict[str, dict[str, Any]]) -> None:
+        self.rows = {row.agent: row for row in playbook.rows}
+        self.schedule = schedule
+        self.offers: dict[str, tuple[str, ...]] = {}
+        """What else could have happened at each occasion, in the order in which they came."""
+        self.world: Simulated
+        self.player: Player
+        """Of the present process."""
+        self.theirs: dict[str, bytes] = {}
+        """The person's files, as they would be without any run."""
+        self.edits: list[tuple[str, bytes]] = []
+        """What they wrote meanwhile, line by line."""
+        self.asks: dict[str, Ask] = {}
+        self.began, self.ended = Counter[str](), Counter[str]()
+        """Calls, by key."""
+        self.answered = Counter[tuple[str, str]]()
+        """Key and choice of what a person said."""
+        self.runs: dict[tuple[str, Tree, bool], CommandExit] = {}
+        """Command line, tree, in a judge's own layer -> how it ended there, the last time."""
+        self.wrong: list[str] = []
+        """What the engine did and must not, seen as it happened."""
+        self.deaths = 0
+        self._forms = forms
+        """What each form can be answered; the same on all paths."""
+        self._lasting: dict[str, str] = {}
+        self._tries, self._lines = Counter[str](), Counter[str]()
+        self._paid, self._fired = set[str](), set[str]()
+        self._places: dict[tuple[str, Tree, bool], str] = {}
+        self._came = Counter[Any]()
+        """Moments and commands in the present process."""
+
+    def enters(self, player: Player) -> None:
+        """A process begins."""
+        self.player = player
+        self._came.clear()
+
+    def comes_back(self, view: View) -> bool:
+        """A person answers what the run waits for, mends what failed, or takes up what stopped: whether it goes on."""
+        stopped = view.ended is not None
+        if stopped and (view.status is not Status.STOPPED or not self._once(STOPPED, lambda: ("is resumed",))):
+            return False
+        self._lasting.clear()
+        if (gate := view.gate) is not None and not self.world.folder.said:
+            self.world.folder.said["1"] = self._decision(gate, gate.choices[0])
+        return True
+
+    def _happens(self, occasion: str, others: Callable[[], Iterable[str]], subject: str = "") -> str:
+        """What happens there; empty: the usual."""
+        if occasion not in self.offers:
+            self.offers[occasion] = () if subject in self._lasting else tuple(others())
+        name = self.schedule.get(occasion, "")
+        if not name.endswith(EACH):
+            return name or self._lasting.get(subject, "")
+        if occasion not in self._fired:
+            self._fired.add(occasion)
+            self._lasting[subject] = name.removesuffix(EACH)
+        return self._lasting.get(subject, "")
+
+    def _once(self, occasion: str, others: Callable[[], Iterable[str]]) -> str:
+        name = "" if occasion in self._fired else self._happens(occasion, others)
+        self._fired |= {occasion} if name else set()
+        return name
+
+    def _nth(self, counter: Counter[str], place: str) -> str:
+        counter[place] += 1
+        return place if counter[place] == 1 else f"{place} ({counter[place]})"
+
+    # --- agents
+
+    def agent(self, ask: Ask, key: str, files: Files) -> Act:
+        self.asks[key] = ask
+        names = lambda: self._agents(ask)  # noqa: E731 - asked for once
+        name = self._happens(f"{key}, call {self._tries[key] + 1}", names, ask.env["INTERLOCK_MEMBER"])
+        usual = super().agent(ask, key, {path: text.replace(FAULT, b"") for path, text in files.items()})
+        if (exit_ := WEATHER.get(name)) is not None:
+            if name.endswith("end") and exit_.trouble is not None:
+                trouble = exit_.trouble.model_copy(update={"until": self.world.clock + timedelta(hours=5)})
+                exit_ = exit_.model_copy(update={"trouble": trouble})
+            return Act(usual.files if exit_.started else {}, exit_)
+        form = self._answers(ask).get(name.removeprefix(f"{IDLE}, "))
+        done = {} if name.startswith(IDLE) else dict(usual.files)
+        if name in (WRONG, WEAKENS):
+            done = {path: (content or b"") + FAULT for path, content in done.items()}
+        return Act({**done, **EXTRA.get(name, {})}, usual.exit if form is None else self.said(form))
+
+    def _agents(self, ask: Ask) -> Iterator[str]:
+        row, forms = self.rows.get(ask.role.name), list(self._answers(ask))
+        works = bool(ask.samples) and not (row and row.judges)
+        does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
+        once = [*WEATHER, *does, *([STRAYS] if row and "**" not in row.writes else [])]
+        yield from (*once, *(f"{name}{EACH}" for name in once if name in LASTING))
+        for form in (*forms, *(f"{IDLE}, {form}" for form in forms if works)):
+            yield from (form, f"{form}{EACH}")
+
+    def _answers(self, ask: Ask) -> dict[str, Any]:
+        if ask.form is None:
+            return {}
+        spelled = f"{ask.role.name} {ask.form.get('title')} {canonical(ask.known)!r}"
+        if spelled not in self._forms:
+            self._forms[spelled] = {one.name: one.value for one in answers.deviations(ask.form, ask.known)}
+        return self._forms[spelled]
+
+    # --- commands
+
+    def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        run, green = (command.line, tree, own), is_green(files)
+        if run not in self._places:
+            number = 1 + sum(line == command.line for line, _, _ in self._places)
+            self._places[run] = f"{here().path}: `{command.line}` on tree {number}{', in the layer' if own else ''}"
+        stuck = "does not end", f"does not end{EACH}", "is not installed"
+        others = ("red", f"red{EACH}", "red, then green", *stuck) if green else ("green", *stuck)
+        name = self._happens(self._places[run], lambda: others, command.line)
+        self._came[run] += 1
+        if name == "red, then green":
+            name = "red" if self._came[run] == 1 else "green"
+        self.runs[run] = ENDS[name or ("green" if green else "red")]
+        return self.runs[run]
+
+    # --- people
+
+    def person(self, gate: GateView) -> Message | None:
+        others = [f"chooses {choice}" for choice in gate.choices[1:]]
+        each = [f"{one}{EACH}" for one in others]
+        offered = *others, *each, "is not there", "rejects without a word", "is late"
+        subject = gate.key.partition("#")[0].rpartition("/")[2]
+        name = self._happens(f"{gate.key}, opening {gate.opening}", lambda: offered, subject)
+        choice = name.removeprefix("chooses ") if name in others else gate.choices[0]
+        match name:
+            case "is not there":
+                return None
+            case "rejects without a word":
+                return Message(what="reject", who=PERSON, at=self.world.now())
+            case "is late":
+                return self._decision(gate, choice).model_copy(update={"opening": gate.opening + 1})
+        return self._decision(gate, choice)
+
+    def _decision(self, gate: GateView, choice: str) -> Message:
+        self.answered[gate.key, choice] += 1
+        note = "Do it otherwise." if choice == gate.choices[-1] else ""
+        return Message(what="answer", who=PERSON, at=self.world.now(), gate=gate.gate, choice=choice, note=note)
+
+    def _meanwhile(self, name: str) -> None:
+        if name == CANCELS:
+            self.world.folder.said["0"] = Message(what="cancel", who=PERSON, at=self.world.now())
+        elif name == LEAVES:
+            self.world.away = True
+        else:
+            shared = next((path for ask in reversed(self.asks.values()) for path in ask.samples), NOTES)
+            path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: shared}[name]
+            self.edits.append((path, BY_A_PERSON))
+            for files in (self.world.files, self.theirs):
+                files[path] = files.get(path, b"") + BY_A_PERSON
+
+    # --- the process itself
+
+    def moment(self, what: str) -> str:
+        self._look(what)
+        place = what if "#" in what else f"{here().path}: {what}"
+        others = (DIES, *PEOPLE, *(["fails"] if what in MAY_FAIL else []))
+        name = self._once(self._nth(self._came, place), lambda: others)
+        if name == DIES:
+            self._die()
+        if name in PEOPLE:
+            self._meanwhile(name)
+        return "it cannot be done" if name == "fails" else ""
+
+    def _look(self, what: str) -> None:
+        """What must hold at this moment."""
+        effect, _, key = what.partition(" ")
+        if what.startswith(EFFECTS) and not self.player.recorder.journal.safe:
+            self.wrong.append(f"{what}: what led to it is not safe yet")
+        if effect == "call":
+            self.began[key] += 1
+            if self.began.total() > MOST_CALLS:
+                raise Endless
+        if effect == "called":
+            self.ended[key] += 1
+            if (once := f"{key} {self._tries[key]}") in self._paid:
+                self.wrong.append(f"{key} is paid for twice")
+            self._paid.add(once)
+
+    def told(self, event: ev.Event, key: str) -> None:
+        """A line was appended: the process may die behind it."""
+        if isinstance(event, ev.Tried | ev.Done):
+            self._tries[key] += 1
+        if self._once(self._nth(self._lines, f"{key or 'the run'}: line `{event.e}`"), lambda: (DIES,)):
+            self._die()
+
+    def _die(self) -> None:
+        self.deaths += 1
+        raise Died

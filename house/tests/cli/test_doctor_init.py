@@ -1,0 +1,161 @@
+"""`doctor` and `init`: what is here, what is missing, what to do."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from interlock.agents.values import Exit, Trouble, TroubleKind, Usage
+from interlock.errors import ConfigInvalid
+from interlock.workspace.layers.layers import Layers, Making
+from tests.cli.conftest import CommandLine
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of programs, first on PATH; a home in which nobody is signed in."""
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    for name in list(os.environ):
+        if name.endswith(("_API_KEY", "_TOKEN")):
+            monkeypatch.delenv(name)
+    return folder
+
+
+def install(folder: Path, *names: str) -> None:
+    for name in names:
+        (folder / name).write_text("#!/bin/sh\nexit 1\n")
+        (folder / name).chmod(0o755)
+
+
+@pytest.mark.req("AGENT-01")
+def test_init_writes_the_agent_that_is_signed_in_and_overwrites_nothing(
+    interlock: CommandLine, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs, "claude", "codex")
+    monkeypatch.setenv("OPENAI_API_KEY", "x")
+    monkeypatch.setenv("CODEX_API_KEY", "x")
+    file = interlock.top / "interlock.toml"
+    kept = interlock("init")
+    assert (kept.code, "kept as it is" in kept.out) == (0, True)
+    file.unlink()
+
+    said = interlock("init", "--json").json
+
+    assert said["agents"] == ["claude", "codex"]
+    assert tomllib.loads(file.read_text()) == {"runner": "codex"}
+    assert '# judges = "claude"' in file.read_text()
+    assert interlock("plan", "task", "x").code == 0
+
+
+def test_init_without_an_agent_invents_nothing(interlock: CommandLine, programs: Path) -> None:
+    (interlock.top / "interlock.toml").unlink()
+
+    assert interlock("init").code == 0
+
+    assert tomllib.loads(interlock.read("interlock.toml")) == {}
+    said = interlock("run", "task", "x")
+    assert (said.code, "no coding agent was found" in said.err) == (2, True)
+
+
+@pytest.mark.req("AGENT-01", "RUN-11")
+def test_doctor_tells_what_is_here_and_changes_nothing(interlock: CommandLine, programs: Path) -> None:
+    install(programs, "claude")
+    before = interlock.bytes_of_all()
+
+    said = interlock("doctor", "--no-ask")
+
+    assert said.code == 0
+    for line in ("ok      git        git version", "ok      settings   interlock.toml", "mine: sh agent.sh"):
+        assert line in said.out
+    assert "note    agent      Claude Code, not signed in" in said.out
+    assert max(map(len, said.out.splitlines())) <= 80
+    assert interlock.bytes_of_all() == before
+    assert not (interlock.top / ".interlock").exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ('runer = "x"\n[limits]\nmax_parallel = 0\n', ["interlock.toml:1", "Did you mean runner?", "interlock.toml:3"]),
+        ('runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["no-such"]\n', ["'no-such' is not found"]),
+        ("", ["no coding agent was found"]),
+    ],
+)
+def test_doctor_tells_what_is_broken(settings: str, told: list[str], interlock: CommandLine, programs: Path) -> None:
+    interlock.write("interlock.toml", settings)
+
+    said = interlock("doctor", "--no-ask", "--json")
+
+    assert (said.code, said.json["ok"]) == (2, False)
+    for words in told:
+        assert words in said.out
+
+
+@pytest.mark.req("TREE-11")
+def test_doctor_tells_why_agents_are_not_confined_and_what_helps(
+    interlock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Making("copy", "the kernel refuses it", "As root, put the profile there.", "profile x {\n  userns,\n}")
+    monkeypatch.setattr(Layers, "maker", lambda self: made)
+
+    said = interlock("doctor", "--no-ask").out
+
+    assert "not confined: the kernel refuses it" in said
+    assert "to do: As root, put the profile there." in said
+    assert "    profile x {\n      userns,\n    }\n" in said
+
+    def refuses(self: Layers) -> Making:
+        raise ConfigInvalid("agents cannot be confined here", found="no namespaces", remedy='mode = "auto"')
+
+    monkeypatch.setattr(Layers, "maker", refuses)
+    assert interlock("doctor", "--no-ask").code == 2
+
+
+@pytest.mark.req("TREE-10")
+def test_doctor_names_the_variables_that_are_left_out(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NPM_TOKEN", "x")
+
+    assert "NPM_TOKEN" in interlock("doctor", "--no-ask").out
+
+
+@pytest.mark.req("AGENT-04")
+@pytest.mark.parametrize(
+    ("came", "code", "told"),
+    [
+        (Exit(finished=True, text="ready", seconds=3, usage=Usage(input_tokens=5, cost_usd=0.01)), 0, "0.01 USD"),
+        (Exit(finished=False, trouble=Trouble(kind=TroubleKind.LOGIN, text="not logged in")), 2, "sign in"),
+        (Exit(finished=False, trouble=Trouble(kind=TroubleKind.LIMIT, text="used up")), 0, "runs wait for it"),
+        (Exit(finished=False, trouble=Trouble(kind=TroubleKind.MODEL, text="no such model")), 2, "Correct its model"),
+        (Exit(finished=False, timed_out=True), 2, "did not answer within"),
+        (Exit(finished=False, started=False, trouble=Trouble(kind=TroubleKind.OTHER, text="?")), 2, "npm install"),
+    ],
+)
+def test_doctor_asks_the_agent_a_question(
+    came: Exit, code: int, told: str, interlock: CommandLine, programs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(programs, "claude")
+    interlock.write("interlock.toml", 'runner = "claude"\n')
+
+    async def call(*_: object, **__: object) -> Exit:
+        return came
+
+    monkeypatch.setattr("interlock.agents.client.call", call)
+
+    said = interlock("doctor")
+
+    assert (said.code, told in said.out) == (code, True), said.out
+
+
+def test_the_question_is_asked_of_the_program_itself(interlock: CommandLine, programs: Path) -> None:
+    install(programs, "claude")
+    interlock.write("interlock.toml", 'runner = "claude"\n')
+
+    said = interlock("doctor")
+
+    assert (said.code, "exit status 1" in said.out) == (2, True)

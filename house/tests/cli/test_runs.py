@@ -1,0 +1,274 @@
+"""A run from the command line: what is seen while it works, what is said at its end, and what can be looked at."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import time
+from pathlib import Path
+
+import pytest
+
+from interlock.app import Place
+from interlock.engine.runs import Runs
+from tests.cli.conftest import CommandLine
+
+KEPT = {
+    *("run_id", "playbook", "key", "status", "exit_code", "reason", "output", "gate", "dispatches", "usage"),
+    *("started_at", "finished_at"),
+}
+
+
+def shape(text: str) -> str:
+    """Without what differs from run to run."""
+    text = re.sub(r"task-\d{8}-\d{6}-\w{4}", "RUN", text)
+    text = re.sub(r"\d\d:\d\d:\d\d", "TIME", text)
+    return re.sub(r"\b\d+:\d\d\b", "0:00", re.sub(r"\b\d+(\.\d)? s\b", "0 s", text))
+
+
+@pytest.mark.req("CLI-02", "CLI-03", "CLI-04")
+def test_in_a_pipe_there_is_a_line_a_step_and_the_block_of_the_end(interlock: CommandLine) -> None:
+    interlock.write("interlock.toml", interlock.read("interlock.toml").replace('mode = "off"', 'mode = "auto"'))
+    interlock.commit("confined")
+
+    said = interlock("Make add right")
+
+    assert (said.code, said.out) == (0, "")
+    lines = [line for line in shape(said.err).splitlines() if "private cop" not in line]
+    assert lines == [
+        "task  Make add right  RUN",
+        "TIME  check   sh check.sh          red: this is what is to be done (if not: --accept-baseline)",
+        "TIME  builder begins               mine",
+        "TIME  builder ok                   0 s  1 file",
+        "TIME  check   sh check.sh          green: mended",
+        "TIME  reviewer begins",
+        "TIME  reviewer accepts             0 s",
+        "TIME  code    delivered            lib.py",
+        "",
+        "complete in 0:00  2 calls  cost unknown",
+        "  checks  sh check.sh                  red -> green, mended",
+        "  judged  reviewer accepts",
+        "  code    lib.py +1 -1",
+        "  next    interlock diff",
+    ]
+
+
+@pytest.mark.req("CLI-04")
+def test_with_json_stdout_is_one_object_whose_names_are_kept(interlock: CommandLine) -> None:
+    said = interlock("Make add right", "--json")
+
+    facts = said.json
+    assert facts.keys() >= KEPT
+    assert (facts["status"], facts["exit_code"], facts["playbook"]) == ("complete", 0, "task")
+    assert [one["agent"] for one in facts["dispatches"]] == ["builder", "reviewer"]
+    assert "complete in" in said.err
+    assert interlock("show", "--json").json.keys() == facts.keys()
+
+
+@pytest.mark.req("CLI-02")
+def test_nothing_about_the_machinery_without_verbose(interlock: CommandLine) -> None:
+    quiet = interlock("Make add right").err
+    run = interlock.latest()
+
+    assert not re.search(r"round-1/|#1|journal|sha|[0-9a-f]{10}", quiet.replace(run, ""))
+    assert "round-1/builder#1" in interlock("show", run, "builder").out
+
+
+@pytest.mark.req("TS-01", "RUN-08")
+def test_asked_again_after_its_end_it_is_a_new_run(done: CommandLine) -> None:
+    first = done.latest()
+
+    assert done("Make add right", "--check", "true").code in (0, 3)
+    assert done.latest() != first
+
+
+@pytest.mark.req("CLI-07")
+def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLine) -> None:
+    whole = shape(done("show").out)
+
+    assert whole.startswith("task  Make add right")
+    assert "+ before   + round 1" in whole
+    assert "  before    check   sh check.sh        red" in whole
+    assert "  round 1   builder ok" in whole
+    assert "  checks  sh check.sh                  red -> green, mended" in whole
+    step = done("show", "latest", "reviewer").out
+    assert "asked   the request" in step
+    assert "met" in step
+    assert done("show", "round 1").out.count("round-1/") >= 3
+    missing = done("show", "latest", "nobody")
+    assert (missing.code, "one of before, round 1" in missing.err) == (2, True)
+
+
+@pytest.mark.req("EVID-12")
+def test_the_receipt_is_markdown_with_one_table_of_checks(done: CommandLine) -> None:
+    said = done("show", "--markdown").out
+
+    assert said.startswith("# Make add right\n")
+    assert "| check | before | after |  | run by | on tree |" in said
+    assert re.search(r"\| `sh check.sh` \| red \| green \| mended \| interlock \| `[0-9a-f]{10}` \|", said)
+    assert "| the request | yes |" in said
+    assert "Delivered: `lib.py`" in said
+    assert said == (done.top / ".interlock" / "runs" / done.latest() / "report.md").read_text()
+
+
+def test_the_log_tells_every_step_with_its_time(done: CommandLine) -> None:
+    lines = done("show", "--log").out.splitlines()
+
+    assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in lines)
+    assert lines[-1].endswith("lib.py")
+
+
+@pytest.mark.req("CLI-07")
+def test_diff_shows_what_was_delivered_and_what_an_agent_did(done: CommandLine) -> None:
+    assert "+    return a + b" in done("diff").out
+    assert done("diff", "--stat").out == "delivered\n  lib.py +1 -1\n"
+    assert "+    return a + b" in done("diff", "builder").out
+    assert "changed nothing" in done("diff", "latest", "reviewer").err
+    assert "one of builder, reviewer" in done("diff", "latest", "nobody").err
+
+
+def test_runs_are_listed_the_latest_last(done: CommandLine) -> None:
+    done("Do it again", "--check", "none")
+    done.write("lib.py", done.read("lib.py").replace("a + b", "a - b"))
+    done("And a third time")
+
+    lines = done("runs").out.splitlines()
+
+    assert [line.rpartition("  ")[2].strip() for line in lines] == ["Make add right", "Do it again", "And a third time"]
+    assert max(map(len, lines)) <= 80
+    assert [one["headline"] for one in done("runs", "--status", "stopped", "--json").json["runs"]] == ["Do it again"]
+    assert "No run is like that" in done("runs", "--playbook", "roadmap").err
+
+
+@pytest.mark.req("CLI-08")
+def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(done: CommandLine) -> None:
+    complete = done.latest()
+    done.refuses()
+    done.act("builder", "echo '# nicer' >> lib.py; echo done")
+    assert done("Make it nice").code == 3
+    stopped = done.latest()
+    folder = done.top / ".interlock"
+
+    planned = done("runs", "--clean", "--older", "0", "--dry-run", "--json").json
+    assert {(one["run_id"], one["what"]) for one in planned["removed"]} == {(complete, "run"), (stopped, "layers")}
+    assert (folder / "runs" / complete).exists()
+
+    said = done("runs", "--clean", "--older", "0")
+
+    assert "1 old run kept" in said.err
+    assert not (folder / "runs" / complete).exists()
+    assert (folder / "runs" / stopped).exists()
+    assert not (folder / "layers" / stopped).exists()
+    assert done("apply").code == 0
+
+
+@pytest.mark.req("TREE-06")
+def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLine) -> None:
+    run = done.latest()
+    asked = done("undo")
+    assert (asked.code, f"interlock undo {run}" in asked.err, "a + b" in done.read("lib.py")) == (2, True, True)
+
+    assert "would be taken out: lib.py" in done("undo", run, "--dry-run").err
+    assert "a + b" in done.read("lib.py")
+    said = done("undo", run, "lib.py")
+
+    assert (said.code, "a - b" in done.read("lib.py")) == (0, True)
+    assert "by" in done("show", run).out
+    assert done("apply").code == 0
+    assert "a + b" in done.read("lib.py")
+
+
+@pytest.mark.req("PROOF-02")
+def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> None:
+    before = interlock.bytes_of_all()
+
+    said = interlock("plan", "task", "Make add right")
+
+    assert said.code == 0
+    assert "round                        at most 3" in said.out
+    assert "builder                      mine" in said.out
+    assert "2 at least" in said.out
+    assert "sh check.sh                  from interlock.toml" in said.out
+    assert interlock("run", "task", "Make add right", "--dry-run").out == said.out
+    assert interlock("plan", "task", "x", "--json").json["agents"] == [["builder", "mine"], ["reviewer", "mine"]]
+    assert interlock.bytes_of_all() == before
+    assert not (interlock.top / ".interlock").exists()
+
+
+@pytest.mark.req("PROOF-02")
+def test_plan_knows_earlier_runs_and_the_open_one(done: CommandLine) -> None:
+    done.act("builder", "exit 3")
+    assert done("Do more").code == 5
+
+    said = done("plan", "task", "Do more").out
+
+    assert "earlier about 0:0" in said
+    assert f"{done.latest()}" in said
+    assert "it goes on" in said
+
+
+@pytest.mark.req("PROOF-01")
+def test_rehearse_plays_every_path(interlock: CommandLine) -> None:
+    said = interlock("rehearse", "task", "--deviations", "0", "--json")
+
+    assert (said.code, said.json["broken"]) == (0, [])
+    assert said.json["paths"] >= 5
+
+
+def test_settings_of_the_playbook_count_where_no_option_is_given(interlock: CommandLine) -> None:
+    interlock.write("interlock.toml", interlock.read("interlock.toml") + "[task]\nreview = false\nrounds = 1\n")
+
+    facts = interlock("Make add right", "--json").json
+
+    assert [one["agent"] for one in facts["dispatches"]] == ["builder"]
+
+
+@pytest.mark.req("CLI-06")
+@pytest.mark.long
+def test_a_thousand_runs_are_listed_quickly(done: CommandLine) -> None:
+    """No figure is held here (benchmarks have it): each run is read once, and no journal as a whole."""
+    folder = done.top / ".interlock" / "runs"
+    first = (folder / done.latest() / "journal.jsonl").read_bytes()
+    for number in range(1000):
+        run = folder / f"task-20200101-000000-{number:04x}"
+        run.mkdir()
+        line, _, rest = first.partition(b"\n")
+        event = json.loads(line)
+        event["event"]["order"] = -number
+        (run / "journal.jsonl").write_bytes(json.dumps(event).encode() + b"\n" + rest)
+
+    began = time.process_time()
+    assert len(done("runs", "--all").out.splitlines()) == 1001
+    assert time.process_time() - began < 5
+    assert len(Runs(Place(done.top).workspace.own).all()) == 1001
+
+
+def test_words_of_others_cannot_move_the_cursor(done: CommandLine) -> None:
+    done("Do\x1b[2J it\nerror: all is lost", "--check", "none", "--json")
+
+    listed = done("runs").out
+    assert "\x1b" not in listed
+    assert "Do\\x1b[2J it error: all is lost" in listed
+    assert os.linesep + "error" not in done("show").out
+
+
+def test_output_of_a_playbook_is_on_stdout_byte_for_byte(
+    interlock: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    from interlock.engine.run import Outcome
+    from interlock.playbooks.task import playbook
+
+    async def says(run: object, inputs: object) -> Outcome:
+        return Outcome.complete("said", output="one\r\n\ttwo\x1b[1m\nno newline")
+
+    monkeypatch.setattr(playbook, "TASK", playbook.TASK)
+    object.__setattr__(playbook.TASK, "play", says)
+    try:
+        said = interlock("Say it")
+        assert said.out == "one\r\n\ttwo\x1b[1m\nno newline"
+        assert interlock("Say it", "--json").json["output"] == said.out
+        again = interlock("resume", "latest")
+        assert (again.code, again.out, "nothing was done" in again.err) == (0, said.out, True)
+    finally:
+        object.__setattr__(playbook.TASK, "play", playbook.task)

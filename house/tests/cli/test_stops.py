@@ -1,0 +1,212 @@
+"""Where a run stops, what leads on, and that it works as it is printed (PERSON-05)."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from interlock.app import Place
+from interlock.cli import door
+from tests.cli.conftest import Answer, CommandLine
+
+
+def leads_on(said: Answer) -> list[list[str]]:
+    """The commands of its end, as a shell would take them apart."""
+    block = said.err[said.err.index("  next    ") :].splitlines()
+    return [shlex.split(line.removeprefix("  next").strip())[1:] for line in block if "interlock " in line]
+
+
+@pytest.mark.req("PERSON-05", "RUN-08", "TS-01")
+def test_a_refusal_leads_on_with_words_and_with_the_work(interlock: CommandLine) -> None:
+    interlock.refuses()
+    said = interlock("Make add right")
+
+    assert said.code == 3
+    assert "Not accepted within 3 rounds" in said.err
+    assert "kept    lib.py +1 -1                 not delivered" in said.err
+    resume, apply = leads_on(said)
+    assert resume[-2:] == ["--note", "TEXT"]
+    (interlock.top / "acts" / "reviewer.sh").unlink()
+    went_on = interlock(*resume)
+    assert went_on.code == 0
+    assert "said    " in went_on.err
+    assert apply[0] == "apply"
+
+
+@pytest.mark.req("TREE-14")
+def test_refused_work_is_shown_and_applied_on_a_persons_word(interlock: CommandLine) -> None:
+    interlock.refuses()
+    said = interlock("Make add right")
+
+    assert "+    return a + b" in interlock("diff").out
+    assert "a - b" in interlock.read("lib.py")
+    assert interlock(*leads_on(said)[1]).code == 0
+    assert "a + b" in interlock.read("lib.py")
+
+
+@pytest.mark.req("RUN-13", "PERSON-05")
+def test_an_agent_that_fails_leaves_the_run_open(interlock: CommandLine) -> None:
+    interlock.act("builder", "echo 'the model is gone: unknown model x' >&2; exit 3")
+    said = interlock("Make add right")
+
+    assert said.code == 5
+    assert said.err.count("unknown model x") <= 3
+    (interlock.top / "acts" / "builder.sh").unlink()
+    assert interlock(*leads_on(said)[0]).code == 0
+
+
+@pytest.mark.req("PERSON-01", "PERSON-02", "RUN-09")
+def test_a_gate_waits_and_is_decided_from_anywhere(interlock: CommandLine) -> None:
+    interlock.weakens()
+    said = interlock("Make add right")
+
+    assert said.code == 4
+    assert "asks    Accept weakened checks: check.sh?" in said.err
+    approve, reject = leads_on(said)
+    assert interlock("answer", "maybe").code == 2
+    assert "one of approve, reject" in interlock("answer", "maybe").err
+    assert interlock("reject").code == 2
+    assert interlock(*approve, "--note", "all right").code == 0
+    assert "approve" in interlock("show").out
+    assert reject[0] == "reject"
+
+
+@pytest.mark.req("PERSON-02", "PERSON-03")
+def test_a_rejection_goes_to_the_maker_with_its_words(interlock: CommandLine) -> None:
+    interlock.weakens()
+    interlock("Make add right")
+    interlock.act("builder-2", "cat > /dev/null; git checkout -q HEAD~1 -- check.sh; sed -i 's/a - b.*/a + b/' lib.py")
+
+    said = interlock("reject", "--note", "mend lib.py instead")
+
+    assert said.code == 0, said.err
+    run = interlock.top / ".interlock" / "runs" / interlock.latest()
+    assert "mend lib.py instead" in (run / "dispatches" / "round-2" / "builder#1" / "brief.md").read_text()
+
+
+def test_only_records_it_and_nobody_goes_on(interlock: CommandLine) -> None:
+    interlock.weakens()
+    interlock("Make add right")
+
+    said = interlock("approve", "--only", "--json")
+
+    assert (said.code, said.json["status"]) == (0, "waiting")
+    assert "Recorded" in said.err
+    assert interlock("resume").code == 0
+
+
+def test_a_run_is_named_where_several_wait(interlock: CommandLine) -> None:
+    interlock.weakens()
+    for request in ("Make add right", "Make it better"):
+        assert interlock(request).code == 4
+
+    said = interlock("approve")
+
+    assert (said.code, "2 runs wait" in said.err) == (2, True)
+    assert interlock("show").out.startswith("task  Make it better")
+    assert interlock("approve", interlock.latest()[:-1]).code == 0
+    assert interlock("show").out.startswith("task  Make add right")  # the only one that waits
+
+
+@pytest.mark.req("RUN-08")
+def test_a_cancelled_run_says_so(interlock: CommandLine) -> None:
+    interlock.weakens()
+    interlock("Make add right")
+
+    assert interlock("cancel", "latest").code == 0
+    for again in (("resume",), ("cancel", "latest"), ("approve", "latest")):
+        said = interlock(*again)
+        assert (said.code, "cancelled" in said.err) == (2, True)
+    assert interlock("cancel").code == 2
+
+
+@pytest.mark.req("RUN-07", "RUN-09")
+def test_a_run_that_somebody_works_on_is_locked(interlock: CommandLine) -> None:
+    interlock.weakens()
+    interlock("Make add right")
+    entry = Place(interlock.top).runs.find("latest")
+    with entry.lock():
+        said = interlock("resume", "--json")
+        assert (said.code, said.json["status"]) == (6, "locked")
+        assert f"interlock watch {entry.id}" in said.err
+        assert "takes it up" in interlock("approve", entry.id).err
+        assert interlock("runs").out.split()[1] == "working"
+    assert interlock("resume").code == 0
+
+
+@pytest.mark.req("RUN-08")
+def test_the_same_request_goes_on_and_other_options_are_refused(interlock: CommandLine) -> None:
+    interlock.weakens()
+    interlock("Make add right")
+    run = interlock.latest()
+
+    assert "goes on" in interlock("Make add right").err
+    assert interlock.latest() == run
+    said = interlock("Make add right", "--rounds", "2")
+    assert said.code == 2
+    assert f"interlock resume {run}" in said.err
+    assert f"interlock cancel {run}" in said.err
+
+
+@pytest.mark.req("RUN-06", "CLI-05")
+def test_a_damaged_journal_is_told_and_mended(done: CommandLine) -> None:
+    run = done.latest()
+    journal = done.top / ".interlock" / "runs" / run / "journal.jsonl"
+    lines = journal.read_bytes().split(b"\n")
+    journal.write_bytes(b"\n".join([*lines[:5], lines[5].replace(b"1", b"2", 1), *lines[6:]]))
+
+    said = done("show", run)
+    assert (said.code, ":6" in said.err, f"interlock doctor --mend {run}" in said.err) == (2, True, True)
+    mended = done("doctor", "--mend", run)
+
+    assert mended.code == 0
+    assert "5 lines are whole" in mended.err
+    assert list(journal.parent.glob("journal.damaged-1"))
+    assert done("show", run).code == 0
+
+
+@pytest.mark.req("RUN-20")
+@pytest.mark.parametrize("words", [("Do it",), ("approve",), ("cancel", "x"), ("undo",), ("apply",)])
+def test_an_agent_inside_a_run_cannot_steer(
+    words: tuple[str, ...], done: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setenv("INTERLOCK_DISPATCH", "round-1/builder#1")
+
+    said = done(*words)
+
+    assert (said.code, "a person, at a terminal of their own" in said.err) == (2, True)
+    assert done("show").code == 0
+
+
+def test_a_process_of_a_dispatch_is_known_by_its_parents(tmp_path: Path) -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import os; os.environ.pop('INTERLOCK_MARKER'); from interlock.cli import door; print(door.inside_dispatch())"
+    )
+    inner = f"import os, subprocess, sys; e = {{**os.environ}}; e.pop('INTERLOCK_MARKER'); " + (
+        f"print(subprocess.run([sys.executable, '-c', {code.partition('; ')[2].partition('; ')[2]!r}], env=e,"
+        " capture_output=True, text=True).stdout)"
+    )
+    env = {"INTERLOCK_MARKER": "run/key", "PATH": "/usr/bin:/bin"}
+    said = subprocess.run([sys.executable, "-c", inner], env=env, capture_output=True, text=True, check=True).stdout
+
+    assert said.strip() == "True"
+    assert door.inside_dispatch.__name__
+
+
+@pytest.mark.req("EVID-12")
+def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: CommandLine) -> None:
+    interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be nice > CLAUDE.md; echo done")
+    said = interlock("Make add right")
+
+    assert said.code == 0
+    assert re.search(r"held +CLAUDE.md \+1 -?0? +guarded: not delivered", said.err), said.err
+    assert not (interlock.top / "CLAUDE.md").exists()
+    assert interlock(*leads_on(said)[-1]).code == 0
+    assert (interlock.top / "CLAUDE.md").exists()

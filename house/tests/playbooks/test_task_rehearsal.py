@@ -1,0 +1,94 @@
+"""`task`, rehearsed: every path holds, and each rule can fail."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from benchmarks import lies
+from interlock.engine.holds import HOLDS, broken
+from interlock.engine.rehearsal import FILES, Make, explore, project, variants
+from interlock.engine.run import Limits
+from interlock.engine.simulation import WORK, Simulated
+from interlock.engine.stage import Stage
+from interlock.engine.world import Command, Toolbox
+from interlock.playbooks.task import TASK
+from tests.playbooks.broken import COPIES, OWN, Copy, without_checks
+
+
+def _inputs(**asked: Any) -> Any:
+    return TASK.inputs.model_validate({"request": "Make it right", **asked})
+
+
+def _green_before(stage: Stage) -> Simulated:
+    world = project(stage)
+    world.files["done.txt"] = world.head["done.txt"] = WORK + b"somebody\n"
+    return world
+
+
+def _two_checks(stage: Stage) -> Simulated:
+    toolbox = Toolbox([Command("build", "make", "found"), Command("test", "make test", "found")])
+    return Simulated(FILES, cast=stage, toolbox=toolbox)
+
+
+@pytest.mark.req("PROOF-01", "RUN-03", "RUN-10", "EVID-10")
+def test_every_path_with_one_deviation_holds() -> None:
+    """Of each variant of its inputs."""
+    paths = [path for inputs in variants(TASK) for path in explore(TASK, inputs)]
+    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert len(paths) > 1000
+
+
+WORLDS: dict[str, tuple[Make, dict[str, Any], Limits]] = {
+    "green before": (_green_before, {}, Limits()),
+    "green before, without a reviewer": (_green_before, {"review": False}, Limits()),
+    "without checks": (without_checks, {}, Limits()),
+    "two checks, a person asked about weakened ones": (_two_checks, {}, Limits(weakened="ask")),
+    "two checks, only named ones run again": (_two_checks, {"check": ["make"]}, Limits(replay="named")),
+}
+
+
+@pytest.mark.req("PROOF-01", "EVID-06", "EVID-07")
+@pytest.mark.parametrize("world", WORLDS)
+def test_every_path_holds_in_other_projects(world: str) -> None:
+    make, asked, limits = WORLDS[world]
+    limits = limits.model_copy(update={"rate_limit_wait_s": 6 * 3600})
+    paths = explore(TASK, _inputs(**asked), make=make, limits=limits)
+    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+
+
+@pytest.mark.long
+@pytest.mark.req("PROOF-03")
+def test_two_deviations_hold_in_a_sample() -> None:
+    paths = explore(TASK, _inputs(), deviations=2, sample=2000, seed=1)
+    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+
+
+@pytest.mark.req("PROOF-03")
+@pytest.mark.parametrize("copy", [*COPIES.values(), *OWN.values()], ids=[*COPIES, *OWN])
+def test_a_broken_copy_is_seen(copy: Copy, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy.patch(monkeypatch)
+    paths = explore(copy.playbook, _inputs(**dict(copy.asked)), make=copy.make, only=lambda name: name == copy.by)
+    assert any(why.startswith(copy.rule) for path in paths for why in broken(path))
+
+
+def test_every_rule_has_a_copy_that_breaks_it() -> None:
+    assert {copy.rule for copy in COPIES.values()} == set(HOLDS)
+    assert {copy.rule for copy in OWN.values()} == set(TASK.invariants)
+
+
+@pytest.mark.req("EVID-11", "EVID-03", "EVID-04")
+def test_no_liar_is_believed_and_nobody_honest_is_refused() -> None:
+    """A part of `benchmarks/lies.py`."""
+    found = lies.figures(150, 40, seed=1)
+    assert found.against == []
+    assert found.refused == []
+    assert found.accepted > 5, "who never accepts proves nothing"
+
+
+@pytest.mark.req("EVID-11")
+@pytest.mark.parametrize("copy", ["believes judges", "believes what is red"])
+def test_the_figures_can_fail(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    COPIES[copy].patch(monkeypatch)
+    assert lies.figures(60, 0, seed=1).against

@@ -1,0 +1,297 @@
+"""Deliveries: all of it or nothing, whoever writes and whatever dies meanwhile, and out again hunk by hunk."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from interlock.errors import WorkspaceFailed
+from interlock.workspace import delivery as module
+from interlock.workspace.delivery import Delivery
+from interlock.workspace.trees import LINK, Trees
+from interlock.workspace.values import Landing, RemarkKind, Tree
+from tests.workspace.conftest import texts, tree
+from tests.workspace.person import Person
+
+WORK: dict[str, str | None] = {
+    "a.txt": "agent\n", "lib/b.txt": None, "lib/new.txt": "n\n", "deep/er/x": "x\n", "d": "a file now\n", "d/x": None
+}  # fmt: skip
+
+
+def _prepared(person: Person, trees: Trees) -> tuple[Tree, Tree]:
+    person.write("d/x", "x\n")
+    person.write("f", "f\n")
+    person.settle()
+    before = trees.standing("run", trees.where()).tree
+    return before, tree(trees, {**WORK, "f": None, "f/in": "i\n"}, before)
+
+
+def _lies(person: Person) -> dict[str, str]:
+    return {path: content.decode() for path, content in person.files().items()}
+
+
+@pytest.mark.req("TREE-14")
+def test_a_delivery_makes_the_tree_what_was_decided(person: Person, trees: Trees) -> None:
+    """Changed, new and removed files, folders for files and files for folders, and emptied folders go."""
+    before, after = _prepared(person, trees)
+    landing = Delivery(trees).deliver(before, after)
+    assert _lies(person) == texts(trees, after)
+    assert landing.state == "done" and landing.paths == tuple(delta.path for delta in trees.deltas(before, after))
+    assert not (person.top / "lib/b.txt").exists() and not list((trees.folder / "landing").iterdir())
+    assert Delivery(trees).deliver(after, after) == Landing(state="done")
+    assert Delivery(trees).deliver(after, before).state == "done" and _lies(person) == texts(trees, before)
+
+
+@pytest.mark.req("TREE-14")
+@pytest.mark.parametrize("path", ["a.txt", "lib/b.txt", "lib/new.txt", "deep/er/x", "f"])
+def test_a_late_difference_delivers_nothing(person: Person, trees: Trees, path: str) -> None:
+    """A file that is not what was decided about is named, and every other file is as it was."""
+    before, after = _prepared(person, trees)
+    person.write(path, "a person was quicker\n")
+    lies = _lies(person)
+    landing = Delivery(trees).deliver(before, after)
+    assert (landing.state, landing.conflicts, landing.paths) == ("late", (path,), ())
+    assert _lies(person) == lies
+
+
+@pytest.mark.req("TREE-14")
+@pytest.mark.parametrize("what", ["removed", "folder", "folder above", "link above", "mode", "link"])
+def test_other_late_differences(person: Person, trees: Trees, what: str) -> None:
+    """Absence, another kind, another mode and a link on the way are differences, too."""
+    before, after = _prepared(person, trees)
+    place = person.top / "a.txt"
+    match what:
+        case "removed":
+            place.unlink()
+        case "folder":
+            place.unlink()
+            person.write("a.txt/in", "i")
+        case "folder above":
+            person.write("deep", "a file\n")
+        case "link above":
+            (person.top / "deep").symlink_to(person.top.parent)
+        case "mode":
+            place.chmod(0o755)
+        case "link":
+            place.unlink()
+            place.symlink_to("lib/b.txt")
+    lies = _lies(person)
+    assert Delivery(trees).deliver(before, after).state == "late"
+    assert _lies(person) == lies and not (person.top.parent / "er").exists()
+
+
+@pytest.fixture(params=["exchanged", "without renameat2"])
+def moving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where the system or the file system cannot exchange files."""
+    if request.param == "without renameat2":
+        monkeypatch.setattr(module, "_renameat2", lambda: None)
+
+
+@pytest.mark.req("TREE-14", "TREE-13")
+@pytest.mark.usefixtures("moving")
+@pytest.mark.parametrize("at", range(6))
+@pytest.mark.parametrize("how", ["before", "after"])
+def test_a_person_who_writes_at_that_moment_loses_nothing(
+    person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch, at: int, how: str
+) -> None:
+    """Whichever file is written while another is exchanged: it is found, all goes back, and theirs stands."""
+    before, after = _prepared(person, trees)
+    path = ["a.txt", "d", "deep/er/x", "f/in", "lib/new.txt", "a.txt"][at]
+    lies = _lies(person)
+    seen: list[str] = []
+
+    def write(real: Callable[..., None]) -> Callable[..., None]:
+        def moves(source: Any, folder: Any, name: str, *rest: Any) -> None:
+            if how == "after":
+                real(source, folder, name, *rest)
+            if path.endswith(name) and not seen:
+                seen.append(path)
+                if path != "f/in" or how == "after":
+                    (person.top / path).parent.mkdir(parents=True, exist_ok=True)
+                    if path != "d" or how == "after":
+                        (person.top / path).write_text("a person\n")
+            if how == "before":
+                real(source, folder, name, *rest)
+
+        return moves
+
+    monkeypatch.setattr(module, "_move", write(module._move))
+    landing = Delivery(trees).deliver(before, after)
+    wrote = (person.top / path).read_text() == "a person\n" if (person.top / path).is_file() else False
+    if landing.state == "late":
+        assert wrote and {**_lies(person), path: lies.get(path, "")} == {**lies, path: lies.get(path, "")}
+    else:  # they wrote to what was delivered already
+        assert _lies(person) == {**texts(trees, after), **({path: "a person\n"} if wrote else {})}
+
+
+@pytest.mark.req("TREE-14")
+def test_who_has_a_file_open_loses_nothing(person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is written to a file after it was exchanged, by somebody who had it open, takes the delivery back."""
+    before, after = _prepared(person, trees)
+    with (person.top / "a.txt").open("a") as file:
+        real = module._move
+
+        def moves(source: Any, folder: int, name: str, how: int) -> None:
+            real(source, folder, name, how)
+            if name == "new.txt":
+                file.write("late\n")
+                file.flush()
+
+        monkeypatch.setattr(module, "_move", moves)
+        assert Delivery(trees).deliver(before, after).conflicts == ("a.txt",)
+    assert person.read("a.txt").endswith(b"late\n") and not (person.top / "lib/new.txt").exists()
+
+
+def _killed(work: Callable[[], object], at: int, *, late: Callable[[str], None] | None = None) -> bool:
+    """Do it in a process that dies at its n-th step, before or after it; whether it died."""
+    child = os.fork()
+    if child == 0:
+        steps = [0]
+
+        def dying(real: Callable[..., None]) -> Callable[..., None]:
+            def step(*args: Any, **rest: Any) -> None:
+                if steps[0] == at:
+                    os._exit(9)
+                if late is not None and steps[0] + 1 == at:
+                    late(str(args[2] if len(args) > 2 else args[0]))
+                real(*args, **rest)
+                steps[0] += 2
+                if steps[0] - 1 == at:
+                    os._exit(9)
+
+            return step
+
+        module._move, os.rename = dying(module._move), dying(os.rename)
+        work()
+        os._exit(0)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+
+
+@pytest.mark.req("RUN-05", "TREE-14")
+@pytest.mark.parametrize("at", range(18))
+def test_a_delivery_that_died_is_finished(person: Person, trees: Trees, at: int) -> None:
+    """Killed at any step, with a person who went on working since, it is brought to its end and nothing is lost."""
+    before, after = _prepared(person, trees)
+    died = _killed(lambda: Delivery(trees).deliver(before, after), at)
+    person.write("other.txt", "more\n")
+    landing = Delivery(Trees(trees.workspace)).finish(before, after)
+    assert landing.state == "done" and _lies(person) == {**texts(trees, after), "other.txt": "more\n"}
+    assert landing.paths == tuple(delta.path for delta in trees.deltas(before, after))
+    assert not list((trees.folder / "landing").iterdir()) and (died or at > 14)
+
+
+@pytest.mark.req("RUN-05", "TREE-14")
+@pytest.mark.parametrize("at", range(1, 16, 2))
+def test_what_came_out_at_the_last_moment_is_back(person: Person, trees: Trees, at: int) -> None:
+    """A person writes, the file is exchanged, the process dies before it looks: their version is in the tree again."""
+    before, after = _prepared(person, trees)
+    wrote: list[str] = []
+    listing = person.top.parent / "wrote"
+
+    def late(name: str) -> None:
+        path = {"a.txt": "a.txt", "b.txt": "lib/b.txt", "f": "f"}.get(name)
+        if path:
+            (person.top / path).write_text("at the last moment\n")
+            listing.write_text(path)
+
+    _killed(lambda: Delivery(trees).deliver(before, after), at, late=late)
+    wrote = [listing.read_text()] if listing.exists() else []
+    landing = Delivery(Trees(trees.workspace)).finish(before, after)
+    if wrote:
+        assert landing.state == "conflict" and landing.conflicts == tuple(wrote)
+        assert _lies(person) == {**texts(trees, before), wrote[0]: "at the last moment\n"}
+    else:
+        assert landing.state == "done" and _lies(person) == texts(trees, after)
+
+
+@pytest.mark.req("RUN-05", "TREE-04")
+def test_a_conflict_after_a_crash_takes_the_delivery_back(person: Person, trees: Trees) -> None:
+    """What the dead process had done is undone where the rest cannot come, and the person's edit stands."""
+    before, after = _prepared(person, trees)
+    assert _killed(lambda: Delivery(trees).deliver(before, after), 9)
+    person.write("lib/new.txt", "a person's\n")
+    landing = Delivery(trees).finish(before, after)
+    assert (landing.state, landing.conflicts) == ("conflict", ("lib/new.txt",))
+    assert _lies(person) == {**texts(trees, before), "lib/new.txt": "a person's\n"}
+
+
+@pytest.mark.req("TREE-12")
+def test_modes_links_and_owners(person: Person, trees: Trees) -> None:
+    """A file keeps what git does not know of its mode, new ones get the usual, and links are links."""
+    (person.top / "a.txt").chmod(0o640)
+    person.write("prog", "#!", mode=0o755)
+    before = trees.standing("run", trees.where()).tree
+    after = tree(trees, {"a.txt*": "x", "prog": "y", "new": "n", "new-prog*": "n"}, before)
+    after = trees.tree_of(
+        after, {"link": (LINK, trees.write_blob(b"a.txt")), "lib/b.txt": (LINK, trees.write_blob(b"z"))}
+    )
+    landing = Delivery(trees).deliver(before, after)
+    modes = {name: stat.S_IMODE((person.top / name).stat().st_mode) for name in ("a.txt", "prog", "new", "new-prog")}
+    umask = module._umask()
+    assert modes == {"a.txt": 0o750, "prog": 0o644, "new": 0o666 & ~umask, "new-prog": 0o777 & ~umask}
+    assert (person.top / "link").readlink().name == "a.txt" and str((person.top / "lib/b.txt").readlink()) == "z"
+    assert landing.modes == {"a.txt": 0o640, "prog": 0o755, "lib/b.txt": 0o644}
+    (person.top / "a.txt").chmod(0o755)
+    assert Delivery(trees).deliver(after, before, modes=landing.modes).state == "done"
+    assert stat.S_IMODE((person.top / "a.txt").stat().st_mode) == 0o640
+
+
+@pytest.mark.req("TREE-05")
+def test_a_file_does_not_take_the_place_of_a_folder_with_ignored_files(person: Person, trees: Trees) -> None:
+    """That path is refused and named, with what it would replace; everything else is delivered."""
+    before, after = _prepared(person, trees)
+    person.write("d/cache.o", "ignored")
+    landing = Delivery(trees).deliver(before, after)
+    assert landing.state == "done" and "d" not in landing.paths and "d/x" not in landing.paths
+    assert [(remark.kind, remark.paths) for remark in landing.refused] == [(RemarkKind.REFUSED, ("d",))]
+    assert person.read("d/cache.o") == b"ignored" and person.read("a.txt") == b"agent\n"
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")
+def test_a_folder_that_cannot_be_written_is_an_error_and_nothing_is_delivered(person: Person, trees: Trees) -> None:
+    """The error names the operating system's reason; what was done before is taken back."""
+    before, after = _prepared(person, trees)
+    lies = _lies(person)
+    (person.top / "lib").chmod(0o555)
+    try:
+        with pytest.raises(WorkspaceFailed, match="permission"):
+            Delivery(trees).deliver(before, after)
+        assert _lies(person) == lies
+    finally:
+        (person.top / "lib").chmod(0o755)
+
+
+ROWS = "".join(f"{at}\n" for at in range(30))
+UNDO: dict[str, tuple[dict[str, str | None], dict[str, str | None], dict[str, str | None], dict[str, str], list[str]]] = {
+    # before, after, as it is now (on top of after), what it comes to, what stays
+    "nothing since": ({"a": ROWS}, {"a": ROWS + "x\n"}, {}, {"a": ROWS}, []),
+    "other lines since": ({"a": ROWS}, {"a": "x\n" + ROWS}, {"a": "x\n" + ROWS + "y\n"}, {"a": ROWS + "y\n"}, []),
+    "one hunk changed since": (
+        {"a": ROWS},
+        {"a": "x\n" + ROWS + "z\n"},
+        {"a": "x and mine\n" + ROWS + "z\n"},
+        {"a": "x and mine\n" + ROWS},
+        ["a"],
+    ),
+    "a new file": ({}, {"n": "n"}, {}, {}, []),
+    "a new file, changed since": ({}, {"n": "n", "m": "m"}, {"n": "mine"}, {"n": "mine"}, ["n"]),
+    "a removed file": ({"r": "r"}, {"r": None}, {}, {"r": "r"}, []),
+    "a removed file, made anew": ({"r": "r"}, {"r": None}, {"r": "mine"}, {"r": "mine"}, ["r"]),
+    "a changed file, removed since": ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": None}, {"b": "1"}, ["a"]),
+    "a moved file, changed since": ({"a": ROWS}, {"a": None, "b": ROWS}, {"b": ROWS + "m\n"}, {"a": ROWS, "b": ROWS + "m\n"}, ["b"]),
+}  # fmt: skip
+
+
+@pytest.mark.req("TREE-06")
+@pytest.mark.parametrize("name", UNDO)
+def test_undo_takes_out_what_nobody_has_changed_since(trees: Trees, name: str) -> None:
+    """Hunk by hunk: what a person has changed since stays, and its file is named."""
+    before, after, since, wanted, kept = UNDO[name]
+    first = tree(trees, {"rest": "r", **before})
+    second = tree(trees, after, first)
+    target, stays = Delivery(trees).undoing(first, second, tree(trees, since, second))
+    assert texts(trees, target) == {"rest": "r", **wanted} and list(stays) == kept

@@ -1,0 +1,374 @@
+"""Snapshots: the workspace as it lies on disk, whatever kind of repository it is, and what another branch changes."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import Refused
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import LINK, Trees
+from interlock.workspace.values import EMPTY, RemarkKind, Standing, Where
+from tests.workspace.conftest import texts
+from tests.workspace.person import Person
+
+
+def _look(person: Person, run: str = "run", **settings: int) -> tuple[Trees, Standing]:
+    trees = Trees(Workspace.find(person.top), **settings)
+    return trees, trees.standing(run, trees.where())
+
+
+def _plain(person: Person) -> None:
+    """Changed, staged, partly staged, new, removed, a program, a link."""
+    person.write("a.txt", "staged\n")
+    person.git("add", "a.txt")
+    person.write("a.txt", "staged\nand more\n")
+    person.write("new ü\n", "n")
+    person.write("lib/b.txt", "b\n", mode=0o755)
+    person.write("gone", "g")
+    person.commit()
+    (person.top / "gone").unlink()
+    (person.top / "link").symlink_to("nowhere")
+    person.write("cache.o", "ignored")
+
+
+def _tracked_and_ignored(person: Person) -> None:
+    person.write("kept.o", "k")
+    person.git("add", "-f", "kept.o")
+
+
+def _kinds_change(person: Person) -> None:
+    """A file becomes a folder, a folder a file, a folder a link."""
+    person.write("d/x", "x")
+    person.write("e/x", "x")
+    person.commit()
+    (person.top / "a.txt").unlink()
+    person.write("a.txt/in", "i")
+    (person.top / "d/x").unlink()
+    (person.top / "d").rmdir()
+    person.write("d", "file")
+    (person.top / "e/x").unlink()
+    (person.top / "e").rmdir()
+    (person.top / "e").symlink_to("lib")
+
+
+def _hidden_flags(person: Person) -> None:
+    """What was told to look unchanged is looked at all the same."""
+    person.git("update-index", "--assume-unchanged", "a.txt")
+    person.git("update-index", "--skip-worktree", "lib/b.txt")
+    person.write("a.txt", "changed\n")
+    person.write("lib/b.txt", "changed\n")
+
+
+def _intent(person: Person) -> None:
+    person.write("later", "l")
+    person.git("add", "-N", "later")
+
+
+def _merging(person: Person) -> None:
+    person.git("checkout", "-q", "-b", "side")
+    person.write("a.txt", "theirs\n")
+    person.commit()
+    person.git("checkout", "-q", "main")
+    person.write("a.txt", "ours\n")
+    person.commit()
+    person.git("merge", "-q", "side", ok=(1,))
+
+
+def _crlf(person: Person) -> None:
+    person.git("config", "core.autocrlf", "true")
+    person.write("a.txt", b"one\r\ntwo\r\n")
+    person.write("b.bat", b"one\r\n")
+    person.commit()
+    person.write("b.bat", b"one\r\ntwo\r\n")
+
+
+def _new_attributes(person: Person) -> None:
+    """Attributes that nobody has added convert already what is added."""
+    person.write(".gitattributes", "*.txt text eol=crlf\n")
+    person.write("a.txt", b"one\r\n")
+    person.git("add", "a.txt")
+    person.settle()
+
+
+def _filter(person: Person) -> None:
+    person.git("config", "filter.turn.clean", "tr a-y b-z")
+    person.git("config", "filter.turn.required", "true")
+    person.write(".gitattributes", "*.txt filter=turn\n")
+    person.commit()
+    person.write("lib/b.txt", "other\n")
+
+
+def _split_index(person: Person) -> None:
+    person.git("update-index", "--split-index")
+
+
+def _no_commit(person: Person) -> None:
+    person.git("update-ref", "-d", "HEAD")
+
+
+def _no_index(person: Person) -> None:
+    (person.top / ".git/index").unlink()
+
+
+def _detached(person: Person) -> None:
+    person.git("checkout", "-q", "--detach")
+
+
+def _shallow(person: Person) -> None:
+    person.write("a.txt", "second\n")
+    person.commit()
+    other = person.top.parent / "deep"
+    person.top.rename(other)
+    person.git("clone", "-q", "--depth=1", f"file://{other}", str(person.top), cwd=other)
+
+
+def _partial(person: Person) -> None:
+    person.write("a.txt", "second\n")
+    person.commit()
+    person.git("config", "uploadpack.allowFilter", "true")
+    other = person.top.parent / "whole"
+    person.top.rename(other)
+    url = f"file://{other}"
+    person.git("clone", "-q", "--filter=blob:none", "--sparse", url, str(person.top), cwd=other)
+    person.write("a.txt", "third\n")
+
+
+def _worktree(person: Person) -> None:
+    other = person.top.parent / "main one"
+    person.top.rename(other)
+    person.git("worktree", "add", "-q", str(person.top), "-b", "work", cwd=other)
+
+
+def _own_folder(person: Person) -> None:
+    """What a team shares of interlock's folder counts, and nothing else of it, even if somebody has added it."""
+    person.write(".interlock/agents/x.md", "x")
+    person.write(".interlock/runs/r/journal.jsonl", "{}")
+    person.git("add", "-f", ".interlock/runs")
+
+
+KINDS: dict[str, Callable[[Person], None]] = {
+    kind.__name__[1:].replace("_", " "): kind
+    for kind in (
+        *(_plain, _tracked_and_ignored, _kinds_change, _hidden_flags, _intent, _merging, _crlf, _new_attributes),
+        *(_filter, _split_index, _no_commit, _no_index, _detached, _shallow, _worktree, _own_folder),
+    )
+}
+
+
+@pytest.mark.req("TREE-02", "TREE-12")
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_snapshot_is_what_lies_on_disk(person: Person, kind: str) -> None:
+    """Byte for byte what is not ignored, tracked or not, and neither the index nor a ref of the person changes."""
+    KINDS[kind](person)
+    person.settle()
+    git_dir = person.git("rev-parse", "--absolute-git-dir").strip()
+    index = Path(git_dir, "index")
+    before = (index.read_bytes() if index.exists() else b"", person.git("for-each-ref"), person.git("stash", "list"))
+    hidden = set(person.git("ls-files", "-z", "-o", "-i", "--exclude-standard").split("\0"))
+    wanted = {path: os.fsdecode(content) for path, content in person.files().items() if path not in hidden}
+    wanted |= {path: person.read(path).decode() for path in (".interlock/agents/x.md",) if (person.top / path).exists()}
+    trees, standing = _look(person)
+    found = texts(trees, standing.tree)
+    found = {path: text for path, text in found.items() if path != ".interlock/.gitignore"}
+    assert found == wanted
+    for path, (mode, _) in trees.entries(standing.tree).items():
+        place = person.top / path
+        assert mode == (LINK if place.is_symlink() else 0o100755 if place.stat().st_mode & 0o100 else 0o100644)
+    assert standing.unsaved == (kind not in ("split index", "shallow", "worktree", "detached", "no index")), kind
+    assert (
+        index.read_bytes() if index.exists() else b"", person.git("for-each-ref"), person.git("stash", "list")
+    ) == before  # fmt: skip
+    # Again, with an index that is there; and after a change that keeps size and place.
+    assert trees.standing("run", trees.where()) == standing
+    if "a.txt" in wanted:
+        content = person.read("a.txt")
+        person.write("a.txt", content.swapcase() if content.swapcase() != content else content + b"x")
+        assert trees.read(trees.standing("run", trees.where()).tree, "a.txt") == person.read("a.txt")
+
+
+@pytest.mark.req("TREE-12")
+def test_what_sparse_and_partial_clones_lack_is_not_removed(person: Person) -> None:
+    """Files outside of a sparse checkout are in the tree though nobody has them on disk, and nothing is fetched."""
+    _partial(person)
+    assert not (person.top / "lib").exists()
+    trees, standing = _look(person)
+    assert sorted(trees.entries(standing.tree)) == [".gitignore", "a.txt", "lib/b.txt"]
+    assert standing.unsaved and [change.path for change in trees.deltas(*_head_and(trees, standing))] == ["a.txt"]
+    trees.keep("run", [standing.tree])
+    person.git("config", "index.sparse", "true")
+    person.git("sparse-checkout", "set", "--cone", "--sparse-index", "nothing")
+    assert _look(person)[1].tree == standing.tree
+
+
+def _head_and(trees: Trees, standing: Standing) -> tuple[str, str]:
+    assert trees.repository
+    return trees.repository.tree(standing.head), standing.tree  # type: ignore[return-value]
+
+
+@pytest.mark.req("TREE-12")
+def test_without_git_there_are_snapshots_too(tmp_path: Path) -> None:
+    """A folder without a repository has everything but what its ignore files name."""
+    person = Person(tmp_path / "plain")
+    for path, content in {"a": "1", ".gitignore": "*.o\n", "b.o": "2", "d/c": "3"}.items():
+        person.write(path, content)
+    trees, standing = _look(person)
+    assert texts(trees, standing.tree) == {"a": "1", ".gitignore": "*.o\n", "d/c": "3"}
+    assert trees.where().branch == "" and standing.unsaved and standing.head == ""
+
+
+@pytest.mark.req("TREE-12", "RUN-19")
+def test_what_no_snapshot_can_hold_is_told(person: Person) -> None:
+    """Large files, repositories of their own, pipes and names that git refuses are left out and named, or not seen."""
+    person.write("large", b"x" * 2048)
+    person.write("small", b"x" * 100)
+    person.write(".GIT/x", "x")
+    person.git("init", "-q", "empty repo", cwd=person.top)
+    inner = Person(person.top / "inner")
+    inner.init()
+    inner.write("x", "x")
+    inner.commit()
+    os.mkfifo(person.top / "pipe")
+    (person.top / "lib/b.txt").unlink()
+    os.mkfifo(person.top / "lib/b.txt")
+    with socket.socket(socket.AF_UNIX) as listener:
+        os.chdir(person.top)
+        listener.bind("door")
+    trees, standing = _look(person, largest=1024)
+    assert sorted(trees.entries(standing.tree)) == [".gitignore", "a.txt", "small"]
+    told = {remark.kind: remark.paths for remark in standing.left_out}
+    assert told == {
+        RemarkKind.NESTED: ("empty repo/", "inner/"), RemarkKind.LARGE: ("large",), RemarkKind.REFUSED: (".GIT/x",)
+    }  # fmt: skip
+    person.write("small", b"x" * 3000)
+    assert "small" not in trees.entries(trees.standing("run", trees.where()).tree)
+
+
+@pytest.mark.req("RUN-19")
+@pytest.mark.skipif(os.geteuid() == 0, reason="root can read everything")
+def test_what_cannot_be_read_counts_as_it_was(person: Person) -> None:
+    """A tracked file without the right to read it stays as it was committed, a new one is left out; both are named."""
+    person.write("a.txt", "changed", mode=0)
+    person.write("new", "n", mode=0)
+    trees, standing = _look(person)
+    assert "new" not in trees.entries(standing.tree) and trees.read(standing.tree, "a.txt") != b"changed"
+    assert standing.left_out[0].paths == ("a.txt", "new")
+
+
+@pytest.mark.req("TREE-12")
+def test_rules_outside_of_the_tree_count(person: Person) -> None:
+    """The repository's own exclude file and the person's for all repositories are heard."""
+    person.write(".git/info/exclude", b"\xef\xbb\xbfprivate\n!keep.o")
+    person.write("../ignore", "everywhere\nkeep.*\n")
+    person.git("config", "core.excludesFile", str(person.top.parent / "ignore"))
+    for name in ("private", "everywhere", "keep.x", "seen"):
+        person.write(name, name)
+    trees, standing = _look(person)
+    assert sorted(trees.entries(standing.tree)) == [".gitignore", "a.txt", "lib/b.txt", "seen"]
+
+
+def test_a_file_that_was_added_though_it_is_ignored_is_seen_later(person: Person, trees: Trees) -> None:
+    """The person's index is asked again when it has changed."""
+    trees.standing("run", trees.where())
+    person.write("late.o", "l")
+    person.git("add", "-f", "late.o")
+    assert "late.o" in trees.entries(trees.standing("run", trees.where()).tree)
+
+
+def test_objects_of_another_kind_are_refused(tmp_path: Path) -> None:
+    """A repository whose objects are named by SHA-256 is bad input, said before anything is done."""
+    person = Person(tmp_path / "w")
+    person.top.mkdir()
+    person.git("init", "-q", "--object-format=sha256")
+    person.write("a", "a")
+    with pytest.raises(Refused, match="SHA-256"):
+        _look(person)
+
+
+# -- branches
+
+
+@pytest.mark.req("TREE-15")
+def test_another_branch_leaves_the_runs_tree_alone(person: Person, trees: Trees) -> None:
+    """While another branch is checked out a run sees its last tree, with what its own branch has gained, and back on
+    its branch the workspace again."""
+    where = trees.where()
+    assert where == Where(place=".", branch="refs/heads/main")
+    person.write("a.txt", "unsaved\n")
+    first = trees.standing("run", where)
+    person.commit("a.txt saved, as it was seen")
+    person.git("checkout", "-q", "-b", "other")
+    person.write("a.txt", "of the other branch\n")
+    away = trees.standing("run", where, first)
+    assert away.away and away.tree == first.tree and away.head == person.git("rev-parse", "main").strip()
+    assert not away.unsaved
+    gained = person.top.parent / "gained"
+    person.git("worktree", "add", "-q", "-f", str(gained), "main")
+    person.write(str(gained / "lib/b.txt"), "gained\n")
+    person.write(str(gained / "a.txt"), "saved again\n")
+    person.git("commit", "-qam", "more", cwd=gained)
+    person.git("worktree", "remove", "--force", str(gained))
+    away = trees.standing("run", where, away)
+    assert texts(trees, away.tree)["lib/b.txt"] == "gained\n" and texts(trees, away.tree)["a.txt"] == "saved again\n"
+    person.git("checkout", "-q", "-f", "main")
+    person.write("a.txt", "back\n")
+    back = trees.standing("run", where, away)
+    assert not back.away and texts(trees, back.tree)["a.txt"] == "back\n"
+    person.git("checkout", "-q", "-f", "other")
+    person.git("branch", "-q", "-D", "main")
+    assert trees.standing("run", where, back).tree == back.tree
+
+
+@pytest.mark.req("TREE-15")
+def test_what_was_committed_stands_over_what_was_seen_unsaved(person: Person, trees: Trees) -> None:
+    """Where the last tree that was seen and the branch's new commit are in conflict the commit stands."""
+    person.write("lib/b.txt", "half done\n")
+    person.write("new", "untracked\n")
+    last = trees.standing("run", trees.where())
+    person.write("lib/b.txt", "done\n")
+    person.git("commit", "-qam", "done")
+    person.git("checkout", "-q", "--detach")
+    away = trees.standing("run", Where(branch="refs/heads/main"), last)
+    assert texts(trees, away.tree)["lib/b.txt"] == "done\n" and texts(trees, away.tree)["new"] == "untracked\n"
+    assert away.unsaved
+
+
+@pytest.mark.req("TREE-15")
+def test_a_detached_head_is_a_place_and_a_rebase_is_away(person: Person, trees: Trees) -> None:
+    """A run that began detached stands still on a branch; one of a branch stands still in a rebase of it."""
+    person.git("checkout", "-q", "--detach")
+    assert trees.where().branch == "detached"
+    first = trees.standing("run", trees.where())
+    person.git("checkout", "-q", "main")
+    person.write("a.txt", "x")
+    assert trees.standing("run", Where(branch="detached"), first).tree == first.tree
+    person.git("checkout", "-q", "-f", "--detach")
+    assert trees.standing("run", Where(branch="refs/heads/main")).away
+    assert trees.standing("run", Where(branch="refs/heads/none")).tree == EMPTY
+
+
+@pytest.mark.req("TREE-15")
+def test_where_a_workspace_is(person: Person, tmp_path: Path) -> None:
+    """The top is git's; else the nearest folder with settings; else the folder; an ignored folder is no part of git."""
+    assert Workspace.find(person.top / "lib") == Workspace(person.top, "lib")
+    person.write("out.o/deep/x", "x")
+    assert Workspace.find(person.top / "out.o/deep") == Workspace(person.top / "out.o/deep")
+    person.write("out.o/interlock.toml", "")
+    assert Workspace.find(person.top / "out.o/deep") == Workspace(person.top / "out.o", "deep")
+    assert Workspace.find(tmp_path) == Workspace(tmp_path)
+    workspace = Workspace.find(person.top)
+    assert not workspace.own.exists()
+    workspace.prepared()
+    assert person.git("status", "--porcelain") == ""
+    for name in ("agents", "prompts", "playbooks", "runs"):
+        person.write(f".interlock/{name}/x", "x")
+    shared = [f"?? .interlock/{name}/" for name in ("agents", "playbooks", "prompts")]
+    assert person.git("status", "--porcelain", "-unormal").splitlines() == ["?? .interlock/"]
+    person.git("add", ".interlock")
+    assert [
+        f"?? {path.rpartition('/')[0]}/" for path in person.git("diff", "--cached", "--name-only").split()
+    ] == shared
