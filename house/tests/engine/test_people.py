@@ -185,8 +185,6 @@ def test_what_was_approved_and_changed_before_anything_came_of_it_is_asked_again
     assert [one.opening for one in bench.events("gate opened")] == [1, 2]
     bench.says("approve")
     assert bench.resume().status is Status.COMPLETE
-    edit(bench, b"three")
-    assert bench.resume is not None
 
 
 @pytest.mark.req("PERSON-01")
@@ -266,8 +264,6 @@ def test_a_cancellation_is_taken_up_before_the_next_verb_and_is_not_lost_by_a_de
     bench.cast.moments[{"gate": "ask", "call": "called", "command": "ran", "deliver": "ran"}[moment]] = [
         lambda: bench.says("cancel", who="bob")
     ]
-    original = bench.last if hasattr(bench, "last") else None
-    assert original is None
     if moment == "gate":
         bench.says("cancel", who="bob")
     view = bench.start()
@@ -290,6 +286,7 @@ def test_killed_while_it_takes_up_a_cancellation_it_is_cancelled_all_the_same() 
 def test_in_a_real_folder_a_decision_at_the_terminal_leaves_the_inbox_alone(tmp_path: Path) -> None:
     bench = Bench(small(gated()), files={PLAN: b"one"})
     folder = bench.world.folder = RunFolder(tmp_path / "run-1")  # type: ignore[assignment]
+    folder.settle()
     folder.say(Message(what="answer", who="bob", at=datetime.now(UTC), gate="another"))
     bench.cast.decisions = [{"what": "reject"}, {"choice": "approve"}]
     assert bench.start().status is Status.WAITING

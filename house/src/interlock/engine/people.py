@@ -32,6 +32,9 @@ async def gate(
     slot: Slot[ev.GateDecided] = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
+        for file, message in run.world.folder.messages():
+            if message.at == slot.outcome.at:  # a process died between the record and this
+                run.world.folder.taken(file)
         if slot.outcome.shown == await _shown(run, shows) or not run.recorder.reopen(slot, _OVERTAKEN):
             return slot.outcome
         opened = None
@@ -70,11 +73,8 @@ _OVERTAKEN = "what was approved has changed before it was carried out"
 
 def _too_early(run: Run) -> None:
     """What was said before a gate opened is not about it: of two who decide one gate, the second one's word waits."""
-    decided = {gate.decision.at for gate in run.full.gates.values() if gate.decision}
     for file, message in run.world.folder.messages():
-        if message.at in decided:  # a process died between the record and this
-            run.world.folder.taken(file)
-        elif message.what != "cancel":
+        if message.what != "cancel":
             _refuse(run, file, message, "it was said before this was asked")
 
 
