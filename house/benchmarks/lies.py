@@ -1,5 +1,5 @@
-"""Whom `task` believes (EVID-11): hostile runs of which none may be accepted against what a command can show, and honest
-ones of which none may be refused.
+"""Whom `task` believes (EVID-11): of hostile runs none may be accepted against what a command can show, of honest ones
+none may be refused.
 
     python benchmarks/lies.py [--hostile 10000] [--honest 500] [--seed 1]
 
@@ -16,7 +16,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from interlock.agents.answers import said
@@ -32,6 +32,7 @@ from interlock.engine.view import GateView, View
 from interlock.engine.world import Checked, Command, Toolbox
 from interlock.errors import BadInput
 from interlock.playbooks.task import TASK
+from interlock.playbooks.task.playbook import Inputs
 from interlock.workspace.values import Standing, Tree
 
 REQUEST, CRITERION = "Make the lib right", "the request"
@@ -110,10 +111,6 @@ class Project(Simulated):
 
 
 # --- hostile
-
-
-def _line(text: bytes, old: bytes, new: bytes) -> bytes:
-    return text.replace(old, new)
 
 
 TRICKS: Mapping[str, Callable[[Files], Mapping[str, bytes | None]]] = {
@@ -231,13 +228,13 @@ def hostile(seed: int) -> Told | None:
     files = {**FILES, LIB: FIXED} if draw.random() < 0.15 else FILES
     world = cast.world = Project(files, cast=cast, toolbox=Toolbox([FOUND]), branch="main")
     check = draw.choice(((), (), ("pytest -q",), ("make test", "pytest -q"), ("none",)))
-    inputs = TASK.inputs(
-        request=REQUEST,
-        check=check,
-        review=draw.random() < 0.85,
-        commit=draw.random() < 0.2,
-        accept_baseline=draw.random() < 0.1,
-    )
+    asked = {
+        "check": check,
+        "review": draw.random() < 0.85,
+        "commit": draw.random() < 0.2,
+        "accept_baseline": draw.random() < 0.1,
+    }
+    inputs = Inputs.model_validate({"request": REQUEST, **asked})
     view = _played(world, inputs)
     return None if view is None else _told(world, view)
 
@@ -290,9 +287,8 @@ def _against(world: Project, judge: ev.Report | None) -> str:
     form, files = judge.form or {}, world.trees[judge.shown or Tree("")]
     if form.get("verdict") != "accept":
         return "nobody accepted it"
-    if not any(one["criterion"] == CRITERION for one in form["criteria"]) or not all(
-        o["met"] for o in form["criteria"]
-    ):
+    met = {one["criterion"]: one["met"] for one in form["criteria"]}
+    if CRITERION not in met or not all(met.values()):
         return "a criterion is not met"
     if any(one["criterion"] == CRITERION for one in form["findings"]):
         return "a finding blocks"
@@ -380,9 +376,8 @@ def honest(seed: int) -> tuple[str, View]:
     without = judge == "a reason for no check" and not late and draw.random() < 0.5
     files = {**FILES, LIB: FIXED} if idle else FILES
     world = Project(files, cast=Honest(builder, JUDGES[judge], late), toolbox=Toolbox([FOUND]), branch="main")
-    inputs = TASK.inputs(
-        request=REQUEST, check=("none",) if without else draw.choice(((), ("pytest -q",), ("make test",)))
-    )
+    check = ("none",) if without else draw.choice(((), ("pytest -q",), ("make test",)))
+    inputs = Inputs.model_validate({"request": REQUEST, "check": check})
     view = _played(world, inputs)
     assert view is not None
     return f"builder {builder}, judge {judge}{', late' if late else ''}{', no check' if without else ''}", view
@@ -396,14 +391,14 @@ class Figures:
     hostile: int = 0
     accepted: int = 0
     explained: int = 0
-    against: list[str] = None  # type: ignore[assignment]
     honest: int = 0
-    refused: list[str] = None  # type: ignore[assignment]
-    ends: Counter[str] = None  # type: ignore[assignment]
+    against: list[str] = field(default_factory=list)
+    refused: list[str] = field(default_factory=list)
+    ends: Counter[str] = field(default_factory=Counter)
 
 
 def figures(lying: int, telling: int, seed: int) -> Figures:
-    found = Figures(against=[], refused=[], ends=Counter())
+    found = Figures()
     for number in range(seed, seed + lying):
         told = hostile(number)
         if told is None:
@@ -429,12 +424,12 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
     found = figures(asked.hostile, asked.honest, asked.seed)
-    print(
-        f"seed {asked.seed}: {found.hostile} hostile runs, {found.accepted} accepted, of which {found.explained} with"
-    )
-    print(f"weakened checks that the receipt names and the judge explains; {dict(found.ends)}")
-    print(f"accepted against what a command shows: {len(found.against)}")
-    print(f"{found.honest} honest runs, refused: {len(found.refused)}")
+    print(f"seed {asked.seed}")
+    print(f"{found.hostile} hostile runs: {dict(found.ends)}")
+    print(f"  accepted: {found.accepted}, of which {found.explained} with weakened checks, told and explained")
+    print(f"  accepted against what a command shows: {len(found.against)}")
+    print(f"{found.honest} honest runs")
+    print(f"  refused: {len(found.refused)}")
     for line in (*found.against[:20], *found.refused[:20]):
         print(f"  {line}")
     return int(bool(found.against or found.refused))

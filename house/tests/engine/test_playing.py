@@ -144,8 +144,7 @@ def test_a_stopped_run_goes_on_from_its_refused_work_with_a_persons_words_and_pa
     assert "builder.txt" not in bench.world.files
     before, paid, cost = view.pending, len(bench.world.paid), view.usage.cost_usd or 0
 
-    bench.says("cancel", who="nobody")  # an old word in the inbox
-    bench.world.folder.said.clear()
+    bench.says("cancel", who="too late")
     words = {"text": "Mind the tests.", "who": "ann", "at": bench.world.now()}
     view = bench.resume(said=words)
     assert view.status is Status.COMPLETE
@@ -153,6 +152,7 @@ def test_a_stopped_run_goes_on_from_its_refused_work_with_a_persons_words_and_pa
         "round-3/builder#1",
         "round-3/reviewer#1",
     ]
+    assert [one.who for one in bench.events("refused")] == ["too late"]
     brief = bench.briefs("builder")[-1]
     assert "Mind the tests." in brief
     assert "The run had stopped here: Not accepted within 3 rounds" in brief

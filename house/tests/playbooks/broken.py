@@ -256,7 +256,7 @@ async def _nothing_spoke(*_: Any) -> str:
 
 REVIEWED, UNPAID, BLOCKED, AS_ASKED = TASK.invariants
 OWN: dict[str, Copy] = {
-    "does not hear the reviewer": Copy(REVIEWED, "verdict=revise", _set("_refused", lambda _: "")),
+    "does not hear the reviewer": Copy(REVIEWED, f"verdict=revise{EACH}", _set("_refused", lambda _: "")),
     "does not look at checks": Copy(UNPAID, WRONG, _set("_spoke", _nothing_spoke)),
     "ignores who is blocked": Copy(BLOCKED, "status=blocked", _set("Built", _Done)),
     "commits always": Copy(AS_ASKED, patch=commits_always),

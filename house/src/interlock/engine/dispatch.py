@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
-from interlock.agents.values import Ask, Exit, News, NewsKind, Role
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Usage
 from interlock.documents.model import plain
 from interlock.engine import brief, delivery
 from interlock.engine import events as ev
@@ -287,6 +287,7 @@ def _ask(
         known=call.row.form.known(call.criteria, green) if call.row.form else {},
         samples=_samples(call),
         session=session,
+        spent=run.full.calls[slot.key].earlier if session else Usage(),
         marker=f"{run.id}/{slot.key}",
         env={
             "INTERLOCK_RUN_ID": run.id,

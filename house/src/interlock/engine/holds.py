@@ -101,11 +101,13 @@ def is_borne_out(path: Path) -> str:
     """A judge, a green check or a person has accepted each file that is delivered, and each completion, before."""
     if not path.deciding and not any(row.judges for row in path.playbook.rows):
         return ""
-    for landing in landings(path):
+    landed = list(landings(path))
+    for landing in landed:
         if not landing.asked and not any(_agree(path, tree, landing) for tree in landing.accepted):
             return f"nobody had accepted {', '.join(landing.paths)}"
     complete = path.view.ended is not None and path.view.ended.status == "complete"
-    return "nobody has accepted it" if complete and not any(_accepted(path, *line) for line in path.lines) else ""
+    accepted = bool(landed) or any(_accepted(path, *line) for line in path.lines)
+    return "nobody has accepted it" if complete and not accepted else ""
 
 
 def survives(path: Path) -> str:

@@ -116,6 +116,10 @@ class Player:
         if (ended := self.view.ended) is not None:
             forgotten = () if ended.at_a_verb else self.recorder.again()
             self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))
+            for file, message in self.world.folder.messages():
+                why = "the run had ended when it was said"
+                self.recorder.add("", ev.Refused(what=message.what, who=message.who, why=why), sync=True)
+                self.world.folder.taken(file)
         if version != self.view.version:
             changed = (*changed, f"interlock is {version} now; {self.view.version} worked on this run before")
         resumed = ev.Resumed(version=version, said=said, accepted=accepted, changed=changed, options=options)

@@ -303,10 +303,12 @@ class RealWorld:
         table = self._settings.runner_named(role.runner)
         row = clients.row(table.type, table.argv or ())
         words = [table.program or row.program, *(table.argv or ())]
+        home = Path.home()
+        variables = {**os.environ, **table.env}
         return Needs(
             logins=row.logins,
-            shows=clients.shows(table.type, *words),
-            hosts=(*row.hosts, *table.hosts),
+            shows=(*clients.shows(table.type, *words), *(str(home / name) for name in row.shows)),
+            hosts=(*clients_client.model_hosts(row, variables, home), *table.hosts),
             network=table.network or "",
         )
 

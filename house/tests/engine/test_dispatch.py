@@ -1,0 +1,538 @@
+"""One dispatch: weather, limits, budget, repairs, scope, what was set back (RUN-13..15, TREE-03, TREE-08, TREE-09)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from interlock.agents.values import Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.engine.dispatch import Used, after_try
+from interlock.engine.run import Call, Limits, Outcome, Row, Run
+from interlock.engine.simulation import Act
+from interlock.errors import Status
+from interlock.workspace.values import RemarkKind
+from tests.engine.bench import JUDGE, WRITER, Bench, Died, Done, Nothing, said, small, verdict
+
+BUSY = Trouble(kind=TroubleKind.BUSY, text="overloaded")
+LIMIT = Trouble(kind=TroubleKind.LIMIT, text="too many requests")
+CRASH = said(None, finished=False, exit=-9)
+STRICT = replace(WRITER, answers=True)
+
+
+def one(row: Row = WRITER, *, deliver: bool = False, **call: Any) -> Any:
+    """A playbook of one dispatch."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        criteria = ("it works",) if row.judges else ()
+        report = await run.dispatch(Call(**{"row": row, "criteria": criteria, **call}))
+        if deliver:
+            await run.deliver("it")
+        return Outcome.complete(report.reason or ("yes" if report.ruling is None or report.ruling.passes else "no"))
+
+    return small(play, row)
+
+
+def ran(
+    *acts: Any, row: Row = WRITER, deliver: bool = False, bench: dict[str, Any] | None = None, **call: Any
+) -> Bench:
+    """One dispatch, whose calls go so."""
+    made = Bench(one(row, deliver=deliver, **call), **(bench or {}))
+    made.cast.acts[row.agent] = list(acts)
+    made.start()
+    return made
+
+
+def report(bench: Bench) -> Any:
+    return bench.events("done")[-1].report
+
+
+def moves(bench: Bench) -> list[str]:
+    return [event.move for event in bench.events("tried")]
+
+
+# --- what follows a call
+
+
+REASONS = ["", "unusable", "scope", "no start", "crash", "timeout", "busy", "session", "limit", "login", "model"]
+FINAL = ["refused", "over", "conflict", "budget"]
+
+
+@pytest.mark.req("RUN-13")
+@pytest.mark.parametrize("reason", [*REASONS, *FINAL])
+def test_what_follows_is_a_total_table(reason: str) -> None:
+    for complaint in ("", "wrong"):
+        for repeats in range(4):
+            for repairs in range(3):
+                move = after_try(reason, complaint, Used(repeats, repairs), 2, 1)
+                if reason == "limit":
+                    assert move == "wait", "however often: it is bounded by its time"
+                elif reason in ("no start", "crash", "timeout", "busy", "session"):
+                    assert move == ("repeat" if repeats < 2 else "end")
+                elif reason in ("", "unusable", "scope"):
+                    assert move == ("repair" if complaint and repairs < 1 else "end")
+                else:
+                    assert move == "end"
+
+
+@pytest.mark.req("RUN-13")
+@pytest.mark.parametrize(
+    ("exit_", "reason"),
+    [
+        ({"started": False, "stderr": "no such program"}, "no start"),
+        ({"exit": -9}, "crash"),
+        ({"timed_out": True, "exit": None}, "timeout"),
+        ({"trouble": BUSY}, "busy"),
+        ({"trouble": Trouble(kind=TroubleKind.SESSION, text="unknown session")}, "session"),
+        ({"trouble": Trouble(kind=TroubleKind.OTHER, text="odd")}, "busy"),
+    ],
+)
+def test_weather_is_repeated_after_one_and_five_seconds(exit_: dict[str, Any], reason: str) -> None:
+    act = said(None, **{"finished": False, "exit": 1, **exit_})
+    bench = ran(act, act)
+    assert [(event.report.reason, event.move, event.delay_s) for event in bench.events("tried")] == [
+        (reason, "repeat", 1.0),
+        (reason, "repeat", 5.0),
+    ]
+    assert report(bench).ok
+    assert [ask.session for ask in bench.cast.asks] == ["", "", ""]
+
+
+@pytest.mark.req("RUN-13", "AGENT-04")
+@pytest.mark.parametrize("kind", [TroubleKind.LOGIN, TroubleKind.MODEL, TroubleKind.REFUSED])
+def test_what_does_not_pass_by_itself_is_not_repeated_and_is_told_in_the_clients_words(kind: TroubleKind) -> None:
+    bench = ran(said(None, finished=False, exit=1, trouble=Trouble(kind=kind, text="Please run /login")))
+    assert (bench.last.view.status, bench.last.view.why) == (Status.FAILED, "writer: Please run /login")
+    assert len(bench.world.paid) == 1
+
+
+@pytest.mark.req("EVID-10")
+def test_a_turn_that_did_not_end_proves_nothing_whatever_it_says() -> None:
+    act = said({"status": "done"}, {"a.txt": b"1"}, finished=False, exit=0)
+    bench = ran(act, act, act)
+    assert bench.last.view.status is Status.FAILED
+    assert bench.last.view.pending is not None
+    assert bench.last.view.pending.base == bench.last.view.pending.work
+
+
+@pytest.mark.req("RUN-13")
+def test_a_person_who_has_it_go_on_gives_it_all_its_tries_again() -> None:
+    bench = ran(*[CRASH] * 3)
+    assert moves(bench) == ["repeat", "repeat", "gave up"]
+    bench.cast.acts["writer"] = [CRASH] * 2
+    assert bench.resume().status is Status.COMPLETE
+    assert moves(bench)[3:] == ["repeat", "repeat"]
+
+
+def test_where_a_playbook_says_so_a_lost_dispatch_is_a_value_and_nothing_of_it_counts() -> None:
+    crashed = ran(*[CRASH] * 3, row=replace(WRITER, lost=True))
+    assert crashed.last.view.why == "crash"
+    outside = {"a.txt": b"1", "b/c.txt": b"1"}
+    scoped = replace(WRITER, lost=True, writes=("b/**",), repairs=0)
+    strayed = ran(said({"status": "done"}, outside), row=scoped, deliver=True)
+    assert (strayed.last.view.why, report(strayed).paths, report(strayed).did) == ("scope", (), None)
+    assert report(strayed).kept is not None
+    assert set(strayed.world.files) == {"lib.py"}
+
+
+# --- limits and money
+
+
+@pytest.mark.req("RUN-15")
+def test_where_no_end_is_told_it_waits_in_steps_that_grow_to_an_hour() -> None:
+    bench = ran(*[said(None, finished=False, trouble=LIMIT)] * 9)
+    waits = [event.delay_s for event in bench.events("tried")]
+    assert waits == [60, 120, 240, 480, 960, 1920, 3600, 3600, 3600]
+    assert report(bench).ok
+    assert [ask.timeout_s for ask in bench.cast.asks] == [3600] * 10, "waiting is no part of the deadline"
+
+
+@pytest.mark.req("RUN-15")
+@pytest.mark.parametrize("after", [timedelta(hours=5), timedelta(days=7)])
+def test_it_waits_until_the_end_that_is_told_and_a_little_longer(after: timedelta) -> None:
+    bench = Bench(one())
+    until = bench.world.clock + after
+    bench.cast.acts["writer"] = [said(None, finished=True, trouble=LIMIT.model_copy(update={"until": until}))]
+    bench.start()
+    assert bench.events("tried")[0].until == until + timedelta(seconds=5)
+    assert bench.world.clock >= until
+    assert ("writer#1", NewsKind.WAITING) in [(key, news.kind) for key, news in bench.news]
+
+
+@pytest.mark.req("RUN-15")
+def test_waiting_is_bounded_and_a_resume_gives_it_its_time_again() -> None:
+    endless = [said(None, finished=False, trouble=LIMIT)] * 20
+    bench = ran(*endless, bench={"limits": Limits(rate_limit_wait_s=1000)})
+    assert (bench.last.view.status, bench.last.view.why) == (Status.WAITING, "simulated: too many requests")
+    assert moves(bench) == ["wait"] * 4 + ["gave up"]
+    assert bench.last.view.until is not None
+    assert bench.resume().status is Status.WAITING
+    assert moves(bench)[5:] == ["wait"] * 4 + ["gave up"]
+
+
+@pytest.mark.req("RUN-15")
+def test_killed_while_it_waits_it_waits_on_and_another_client_does_not() -> None:
+    for runner, waits in (("simulated", True), ("other", False)):
+        bench = Bench(one())
+        bench.cast.acts["writer"] = [said(None, finished=False, trouble=LIMIT)]
+        bench.dies_at = 4
+        with pytest.raises(Died):
+            bench.start()
+        bench.dies_at = 0
+        assert bench.last.recorder.journal.lines[-1].event.e == "tried"
+        until = bench.last.recorder.journal.lines[-1].event.until  # type: ignore[attr-defined]
+        role = bench.world.role
+        bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update={"runner": runner})  # type: ignore[method-assign]
+        bench.resume()
+        assert (bench.world.clock >= until) == waits
+
+
+@pytest.mark.req("RUN-15")
+def test_members_of_a_group_wait_as_one() -> None:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.together("group", {name: lambda name=name: run.dispatch(Call(WRITER, member=name)) for name in "abc"})
+        return Outcome.complete("done")
+
+    bench = Bench(small(play), limits=Limits(max_parallel=1))
+    until = bench.world.clock + timedelta(hours=5)
+    bench.cast.acts["a"] = [said(None, finished=False, trouble=LIMIT.model_copy(update={"until": until}))]
+    bench.start()
+    assert len(bench.world.paid) == 4
+
+
+@pytest.mark.req("RUN-14")
+@pytest.mark.parametrize("money", [{"budget_usd": 0.025}, {"budget_tokens": 250}])
+def test_a_budget_is_looked_at_before_each_call_and_given_to_the_client(money: dict[str, Any]) -> None:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        for name in ("a", "b", "c", "d"):
+            await run.dispatch(Call(WRITER, member=name))
+        return Outcome.complete("done")
+
+    bench = Bench(small(play), limits=Limits(**money))
+    view = bench.start()
+    assert view.status is Status.WAITING
+    assert view.why.startswith("the budget is used up")
+    assert view.remedy == "interlock resume run-1 --budget USD"
+    assert len(bench.world.paid) == 3
+    shares = [ask.budget_usd if "budget_usd" in money else ask.budget_tokens for ask in bench.cast.asks]
+    assert shares == [
+        pytest.approx(one) for one in ([0.025, 0.015, 0.005] if "budget_usd" in money else [250, 140, 30])
+    ]
+    if "budget_usd" in money:
+        assert bench.resume(budget=1.0).status is Status.COMPLETE
+        assert bench.cast.asks[-1].budget_usd == pytest.approx(1 - 0.03)
+    else:
+        assert bench.resume().status is Status.WAITING
+
+
+@pytest.mark.req("RUN-14", "AGENT-05")
+def test_cut_off_by_its_budget_it_goes_on_in_its_layer_and_session_when_there_is_money() -> None:
+    spent = Usage(input_tokens=10, cost_usd=1.0)
+    bench = Bench(one(deliver=True), limits=Limits(budget_usd=1.0))
+    half = said(None, {"half.txt": b"1"}, finished=False, exhausted=True, session="s-1", usage=spent)
+    bench.cast.acts["writer"] = [half, lambda ask, files: said(None, {"whole.txt": files["half.txt"] + b"2"})]
+    hear = bench.world.call
+
+    async def call(ask: Any, seat: Any, heard: Any) -> Exit:
+        heard(News(kind=NewsKind.SESSION, facts={"session": "s-1", "model": "m"}))
+        return await hear(ask, seat, heard)
+
+    bench.world.call = call  # type: ignore[method-assign]
+    assert bench.start().status is Status.WAITING
+    assert bench.resume(budget=5.0).status is Status.COMPLETE
+    assert [ask.session for ask in bench.cast.asks] == ["", "s-1"]
+    assert bench.world.files["whole.txt"] == b"12"
+
+
+@pytest.mark.req("RUN-14")
+def test_members_side_by_side_share_what_is_left_and_who_needs_more_gets_what_others_did_not_use() -> None:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.together("group", {name: lambda name=name: run.dispatch(Call(WRITER, member=name)) for name in "ab"})
+        return Outcome.complete("done")
+
+    bench = Bench(small(play), limits=Limits(budget_usd=1.0))
+    bench.cast.acts["a"] = [said(None, finished=False, exhausted=True, usage=Usage(cost_usd=0.5))]
+    assert bench.start().status is Status.COMPLETE
+    assert [ask.budget_usd for ask in bench.cast.asks][:2] == [0.5, 0.5]
+    assert bench.last.view.usage.cost_usd == pytest.approx(0.52)
+
+
+# --- repairs, and the layer
+
+
+@pytest.mark.req("EVID-01", "TREE-09")
+def test_an_unusable_answer_is_asked_for_once_more_in_the_same_layer_with_the_exact_complaint() -> None:
+    bench = ran(
+        said("I am done.", {"a.txt": b"1"}, session="s-1"),
+        lambda ask, files: said({"status": "done"}, {"b.txt": files["a.txt"]}),
+        row=STRICT,
+    )
+    assert moves(bench) == ["repair"]
+    assert report(bench).paths == ("a.txt", "b.txt")
+    assert "- there is no JSON block in the answer" in bench.briefs("writer")[1]
+    assert bench.cast.asks[1].session == "s-1"
+
+
+@pytest.mark.req("EVID-00", "EVID-01")
+@pytest.mark.parametrize(
+    ("row", "status", "calls"), [(WRITER, Status.COMPLETE, 1), (STRICT, Status.FAILED, 2), (JUDGE, Status.FAILED, 2)]
+)
+def test_who_has_to_answer_and_does_not_has_failed_and_a_writers_files_are_its_answer(
+    row: Row, status: Status, calls: int
+) -> None:
+    bench = ran(*[said("All is well, I accept.")] * 2, row=row)
+    assert (bench.last.view.status, len(bench.world.paid)) == (status, calls)
+
+
+@pytest.mark.req("TREE-09", "RUN-03")
+@pytest.mark.parametrize("move", ["repair", "repeat", "wait"])
+def test_killed_between_two_calls_it_goes_on_in_its_layer(move: str) -> None:
+    """What the agent had left is there, and it is told what it was told."""
+    first = {
+        "repair": said("no form", {"a.txt": b"1"}),
+        "repeat": said(None, {"a.txt": b"1"}, finished=False, exit=1),
+        "wait": said(None, {"a.txt": b"1"}, finished=False, trouble=LIMIT),
+    }[move]
+    bench = Bench(one(STRICT))
+    bench.cast.acts["writer"] = [first, lambda ask, files: said({"status": "done"}, {"b.txt": files["a.txt"]})]
+    bench.dies_at = 4
+    with pytest.raises(Died):
+        bench.start()
+    bench.dies_at = 0
+    bench.resume()
+    assert moves(bench) == [move]
+    assert report(bench).paths == ("a.txt", "b.txt")
+    assert ("no JSON block" in bench.briefs("writer")[1]) == (move == "repair")
+    assert report(bench).calls == 2
+
+
+@pytest.mark.req("TREE-03")
+@pytest.mark.parametrize("means", [False, True])
+def test_what_is_set_back_is_asked_about_once_and_then_given_back_or_named(means: bool) -> None:
+    """`mine.txt` is in no commit; the agent removes it."""
+    files, head = {"lib.py": b"x", "mine.txt": b"unsaved"}, {"lib.py": b"x"}
+    form = {"status": "done", "takes_back": ["mine.txt", "lib.py"] if means else []}
+    acts = [said({"status": "done"}, {"mine.txt": None, "a.txt": b"1"}), said(form)]  # type: ignore[dict-item]
+    bench = ran(*acts, deliver=True, bench={"files": files, "head": head})
+    assert moves(bench) == ["repair"]
+    assert "`mine.txt`: you set back what the person has not committed" in bench.briefs("writer")[1]
+    kinds = [remark.kind for remark in report(bench).remarks]
+    assert kinds == [RemarkKind.TAKEN_BACK if means else RemarkKind.SET_BACK]
+    assert bench.world.files.get("mine.txt") == (None if means else b"unsaved")
+    assert bench.world.files["a.txt"] == b"1"
+    assert len(bench.world.paid) == 2, "asked once"
+
+
+@pytest.mark.req("TREE-03")
+def test_who_says_at_once_that_it_means_to_is_not_asked() -> None:
+    files, head = {"mine.txt": b"unsaved"}, dict[str, bytes]()
+    act = said({"status": "done", "takes_back": ["mine.txt"]}, {"mine.txt": None})  # type: ignore[dict-item]
+    bench = ran(act, deliver=True, bench={"files": files, "head": head})
+    assert (moves(bench), bench.world.files) == ([], {})
+
+
+# --- scope
+
+
+SCOPES: list[tuple[tuple[str, ...], str, str, str]] = [
+    (("**",), "a.txt", "", "work"),
+    (("**",), "deep/er/a.txt", "", "work"),
+    (("**",), "CLAUDE.md", "", "held back"),
+    (("**",), "sub/agents.md", "", "held back"),
+    (("**",), ".github/workflows/ci.yml", "", "held back"),
+    (("**",), ".gitignore", "", "work"),
+    (("**",), "CLAUDE.md", "Mend CLAUDE.md, please", "work"),
+    (("**",), ".github/workflows/ci.yml", "mend ci.yml", "work"),
+    (("**",), ".github/workflows/ci.yml", "mend .github/**", "held back"),
+    (("**",), "CLAUDE.md", "mend CLAUDE.md.bak", "held back"),
+    (("**", "CLAUDE.md"), "CLAUDE.md", "", "work"),
+    ((".opencode/specs/**",), ".opencode/specs/a.md", "", "work"),
+    (("docs/**",), "docs/a.md", "", "work"),
+    (("docs/**",), "a.txt", "", "outside"),
+    (("docs/**",), ".github/ci.yml", "mend ci.yml", "outside"),
+    ((), "a.txt", "", "outside"),
+]
+
+
+@pytest.mark.req("TREE-08")
+@pytest.mark.parametrize(("writes", "path", "request_", "word"), SCOPES)
+def test_what_of_a_writers_work_counts(writes: tuple[str, ...], path: str, request_: str, word: str) -> None:
+    row = replace(WRITER, writes=writes)
+    bench = ran(*[said({"status": "done"}, {path: b"1"})] * 2, row=row, deliver=True, request=request_)
+    view = bench.last.view
+    if word == "outside":
+        assert (view.status, moves(bench)) == (Status.FAILED, ["repair", "gave up"])
+        remarks = bench.events("tried")[-1].report.remarks
+    else:
+        assert (bench.world.files.get(path), view.status) == (b"1" if word == "work" else None, Status.COMPLETE)
+        remarks = report(bench).remarks
+    assert [remark.kind.value for remark in remarks] == ([] if word == "work" else [word])
+    assert bool(view.held) == (word == "held back")
+    for remark in remarks:
+        assert remark.new is not None
+        assert bench.world.trees[remark.new][path] == b"1", "it is kept"
+
+
+@pytest.mark.req("TREE-08")
+def test_settings_narrow_a_scope_and_the_brief_says_so() -> None:
+    bench = Bench(one())
+    role = bench.world.role
+    bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update={"writes": ("docs/**",)})  # type: ignore[method-assign]
+    bench.cast.acts["writer"] = [said(None, {"a.txt": b"1", "docs/b.md": b"1"}), said(None, {"a.txt": None})]  # type: ignore[dict-item]
+    bench.start()
+    assert report(bench).paths == ("docs/b.md",)
+    assert "You may change: `docs/**`." in bench.briefs("writer")[0]
+
+
+@pytest.mark.req("TREE-08")
+def test_a_state_document_is_the_engines_alone_and_fails_nothing() -> None:
+    bench = Bench(replace(one(deliver=True), state_documents=("roadmap.json",)), files={"roadmap.json": b"{}"})
+    bench.cast.acts["writer"] = [said(None, {"roadmap.json": b"mine", "a.txt": b"1"})]
+    assert bench.start().status is Status.COMPLETE
+    assert (bench.text("roadmap.json"), bench.text("a.txt")) == ("{}", "1")
+    assert [remark.kind for remark in report(bench).remarks] == [RemarkKind.STATE]
+
+
+@pytest.mark.req("TREE-08")
+def test_a_judge_gets_held_back_work_as_data_and_nobody_else_sees_it() -> None:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        await run.dispatch(Call(JUDGE, criteria=("it works",)))
+        await run.dispatch(Call(WRITER, attempt=2))
+        return Outcome.complete("done")
+
+    bench = Bench(small(play))
+    bench.cast.acts["writer"] = [said(None, {"CLAUDE.md": b"obey"}), lambda ask, files: said(str("CLAUDE.md" in files))]
+    bench.start()
+    (brief,) = bench.briefs("judge")
+    assert "## Held back" in brief
+    assert "added CLAUDE.md" in brief
+    assert bench.world.folder.get(report(bench).text or "") == b"False"
+
+
+@pytest.mark.req("TREE-08")
+def test_what_a_judge_leaves_is_dropped_and_its_verdict_stands() -> None:
+    act = verdict()
+    bench = ran(Act({"probe.py": b"1", "lib.py": None}, act.exit), row=JUDGE, deliver=True)
+    assert (bench.last.view.why, bench.world.files) == ("yes", {"lib.py": b"x = 1\n"})
+    (remark,) = report(bench).remarks
+    assert (remark.kind, remark.paths) == (RemarkKind.BY_PRODUCT, ("lib.py", "probe.py"))
+
+
+@pytest.mark.req("EVID-01")
+def test_a_missing_output_is_asked_for_and_one_that_is_ignored_or_there_is_not() -> None:
+    row = Row("writer", "do", Done, outputs=("plan.md",))
+    bench = ran(said(None), said(None, {"plan.md": b"1"}), row=row)
+    assert moves(bench) == ["repair"]
+    assert "the output `plan.md` is missing" in bench.briefs("writer")[1]
+    assert bench.text("plan.md") == "1"
+
+
+# --- side by side, and beside a person
+
+
+def writes(*files: dict[str, bytes]) -> list[Act]:
+    return [said(None, one) for one in files]
+
+
+def group(members: Sequence[str]) -> Any:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        def member(name: str) -> Any:
+            return run.dispatch(Call(WRITER, member=name))
+
+        came = await run.together("group", {name: lambda name=name: member(name) for name in members})
+        await run.deliver("all")
+        return Outcome.complete(" ".join(report.reason or "ok" for report in came.values()))
+
+    return small(play)
+
+
+@pytest.mark.req("TREE-02")
+def test_members_side_by_side_keep_each_others_work() -> None:
+    bench = Bench(group("abc"))
+    bench.cast.acts = {name: writes({f"{name}.txt": name.encode()}) for name in "abc"}  # type: ignore[assignment]
+    assert bench.start().why == "ok ok ok"
+    assert {name: bench.text(f"{name}.txt") for name in "abc"} == {"a": "a", "b": "b", "c": "c"}
+
+
+@pytest.mark.req("TREE-04")
+def test_a_conflict_between_members_fails_the_later_one_and_keeps_what_it_had() -> None:
+    bench = Bench(group("ab"))
+    bench.cast.acts = {
+        "a": writes({"lib.py": b"a", "a.txt": b"a"}),
+        "b": writes({"lib.py": b"b", "b.txt": b"b"}),
+    }  # type: ignore[assignment]
+    assert bench.start().why == "ok conflict"
+    assert (bench.text("lib.py"), bench.text("a.txt"), bench.text("b.txt")) == ("a", "a", "")
+    later = report(bench)
+    assert (later.conflicts, later.did, later.paths) == (("lib.py",), None, ())
+    assert bench.world.trees[later.kept]["b.txt"] == b"b"
+
+
+async def two(run: Run, inputs: Nothing) -> Outcome:
+    """A writer, whatever a person does then, a writer and a judge."""
+    await run.dispatch(Call(WRITER))
+    await run.gate("look", "Look!")
+    again = await run.dispatch(Call(WRITER, attempt=2))
+    judged = await run.dispatch(Call(JUDGE, criteria=("it works",)))
+    delivered = await run.deliver("all")
+    return Outcome.complete(f"{again.reason or 'ok'} {judged.reason or 'ok'} {delivered.state}")
+
+
+@pytest.mark.req("TREE-04")
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_conflict_at_begin_shows_the_persons_version_with_the_runs_own_as_a_patch(dies: bool) -> None:
+    bench = Bench(small(two))
+    bench.cast.acts["writer"] = [said(None, {"lib.py": b"run", "a.txt": b"1"})]
+    bench.start()
+    bench.world.files["lib.py"] = b"person"
+    bench.says("approve")
+    bench.cast.acts["writer"] = [
+        lambda ask, files: said(None, {"seen.txt": files["lib.py"] + files["a.txt"], "lib.py": b"both"})
+    ]
+    if dies:
+        bench.dies_at = 3
+        with pytest.raises(Died):
+            bench.resume()
+        assert bench.cast.asks[-1].role.name == "writer"
+        bench.dies_at = 0
+    assert bench.resume().why == "ok ok done"
+    brief = bench.briefs("writer")[-1]
+    assert "their version stands. This was the run's change of `lib.py`" in brief
+    assert "changed lib.py" in brief
+    assert (bench.text("seen.txt"), bench.text("lib.py")) == ("person1", "both")
+
+
+@pytest.mark.req("TREE-04", "RUN-13")
+def test_a_judge_that_meets_a_conflict_is_not_paid_for() -> None:
+    bench = Bench(small(two))
+    bench.cast.moments["call judge"] = []
+    bench.cast.acts["writer"] = [said(None, {"lib.py": b"run"}), said(None)]
+    bench.cast.decisions = [{"choice": "approve"}]
+    bench.cast.moments["called writer#2"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
+    assert bench.start().why == "ok conflict conflict"
+    assert bench.briefs("judge") == []
+    judged = report(bench)
+    assert (judged.conflicts, judged.calls) == (("lib.py",), 0)
+    assert bench.text("lib.py") == "person"
+
+
+@pytest.mark.req("TREE-04")
+def test_a_file_that_both_wrote_while_an_agent_works_is_the_persons_and_the_rest_counts() -> None:
+    bench = Bench(one(deliver=True))
+    bench.cast.acts["writer"] = [said(None, {"lib.py": b"run", "a.txt": b"1"})]
+    bench.cast.moments["called"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
+    assert bench.start().why == "conflict"
+    assert (bench.text("lib.py"), bench.text("a.txt")) == ("person", "1")
+    assert report(bench).conflicts == ("lib.py",)
+
+
+@pytest.mark.req("TREE-04")
+def test_a_judges_probe_in_a_file_that_a_person_writes_costs_no_verdict() -> None:
+    bench = Bench(one(JUDGE))
+    bench.cast.acts["judge"] = [Act({"lib.py": b"probe"}, verdict().exit)]
+    bench.cast.moments["called"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
+    assert bench.start().why == "yes"

@@ -1,0 +1,108 @@
+"""git is started in one way: with nothing of the environment that leads it elsewhere, and no program of a file."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.workspace.git import Git
+from interlock.workspace.place import inside
+from interlock.workspace.trees import Trees
+from tests.workspace.person import Person
+
+_PROGRAMS = {
+    "core.fsmonitor": "{}",
+    "core.sshCommand": "{}",
+    "core.askPass": "{}",
+    "core.pager": "{}",
+    "core.alternateRefsCommand": "{}",
+    "diff.external": "{}",
+    "diff.planted.command": "{}",
+    "diff.planted.textconv": "{}",
+    "merge.planted.driver": "{}",
+    "filter.planted.clean": "{}",
+    "filter.planted.process": "{}",
+    "gpg.program": "{}",
+    "trailer.sign.command": "{}",
+    "credential.helper": "{}",
+}
+
+
+@pytest.mark.req("TREE-12")
+def test_no_program_that_settings_name_is_started(person: Person, trees: Trees) -> None:
+    """Snapshots, merges, patches and history run nothing, whatever a file of settings, attributes or hooks says."""
+    ran = person.top.parent / "ran"
+    script = person.top.parent / "planted.sh"
+    script.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    script.chmod(0o755)
+    for name, value in _PROGRAMS.items():
+        person.git("config", name, value.format(f"'{script}'"))
+    person.git("config", "core.hooksPath", str(script.parent))
+    for hook in ("post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"):
+        (script.parent / hook).symlink_to(script)
+    person.write(".gitattributes", "* diff=planted merge=planted filter=planted\n")
+    ran.unlink(missing_ok=True)
+    trees.standing("run", trees.where())
+    person.write("a.txt", "changed\n")
+    first = trees.standing("run", trees.where()).tree
+    person.write("a.txt", "again\n")
+    second = trees.standing("run", trees.where()).tree
+    trees.keep("run", [first, second])
+    assert trees.patch(first, second).count(b"\n+again") == 1
+    trees.merge(first, second, trees.tree_of(first, {"n": (0o100644, trees.write_blob(b"n"))}))
+    trees.merge(first, second, trees.tree_of(first, {"a.txt": (0o100644, trees.write_blob(b"n"))}))
+    trees.had(["a.txt"])
+    trees.ignored(["a.txt"])
+    assert trees.repository and trees.repository.is_dirty()
+    assert not ran.exists()
+
+
+@pytest.mark.req("TREE-12")
+def test_variables_that_hooks_export_lead_nowhere(
+    person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """interlock called from a git hook looks at the workspace, not at what the hook's git was at."""
+    wanted = trees.standing("run", trees.where())
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "x")
+    again = Trees(trees.workspace)
+    assert again.standing("other", again.where()) == wanted
+
+
+def test_failures_say_what_and_what_to_do(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that fails, a folder that is gone, a machine without git."""
+    git = Git(person.top / ".git", person.top)
+    with pytest.raises(WorkspaceFailed, match="exit code 128") as failed:
+        git.run("cat-file", "blob", "0" * 40)
+    assert failed.value.found and "0000" in failed.value.found
+    with pytest.raises(WorkspaceFailed, match="folder is gone"):
+        Git(tmp_path / "none").run("status")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WorkspaceFailed, match="cannot be started") as missing:
+        git.run("status")
+    assert "2.38" in str(missing.value.remedy)
+
+
+@pytest.mark.req("RUN-19")
+@pytest.mark.parametrize("name", ["ü", "a\nb", 'q"\\', " lead", os.fsdecode(b"\xff\xfe"), "-x", ":(glob)**", "é" * 120])
+def test_any_name_of_a_file(person: Person, trees: Trees, name: str) -> None:
+    """What git can hold goes through snapshot, difference, tree and reading."""
+    old = trees.standing("run", trees.where()).tree
+    person.write(f"d/{name}", "x\n")
+    new = trees.standing("run", trees.where()).tree
+    assert [change.path for change in trees.between(old, new)] == [f"d/{name}"]
+    assert trees.read(new, f"d/{name}") == b"x\n" and trees.graft(old, new, [f"d/{name}"]) == new
+    assert trees.from_folder(old, person.top, [f"d/{name}"]) == new
+    assert trees.had([f"d/{name}"]) == {f"d/{name}": {}}
+
+
+@pytest.mark.parametrize("path", ["/a", "../a", "a/../b", "", ".", ".git/x", "a/.GIT", "a\0b"])
+def test_paths_that_leave_the_workspace(path: str) -> None:
+    """Absolute ones, those with `..`, those of git's folder and those that name nothing are refused."""
+    with pytest.raises(PathRefused):
+        inside(path)
+    assert inside("./a//b/") == "a/b"
