@@ -176,7 +176,7 @@ class Bench:
             version=VERSION,
             where=where,
             standing=drive(self.world.standing(where, None)),
-            caps=self.playbook.caps,
+            caps={loop: min(most, getattr(given, f"{loop}s", most)) for loop, most in self.playbook.caps.items()},
             key=self.playbook.key(given, where),
         )
         return self._in_process(lambda: (player.begin(began(self.playbook, given, beginning, self.world)), player)[1])

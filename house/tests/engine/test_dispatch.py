@@ -29,8 +29,8 @@ def one(row: Row = WRITER, *, deliver: bool = False, **call: Any) -> Any:
     async def play(run: Run, inputs: Nothing) -> Outcome:
         criteria = ("it works",) if row.judges else ()
         report = await run.dispatch(Call(**{"row": row, "criteria": criteria, **call}))
-        if deliver:
-            await run.deliver("it")
+        if deliver and (first := await run.deliver("it")).state == "other":
+            await run.deliver("again", first.merged)
         return Outcome.complete(report.reason or ("yes" if report.ruling is None or report.ruling.passes else "no"))
 
     return small(play, row)
@@ -173,21 +173,25 @@ def test_waiting_is_bounded_and_a_resume_gives_it_its_time_again() -> None:
     assert moves(bench)[5:] == ["wait"] * 4 + ["gave up"]
 
 
-@pytest.mark.req("RUN-15")
-def test_killed_while_it_waits_it_waits_on_and_another_client_does_not() -> None:
-    for runner, waits in (("simulated", True), ("other", False)):
-        bench = Bench(one())
-        bench.cast.acts["writer"] = [said(None, finished=False, trouble=LIMIT)]
-        bench.dies_at = 4
-        with pytest.raises(Died):
-            bench.start()
-        bench.dies_at = 0
-        assert bench.last.recorder.journal.lines[-1].event.e == "tried"
-        until = bench.last.recorder.journal.lines[-1].event.until  # type: ignore[attr-defined]
-        role = bench.world.role
-        bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update={"runner": runner})  # type: ignore[method-assign]
-        bench.resume()
-        assert (bench.world.clock >= until) == waits
+def plays(bench: Bench, **facts: Any) -> None:
+    """Who plays each role."""
+    role = bench.world.role
+    bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update=facts)  # type: ignore[method-assign]
+
+
+@pytest.mark.req("RUN-15", "RUN-16")
+@pytest.mark.parametrize(("runner", "waits"), [("simulated", True), ("other", False)])
+def test_killed_while_it_waits_it_waits_on_and_another_client_does_not(runner: str, waits: bool) -> None:
+    bench = Bench(one())
+    bench.cast.acts["writer"] = [said(None, finished=False, trouble=LIMIT, session="s-1")]
+    bench.dies_at = 4
+    with pytest.raises(Died):
+        bench.start()
+    bench.dies_at = 0
+    (tried,) = bench.events("tried")
+    plays(bench, runner=runner)
+    bench.resume()
+    assert (bench.world.clock >= tried.until) == waits
 
 
 @pytest.mark.req("RUN-15")
@@ -379,8 +383,7 @@ def test_what_of_a_writers_work_counts(writes: tuple[str, ...], path: str, reque
 @pytest.mark.req("TREE-08")
 def test_settings_narrow_a_scope_and_the_brief_says_so() -> None:
     bench = Bench(one())
-    role = bench.world.role
-    bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update={"writes": ("docs/**",)})  # type: ignore[method-assign]
+    plays(bench, writes=("docs/**",))
     bench.cast.acts["writer"] = [said(None, {"a.txt": b"1", "docs/b.md": b"1"}), said(None, {"a.txt": None})]  # type: ignore[dict-item]
     bench.start()
     assert report(bench).paths == ("docs/b.md",)
@@ -509,7 +512,6 @@ def test_a_conflict_at_begin_shows_the_persons_version_with_the_runs_own_as_a_pa
 @pytest.mark.req("TREE-04", "RUN-13")
 def test_a_judge_that_meets_a_conflict_is_not_paid_for() -> None:
     bench = Bench(small(two))
-    bench.cast.moments["call judge"] = []
     bench.cast.acts["writer"] = [said(None, {"lib.py": b"run"}), said(None)]
     bench.cast.decisions = [{"choice": "approve"}]
     bench.cast.moments["called writer#2"] = [lambda: bench.world.files.update({"lib.py": b"person"})]

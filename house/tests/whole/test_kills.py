@@ -85,4 +85,3 @@ def test_a_run_killed_at_every_event_ends_as_undisturbed(tmp_path: Path) -> None
     while ends_as_undisturbed(tmp_path / str(event), event):
         event += 1
     assert event > 15
-

@@ -63,7 +63,9 @@ def test_a_red_check_is_mended_by_an_agent_that_does_ordinary_things(person: Per
         llm.Rule(
             r"# builder:",
             (
-                llm.shell("git stash -u -q; git reset -q --hard; git clean -qfdx; mkdir -p .venv && echo x > .venv/planted"),
+                llm.shell(
+                    "git stash -u -q; git reset -q --hard; git clean -qfdx; mkdir -p .venv && echo x > .venv/planted"
+                ),
                 llm.edit("lib.py", "    return a - b", "    return a + b"),
                 llm.shell("git add -A && git -c user.name=A -c user.email=a@a commit -qm mine"),
                 llm.say("I mended add."),

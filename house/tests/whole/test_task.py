@@ -91,7 +91,10 @@ def test_a_judge_that_lies_about_a_command_is_refuted(bench: Bench) -> None:
 def test_files_that_steer_tools_are_held_back(bench: Bench) -> None:
     """An edited interlock.toml and a planted hook stay out of the tree; the rest is delivered."""
     settings = bench.read("interlock.toml")
-    bench.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit; echo done")
+    bench.act(
+        "builder",
+        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit; echo done",
+    )
     view = bench.run()
     assert view.status is Status.COMPLETE, view.why
     assert bench.read("interlock.toml") == settings
@@ -126,13 +129,16 @@ def test_a_person_who_edits_the_same_lines_meanwhile_keeps_theirs(bench: Bench) 
 def test_nothing_to_do_is_a_success_of_its_own(bench: Bench) -> None:
     """A builder that changes nothing and names the check that shows it is judged, and accepted."""
     bench.write("lib.py", "def add(a, b):\n    return a + b\n")
-    bench.act("builder", """
+    bench.act(
+        "builder",
+        """
         cat <<'END'
         ```json
         {"status": "done", "already_so": ["sh check.sh"]}
         ```
         END
-    """)
+    """,
+    )
     view = bench.run()
     assert view.status is Status.COMPLETE, view.why
     assert not [one for one in view.delivered if one.state == "done"]
@@ -278,11 +284,14 @@ def test_two_runs_at_once_leave_each_others_work_alone(bench: Bench) -> None:
     """Two requests side by side in one workspace: both are delivered."""
     import asyncio
 
-    bench.act("builder", """
+    bench.act(
+        "builder",
+        """
         grep -q name "$INTERLOCK_BRIEF" 2>/dev/null
         case "$INTERLOCK_RUN_ID" in *) : ;; esac
         sed -i 's/a - b/a + b/' lib.py; echo "$INTERLOCK_RUN_ID" > "by-$INTERLOCK_RUN_ID.txt"; echo done
-    """)
+    """,
+    )
 
     async def both() -> None:
         await asyncio.gather(bench.start("Make add right"), bench.start("Make add right, too"))

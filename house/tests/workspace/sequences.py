@@ -9,22 +9,41 @@ from __future__ import annotations
 
 import random
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Protocol
 
 from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.place import Workspace
 from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import EMPTY, Landing, Pending, Standing, Tree
-from tests.workspace.fake_layers import Layer, Maker
+from interlock.workspace.values import EMPTY, Found, Landing, Pending, Standing, Tree
 from tests.workspace.person import LINES, Person, base_line, text
 
 KINDS = ("plain", "plain", "plain", "crlf", "autocrlf", "filter", "no git", "no commit", "worktree", "detached")
 NAMES = ("app.py", "lib/core.py", "lib/util.py", "docs/ü b.md", "-dash.txt", "deep/er/x.c", "run.sh", "data.dat")
+
+
+IDENTITY = {f"GIT_{who}_{what}": "agent@example.org" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+"""Of the agent, for its commits."""
+
+
+class Layer(Protocol):
+    """What the sequences need of a layer."""
+
+    def run(self, script: str) -> None: ...
+    def found(self, own: Mapping[str, str]) -> Found: ...
+    def drop(self) -> None: ...
+
+
+class Maker(Protocol):
+    """What they need of whatever makes layers."""
+
+    def open(self, run: str, standing: Standing, shown: Tree) -> Layer: ...
+    def clean(self, tree: Tree) -> Tree: ...
 
 
 class Run:

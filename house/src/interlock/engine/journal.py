@@ -22,7 +22,8 @@ from interlock.engine.events import EVENTS, Event
 from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged, WorkspaceFailed
 
-_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+# Dumped as Python has it: a dump as JSON would spell keys with half surrogates (names of files) otherwise.
+_encode = json.JSONEncoder(separators=(",", ":"), check_circular=False, default=datetime.isoformat).encode
 FIRST = "0" * 64
 
 
@@ -158,7 +159,7 @@ class Journal:
                 "seq": seq,
                 "at": at.isoformat(timespec="milliseconds"),
                 "key": key,
-                "event": event.model_dump(mode="json"),
+                "event": event.model_dump(),
                 "prev": self._prev,
             }
         ).encode("ascii")

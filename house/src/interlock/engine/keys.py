@@ -27,6 +27,8 @@ from interlock.documents.model import canonical
 from interlock.errors import EngineFault, NameRefused
 
 _NAME = re.compile(r"[^/#\\\x00-\x1f]+")
+_PLAIN = re.compile(r"[ !#-\[\]-~]{0,118}")
+"""Text that JSON spells as it is, and short."""
 NAME_BYTES = 200
 """Of one name in a key; a file system allows 255 for a folder, and numbers come behind."""
 KEY_BYTES = 1000
@@ -46,7 +48,7 @@ def shortly(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    if value is None or isinstance(value, bool | int):
+    if value is None or isinstance(value, bool | int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return value
     spelled = canonical(value)
     return json.loads(spelled) if len(spelled) <= 120 else f"sha256:{sha256(spelled)[:32]}"

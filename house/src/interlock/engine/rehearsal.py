@@ -12,6 +12,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 
 from pydantic import ValidationError
 
@@ -42,9 +43,9 @@ def project(stage: Stage) -> Simulated:
     return Simulated({**FILES, UNSAVED: b"not committed\n"}, head=FILES, cast=stage, toolbox=toolbox, branch="main")
 
 
-@dataclass
+@dataclass(eq=False)
 class Path:
-    """One path: what happened on it in place of the usual, and how it went."""
+    """One path: what happened on it in place of the usual, and how it went; once played it changes no more."""
 
     playbook: Playbook
     inputs: Model
@@ -67,11 +68,11 @@ class Path:
         """Of agents."""
         return self.stage.began.total()
 
-    @property
+    @cached_property
     def lines(self) -> list[tuple[str, ev.Event]]:
         return [(line.key, line.event) for line in self.stage.player.recorder.journal.lines]
 
-    @property
+    @cached_property
     def deciding(self) -> set[str]:
         """The commands that the engine ran to decide, before and after."""
         return {event.command for _, event in self.lines if isinstance(event, ev.Based | ev.Proved)}
@@ -121,6 +122,24 @@ class Path:
         drive(player.play())
 
 
+def play(
+    playbook: Playbook,
+    inputs: Model,
+    schedule: Mapping[str, str],
+    *,
+    caps: Mapping[str, int] | None = None,
+    limits: Limits = LIMITS,
+    make: Make = project,
+    usual: Path | None = None,
+    forms: dict[str, dict[str, object]] | None = None,
+) -> Path:
+    """The path of that schedule."""
+    stage = Stage(playbook, schedule, {} if forms is None else forms)
+    stage.world = make(stage)
+    stage.theirs = dict(stage.world.files)
+    return Path(playbook, inputs, caps or playbook.caps, limits, stage, usual).play()
+
+
 def explore(
     playbook: Playbook,
     inputs: Model,
@@ -140,13 +159,7 @@ def explore(
         only: which deviations there are, by name.
     """
     forms: dict[str, dict[str, object]] = {}
-
-    def played(schedule: Mapping[str, str], usual: Path | None = None) -> Path:
-        stage = Stage(playbook, schedule, forms)
-        stage.world = make(stage)
-        stage.theirs = dict(stage.world.files)
-        return Path(playbook, inputs, caps or playbook.caps, limits, stage, usual).play()
-
+    played = partial(play, playbook, inputs, caps=caps, limits=limits, make=make, forms=forms)
     with _collecting_rarely():
         paths = [played({})]
         yield paths[0]
@@ -156,7 +169,7 @@ def explore(
                 more = random.Random(seed).sample(more, sample)
             paths = []
             for path, one, name in more:
-                longer = played({**path.schedule, one: name}, path if name == DIES else None)
+                longer = played({**path.schedule, one: name}, usual=path if name == DIES else None)
                 yield longer
                 if depth < deviations:
                     paths.append(longer)
@@ -164,13 +177,15 @@ def explore(
 
 @contextmanager
 def _collecting_rarely() -> Iterator[None]:
-    """What paths leave in circles is looked for seldom: that is a sixth of the time."""
+    """What paths leave in circles is looked for seldom, and there alone: that is a fifth of the time."""
     usual = gc.get_threshold()
+    gc.freeze()
     gc.set_threshold(100_000, *usual[1:])
     try:
         yield
     finally:
         gc.set_threshold(*usual)
+        gc.unfreeze()
 
 
 def variants(playbook: Playbook) -> Iterator[Model]:

@@ -2,7 +2,7 @@
 
 A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  What an
 agent does and how a command ends is told by a `Cast`; silent (`Clean`), agents answer the best that their form allows
-and leave the samples that they are asked for, and commands are red on what no agent has worked on and green on the rest.
+and leave the samples that they are asked for, and commands are green on what agents have worked on, and red before.
 """
 
 from __future__ import annotations

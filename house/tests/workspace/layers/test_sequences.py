@@ -15,8 +15,7 @@ from interlock.workspace.layers import layer as layers_layer
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Found, Needs, Standing, Tree
-from tests.workspace.fake_layers import IDENTITY
-from tests.workspace.sequences import Story
+from tests.workspace.sequences import IDENTITY, Story
 
 from .conftest import MAKERS
 

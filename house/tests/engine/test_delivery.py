@@ -1,0 +1,292 @@
+"""Work comes into the tree when it is accepted, once, and never over what a person wrote (TREE-04, TREE-14, RUN-05)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from interlock.engine.run import Call, Outcome, Run
+from interlock.errors import Status
+from interlock.workspace.values import Landing
+from tests.engine.bench import WRITER, Bench, Died, Nothing, said, small
+
+BOTH = replace(WRITER, outputs=("docs/plan.md",))
+
+
+def dies() -> None:
+    raise Died
+
+
+async def delivering(run: Run, inputs: Nothing) -> Outcome:
+    """A dispatch with a document and code, then all of it."""
+    report = await run.dispatch(Call(BOTH))
+    await run.gate("look", "Look!")
+    changed = await run.changed()
+    run.note("changed", paths=[one.path for one in changed])
+    delivered = await run.deliver("all")
+    return Outcome.complete(f"{report.reason or 'ok'} {delivered.state}")
+
+
+def bench(**files: bytes) -> Bench:
+    made = Bench(small(delivering, BOTH), files={"lib.py": b"x", "docs/plan.md": b"old"})
+    made.cast.acts["writer"] = [said(None, {"docs/plan.md": b"plan", "code.py": b"1", **files})] * 2
+    made.cast.decisions = [{"choice": "approve"}] * 2
+    return made
+
+
+@pytest.mark.req("TREE-14")
+def test_documents_come_at_once_and_code_waits_until_it_is_accepted() -> None:
+    seen: list[dict[str, bytes]] = []
+    made = bench()
+    made.cast.moments["ask look"] = [lambda: seen.append(dict(made.world.files))]
+    assert made.start().why == "ok done"
+    assert seen == [{"lib.py": b"x", "docs/plan.md": b"plan"}]
+    assert made.text("code.py") == "1"
+    assert made.last.view.notes == [("changed", {"paths": ["code.py"]})]
+
+
+@pytest.mark.req("TREE-14", "RUN-05")
+@pytest.mark.parametrize("line", range(3, 9))
+def test_killed_around_its_documents_they_come_all_the_same_and_the_code_is_still_pending(line: int) -> None:
+    made = bench()
+    made.dies_at = line
+    with pytest.raises(Died):
+        made.start()
+    made.dies_at = 0
+    assert made.resume().why == "ok done"
+    assert {path: made.text(path) for path in ("docs/plan.md", "code.py")} == {"docs/plan.md": "plan", "code.py": "1"}
+    assert len([one for one in made.events("delivered") if one.state == "done"]) == 2
+
+
+@pytest.mark.req("TREE-04", "TREE-14")
+def test_a_document_that_a_person_writes_meanwhile_is_theirs_and_its_author_hears_of_it() -> None:
+    made = bench()
+    made.cast.moments["deliver"] = [lambda: made.world.files.update({"docs/plan.md": b"person"})]
+    view = made.start()
+    assert view.why == "conflict conflict"
+    assert (made.text("docs/plan.md"), made.text("code.py")) == ("person", "")
+    assert view.pending is not None
+    assert made.world.trees[view.pending.work]["code.py"] == b"1", "kept"
+
+
+@pytest.mark.req("TREE-14")
+def test_members_deliver_their_documents_beside_each_other() -> None:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        def member(name: str) -> Any:
+            return run.dispatch(Call(replace(WRITER, outputs=(f"{name}.md",)), member=name))
+
+        came = await run.together("group", {name: lambda name=name: member(name) for name in "ab"})
+        return Outcome.complete(str([report.ok for report in came.values()]))
+
+    made = Bench(small(play))
+    made.cast.acts = {name: [said(None, {f"{name}.md": b"1", f"{name}.py": b"1"})] for name in "ab"}
+    view = made.start()
+    assert view.why == "[True, True]"
+    assert set(made.world.files) == {"lib.py", "a.md", "b.md"}
+    assert view.pending is not None
+    assert {*made.world.trees[view.pending.work]} == {*made.world.files, "a.py", "b.py"}
+
+
+# --- how a delivery ends
+
+
+def plain(judged: Callable[[Run], Any] = lambda run: None) -> Any:
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        delivered = await run.deliver("it", judged(run))
+        return Outcome.complete(delivered.state)
+
+    return small(play)
+
+
+def edits(made: Bench, path: str, content: bytes) -> Callable[[], Any]:
+    return lambda: made.world.files.update({path: content})
+
+
+@pytest.mark.req("TREE-14", "TREE-15", "EVID-09")
+@pytest.mark.parametrize(
+    ("moment", "happens", "state", "there"),
+    [
+        ("", "", "done", True),
+        ("called", "nothing", "nothing", False),
+        ("called", "README", "other", False),
+        ("called", "lib.py", "conflict", False),
+        ("called", "away", "away", False),
+        # between the last look and the writing of files: taken back, merged anew, and then it is another tree
+        ("deliver", "README", "done", True),
+        ("deliver", "a.py", "conflict", False),
+    ],
+)
+def test_how_a_delivery_ends(moment: str, happens: str, state: str, there: bool) -> None:
+    made = Bench(plain())
+    work = {} if happens == "nothing" else {"lib.py": b"run", "a.py": b"1"}
+    made.cast.acts["writer"] = [said(None, work)]
+    if happens == "away":
+        made.cast.moments[moment] = [lambda: setattr(made.world, "away", True)]
+    elif happens not in ("", "nothing"):
+        made.cast.moments[moment] = [edits(made, happens, b"person")]
+    if happens == "lib.py":  # after the agent's layer was looked at
+        made.cast.moments = {}
+        settle = made.world.keep
+
+        async def keep(trees: Any) -> None:
+            made.world.files["lib.py"] = b"person"
+            await settle(trees)
+
+        made.world.keep = keep  # type: ignore[method-assign]
+    view = made.start()
+    assert view.why == state
+    assert (made.world.files.get("a.py") == b"1") == there
+    if happens not in ("", "nothing", "away"):
+        assert made.text(happens) == "person"
+    if state not in ("done", "nothing"):
+        assert view.pending is not None
+        assert made.world.trees[view.pending.work]["a.py"] == b"1", "it waits"
+
+
+@pytest.mark.req("TREE-14")
+def test_a_tree_that_never_holds_still_is_a_conflict_after_three_tries() -> None:
+    made, tries = Bench(plain()), []
+
+    async def late(before: Any, after: Any) -> Landing:
+        tries.append(before)
+        return Landing(state="late")
+
+    made.world.deliver = late  # type: ignore[method-assign]
+    assert made.start().why == "conflict"
+    assert len(tries) == 3
+
+
+@pytest.mark.req("RUN-05", "TREE-14")
+@pytest.mark.parametrize("moment", ["deliver", "deliver file 2", "deliver file 3", "delivered"])
+@pytest.mark.parametrize("person", ["", "README", "b.py"])
+def test_killed_in_the_middle_of_a_delivery_it_is_finished_or_taken_back_whole(moment: str, person: str) -> None:
+    made = Bench(plain())
+    made.cast.acts["writer"] = [said(None, {"a.py": b"1", "b.py": b"1", "c.py": b"1"})]
+    made.cast.moments[moment] = [dies]
+    with pytest.raises(Died):
+        made.start()
+    if person:
+        made.world.files[person] = b"person"
+    view = made.resume()
+    there = {path for path in ("a.py", "b.py", "c.py") if made.world.files.get(path) == b"1"}
+    if person == "b.py":
+        assert (view.why, there) == ("conflict", set())
+    else:
+        assert (view.why, there) == ("done", {"a.py", "b.py", "c.py"})
+    assert not person or made.text(person) == "person"
+    assert len(made.events("intended")) == 1
+    assert len(made.world.paid) == 1
+
+
+PATHS = ["a", "b", "c"]
+MOMENTS = ["call writer#1", "called writer#1", "call writer#2", "called writer#2", "deliver", "delivered"]
+EDITS = st.lists(
+    st.tuples(st.sampled_from(MOMENTS), st.sampled_from(PATHS), st.sampled_from([b"p", b"q", None])), max_size=4
+)
+WRITES = st.dictionaries(st.sampled_from(PATHS), st.sampled_from([b"r", b"s", None]), max_size=3)
+
+
+@pytest.mark.req("TREE-03", "TREE-04")
+@settings(max_examples=300, deadline=None)
+@given(WRITES, WRITES, EDITS, st.booleans())
+def test_whatever_a_person_does_meanwhile_what_they_wrote_stands(
+    first: dict[str, bytes | None], second: dict[str, bytes | None], changes: list[Any], unsaved: bool
+) -> None:
+    """Two dispatches and a delivery; at any moment a person writes or removes a file."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        await run.dispatch(Call(WRITER, attempt=2))
+        delivered, n = await run.deliver("0"), 0
+        while delivered.state == "other" and n < 5:
+            n += 1
+            delivered = await run.deliver(str(n), delivered.merged)
+        return Outcome.complete(delivered.state)
+
+    files = dict.fromkeys(PATHS, b"old")
+    made = Bench(small(play), files=files, head={} if unsaved else files)
+    made.cast.acts["writer"] = [said({"status": "done"}, work) for work in (first, second)]  # type: ignore[arg-type]
+    theirs: dict[str, bytes | None] = {}
+
+    def edit(path: str, content: bytes | None) -> None:
+        theirs[path] = content
+        if content is None:
+            made.world.files.pop(path, None)
+        else:
+            made.world.files[path] = content
+
+    for moment, path, content in changes:
+        happens = made.cast.moments.setdefault(moment, [])
+        happens.append(lambda path=path, content=content: edit(path, content))
+    view = made.start()
+    assert view.status is Status.COMPLETE
+    delivered = view.why == "done"
+    for path in PATHS:
+        now = made.world.files.get(path)
+        written = {work[path] for work in (first, second) if path in work}
+        if path in theirs:
+            assert now == theirs[path] or (delivered and now in written), "theirs, or work on top of what they wrote"
+        elif not delivered:
+            assert now == b"old", "nothing of what was not delivered is there"
+        else:
+            assert now in {b"old", *written}
+            assert now is not None or not unsaved, "what is in no commit is not taken away"
+
+
+# --- commits
+
+
+async def committing(run: Run, inputs: Nothing) -> Outcome:
+    await run.dispatch(Call(WRITER))
+    await run.deliver("it")
+    committed = await run.commit("Work\n")
+    return Outcome.complete(committed.problem or committed.ref)
+
+
+@pytest.mark.req("RUN-05")
+@pytest.mark.parametrize("moment", ["plan commit", "publish", "published"])
+def test_killed_over_a_commit_there_is_one_and_it_is_the_one_that_was_noted(moment: str) -> None:
+    made = Bench(small(committing))
+    made.cast.moments[moment] = [dies]
+    with pytest.raises(Died):
+        made.start()
+    assert made.resume().why == "refs/heads/main"
+    (committed,) = made.events("committed")
+    assert made.world.refs == {"refs/heads/main": committed.commit}
+    assert [one.facts["commit"] for one in made.events("intended") if one.what == "commit"] == [committed.commit]
+
+
+@pytest.mark.req("TREE-15")
+def test_a_commit_holds_what_was_delivered_and_nothing_of_the_persons() -> None:
+    made = Bench(small(committing), files={"lib.py": b"x", "mine": b"unsaved"}, head={"lib.py": b"x"})
+    made.start()
+    assert made.world.head == {"lib.py": b"x", "writer.txt": made.world.files["writer.txt"]}
+
+
+@pytest.mark.req("TS-09", "TS-10", "TS-11")
+@pytest.mark.parametrize(
+    ("inputs", "fails", "status", "why"),
+    [
+        ({"commit": True}, "", Status.COMPLETE, "Accepted in round 1, commit"),
+        ({"commit": True}, "publish", Status.DEGRADED, "not committed: no"),
+        ({"branch": "topic"}, "", Status.COMPLETE, "on branch topic"),
+        ({"branch": "topic"}, "plan commit", Status.DEGRADED, "no branch: no"),
+        ({"pr": True}, "", Status.COMPLETE, "https://example.org/interlock/make-it-work"),
+        ({"pr": True}, "push", Status.DEGRADED, "no pull request: no"),
+    ],
+)
+def test_what_was_asked_for_and_cannot_be_done_is_said(
+    inputs: dict[str, Any], fails: str, status: Status, why: str
+) -> None:
+    made = Bench()
+    moment = made.cast.moment
+    made.cast.moment = lambda what: "no" if what == fails else moment(what)  # type: ignore[method-assign]
+    view = made.start(**inputs)
+    assert (view.status, why in view.why) == (status, True), view.why
+    assert ("builder.txt" in made.world.files) == ("commit" in inputs), "a branch comes in place of a delivery"
