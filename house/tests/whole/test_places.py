@@ -70,20 +70,20 @@ def test_filters_and_line_ends(bench: Bench) -> None:
 @pytest.mark.req("TREE-15", "EVID-05")
 def test_agents_and_checks_work_where_the_person_stood(bench: Bench) -> None:
     """In a subfolder of a repository, `--check` counts from there, and paths of the work from the top."""
-    bench.write("packages/one/val.txt", "bad\n")
+    bench.write("packages/one/val.py", "bad\n")
     bench.commit("packages")
     bench.write(
         "packages/one/agent.sh",
-        "cat >/dev/null; [ $INTERLOCK_AGENT = builder ] && echo good > val.txt && echo x && exit\n"
+        "cat >/dev/null; [ $INTERLOCK_AGENT = builder ] && echo good > val.py && echo x && exit\n"
         'echo \'```json\'; echo \'{"verdict": "accept", "criteria": [{"criterion": "the request", "met": true}]}\'; echo \'```\'\n',
     )
     place = Place(bench.top / "packages" / "one")
     playbook = playbook_named("task")
-    inputs = playbook.inputs.model_validate({"request": "mend it", "check": ["grep -q good *.txt"]})
+    inputs = playbook.inputs.model_validate({"request": "mend it", "check": ["grep -q good *.py"]})
     _, view = asyncio.run(place.run(playbook, inputs, Watcher()))
     assert view.status is Status.COMPLETE, view.why
-    assert bench.read("packages/one/val.txt") == "good\n"
-    assert [path for one in view.delivered if one.landing for path in one.landing.paths] == ["packages/one/val.txt"]
+    assert bench.read("packages/one/val.py") == "good\n"
+    assert [path for one in view.delivered if one.landing for path in one.landing.paths] == ["packages/one/val.py"]
 
 
 @pytest.mark.req("RUN-01", "RUN-03")

@@ -324,8 +324,9 @@ class Simulated:
     async def finish(self, before: Tree, after: Tree) -> Landing:
         merged = self.trees.merge(before, self.trees.of(self.files), after)
         if merged.tree is None:
-            back = self.trees.merge(after, self.trees.of(self.files), before)
-            self.files = dict(self.files if back.tree is None else self.trees[back.tree])
+            for change in await self.between(before, after):  # taken back, but where a person wrote since
+                if self.files.get(change.path) == self.trees[after].get(change.path):
+                    _put(self.files, change.path, self.trees[before].get(change.path))
             return Landing(state="conflict", conflicts=merged.conflicts)
         self.files = dict(self.trees[merged.tree])
         return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
