@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ import pytest
 
 from interlock.cli import door
 from interlock.cli.main import answer
+from interlock.errors import Status
 from tests.whole.bench import Bench
 
 
@@ -95,9 +97,18 @@ def interlock(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Ite
     yield made
 
 
+@pytest.fixture(scope="session")
+def _complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a run that is complete."""
+    made = Bench(tmp_path_factory.mktemp("complete") / "work", mode="off")
+    assert made.run().status is Status.COMPLETE
+    return made.top
+
+
 @pytest.fixture
-def done(interlock: CommandLine) -> CommandLine:
-    """With a run that is complete."""
-    said = interlock("Make add right")
-    assert said.code == 0, said.err
-    return interlock
+def done(_complete: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    """The same, to be changed."""
+    shutil.copytree(_complete, tmp_path / "work", symlinks=True)
+    made = CommandLine.__new__(CommandLine)
+    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    return made

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from interlock.app import Place
+from interlock.cli import planning
 from interlock.engine.runs import Runs
 from tests.cli.conftest import CommandLine
 
@@ -179,7 +180,21 @@ def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLi
     assert "a + b" in done.read("lib.py")
 
 
+@pytest.fixture
+def quick_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figures without the paths that they are counted on."""
+    monkeypatch.setattr(planning, "_calls", lambda playbook, inputs: (2, 9))
+
+
 @pytest.mark.req("PROOF-02")
+def test_plan_counts_calls_on_the_paths_of_a_rehearsal(interlock: CommandLine) -> None:
+    said = interlock("plan", "task", "Make add right", "--json").json["calls"]
+
+    assert said == [["2 at least", "9 with one thing going wrong"]]
+
+
+@pytest.mark.req("PROOF-02")
+@pytest.mark.usefixtures("quick_figures")
 def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> None:
     before = interlock.bytes_of_all()
 
@@ -197,6 +212,7 @@ def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> 
 
 
 @pytest.mark.req("PROOF-02")
+@pytest.mark.usefixtures("quick_figures")
 def test_plan_knows_earlier_runs_and_the_open_one(done: CommandLine) -> None:
     done.act("builder", "exit 3")
     assert done("Do more").code == 5

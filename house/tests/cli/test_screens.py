@@ -259,7 +259,12 @@ async def test_a_command_that_runs_is_seen_before_it_has_ended() -> None:
 async def test_what_stays_on_a_small_terminal_reads_like_a_pipe() -> None:
     console, file = terminal(80, 8)
     with LiveView(console=console) as view:
-        play(lambda run, key: (view.told(run, key), view.draw()) and None, cast=Strict())
+
+        def told(run: View, key: str) -> None:
+            view.told(run, key)
+            view.draw()
+
+        play(told, cast=Strict())
     from rich.text import Text
 
     left = Text.from_ansi(file.getvalue()).plain

@@ -179,15 +179,19 @@ class Bench:
             caps={loop: min(most, getattr(given, f"{loop}s", most)) for loop, most in self.playbook.caps.items()},
             key=self.playbook.key(given, where),
         )
-        return self._in_process(lambda: (player.begin(began(self.playbook, given, beginning, self.world)), player)[1])
+        return self._in_process(lambda: player.begin(began(self.playbook, given, beginning, self.world)))
 
     def resume(self, *, version: str = VERSION, **more: Any) -> View:
         """Another process goes on."""
         self.last = player = self.player()
-        return self._in_process(lambda: (player.resume(version, **more), player)[1])
+        return self._in_process(lambda: player.resume(version, **more))
 
-    def _in_process(self, begin: Callable[[], Player]) -> View:
-        return contextvars.copy_context().run(lambda: drive(begin().play()))
+    def _in_process(self, begin: Callable[[], None]) -> View:
+        def process() -> View:
+            begin()
+            return drive(self.last.play())
+
+        return contextvars.copy_context().run(process)
 
     def says(self, what: str, **more: Any) -> None:
         """A person leaves a message in the inbox."""

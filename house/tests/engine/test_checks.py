@@ -358,9 +358,9 @@ class InLayer:
     """A command that ends so in the judge's own layer alone."""
 
     def __init__(self, bench: Bench, there: CommandExit) -> None:
-        command = bench.cast.command
-        bench.cast.command = lambda c, tree, files, *, own: (  # type: ignore[method-assign]
-            there if own and c.line == "claim" else command(c, tree, files, own=own)
+        ran = bench.cast.command
+        bench.cast.command = lambda command, tree, files, *, own: (  # type: ignore[method-assign]
+            there if own and command.line == "claim" else ran(command, tree, files, own=own)
         )
 
 
@@ -440,7 +440,7 @@ def test_a_green_of_the_engine_bears_a_pass_out_only_on_the_tree_that_was_judged
 # --- as `task` has it
 
 
-MET = {"criteria": [{"criterion": "the request", "met": True}]}
+MET: dict[str, Any] = {"criteria": [{"criterion": "the request", "met": True}]}
 
 
 @pytest.mark.req("EVID-08", "TS-07")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -80,7 +81,7 @@ def test_members_deliver_their_documents_beside_each_other() -> None:
         def member(name: str) -> Any:
             return run.dispatch(Call(replace(WRITER, outputs=(f"{name}.md",)), member=name))
 
-        came = await run.together("group", {name: lambda name=name: member(name) for name in "ab"})
+        came = await run.together("group", {name: partial(member, name) for name in "ab"})
         return Outcome.complete(str([report.ok for report in came.values()]))
 
     made = Bench(small(play))
@@ -223,7 +224,7 @@ def test_whatever_a_person_does_meanwhile_what_they_wrote_stands(
 
     for moment, path, content in changes:
         happens = made.cast.moments.setdefault(moment, [])
-        happens.append(lambda path=path, content=content: edit(path, content))
+        happens.append(partial(edit, path, content))
     view = made.start()
     assert view.status is Status.COMPLETE
     delivered = view.why == "done"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -48,6 +49,10 @@ def ran(
 
 def report(bench: Bench) -> Any:
     return bench.events("done")[-1].report
+
+
+async def member(run: Run, name: str) -> Any:
+    return await run.dispatch(Call(WRITER, member=name))
 
 
 def moves(bench: Bench) -> list[str]:
@@ -197,7 +202,7 @@ def test_killed_while_it_waits_it_waits_on_and_another_client_does_not(runner: s
 @pytest.mark.req("RUN-15")
 def test_members_of_a_group_wait_as_one() -> None:
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        await run.together("group", {name: lambda name=name: run.dispatch(Call(WRITER, member=name)) for name in "abc"})
+        await run.together("group", {name: partial(member, run, name) for name in "abc"})
         return Outcome.complete("done")
 
     bench = Bench(small(play), limits=Limits(max_parallel=1))
@@ -238,11 +243,11 @@ def test_cut_off_by_its_budget_it_goes_on_in_its_layer_and_session_when_there_is
     bench = Bench(one(deliver=True), limits=Limits(budget_usd=1.0))
     half = said(None, {"half.txt": b"1"}, finished=False, exhausted=True, session="s-1", usage=spent)
     bench.cast.acts["writer"] = [half, lambda ask, files: said(None, {"whole.txt": files["half.txt"] + b"2"})]
-    hear = bench.world.call
+    usual = bench.world.call
 
-    async def call(ask: Any, seat: Any, heard: Any) -> Exit:
-        heard(News(kind=NewsKind.SESSION, facts={"session": "s-1", "model": "m"}))
-        return await hear(ask, seat, heard)
+    async def call(ask: Any, seat: Any, hear: Any) -> Exit:
+        hear(News(kind=NewsKind.SESSION, facts={"session": "s-1", "model": "m"}))
+        return await usual(ask, seat, hear)
 
     bench.world.call = call  # type: ignore[method-assign]
     assert bench.start().status is Status.WAITING
@@ -254,7 +259,7 @@ def test_cut_off_by_its_budget_it_goes_on_in_its_layer_and_session_when_there_is
 @pytest.mark.req("RUN-14")
 def test_members_side_by_side_share_what_is_left_and_who_needs_more_gets_what_others_did_not_use() -> None:
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        await run.together("group", {name: lambda name=name: run.dispatch(Call(WRITER, member=name)) for name in "ab"})
+        await run.together("group", {name: partial(member, run, name) for name in "ab"})
         return Outcome.complete("done")
 
     bench = Bench(small(play), limits=Limits(budget_usd=1.0))
@@ -437,16 +442,13 @@ def test_a_missing_output_is_asked_for_and_one_that_is_ignored_or_there_is_not()
 # --- side by side, and beside a person
 
 
-def writes(*files: dict[str, bytes]) -> list[Act]:
+def writes(*files: dict[str, bytes]) -> list[Any]:
     return [said(None, one) for one in files]
 
 
 def group(members: Sequence[str]) -> Any:
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        def member(name: str) -> Any:
-            return run.dispatch(Call(WRITER, member=name))
-
-        came = await run.together("group", {name: lambda name=name: member(name) for name in members})
+        came = await run.together("group", {name: partial(member, run, name) for name in members})
         await run.deliver("all")
         return Outcome.complete(" ".join(report.reason or "ok" for report in came.values()))
 
@@ -456,7 +458,7 @@ def group(members: Sequence[str]) -> Any:
 @pytest.mark.req("TREE-02")
 def test_members_side_by_side_keep_each_others_work() -> None:
     bench = Bench(group("abc"))
-    bench.cast.acts = {name: writes({f"{name}.txt": name.encode()}) for name in "abc"}  # type: ignore[assignment]
+    bench.cast.acts = {name: writes({f"{name}.txt": name.encode()}) for name in "abc"}
     assert bench.start().why == "ok ok ok"
     assert {name: bench.text(f"{name}.txt") for name in "abc"} == {"a": "a", "b": "b", "c": "c"}
 
@@ -467,7 +469,7 @@ def test_a_conflict_between_members_fails_the_later_one_and_keeps_what_it_had() 
     bench.cast.acts = {
         "a": writes({"lib.py": b"a", "a.txt": b"a"}),
         "b": writes({"lib.py": b"b", "b.txt": b"b"}),
-    }  # type: ignore[assignment]
+    }
     assert bench.start().why == "ok conflict"
     assert (bench.text("lib.py"), bench.text("a.txt"), bench.text("b.txt")) == ("a", "a", "")
     later = report(bench)

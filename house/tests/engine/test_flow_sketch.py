@@ -18,6 +18,7 @@ from interlock.engine.prompts import Prompts
 from interlock.engine.rehearsal import explore
 from interlock.engine.run import Call, Command, Outcome, Row, Run
 from interlock.engine.simulation import Simulated, begin, drive
+from interlock.engine.stage import COLLIDES
 from interlock.engine.world import Toolbox
 
 
@@ -108,7 +109,7 @@ def flow(*steps: Step, rows: Sequence[Row], caps: Mapping[str, int]) -> Playbook
 
 PLANNER = Row("planner", "plan", outputs=("docs/plan.md",))
 CODER = Row("coder", "code", writes=("src/**",))
-TESTER = Row("tester", "test", writes=("checks/**",))
+TESTER = Row("tester", "test", writes=("checks/**", "src/**"))
 CRITIC = Row("critic", "judge", Judgement, judges=True)
 FLOW = flow(
     Ask(PLANNER),
@@ -135,6 +136,9 @@ def test_every_path_of_a_flow_holds() -> None:
     paths = list(explore(FLOW, INPUTS))
     assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
     assert {path.view.status.value for path in paths} == {"complete", "stopped", "cancelled"}
+    collided = [path for path in paths if COLLIDES in path.schedule.values()]
+    reports = [call.report for path in collided for call in path.view.calls.values() if call.report]
+    assert "conflict" in {report.reason for report in reports}
 
 
 @pytest.mark.long

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import string
+from functools import partial
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from interlock.documents.model import canonical
 from interlock.engine import keys
 from interlock.engine.keys import KEY_BYTES, NAME_BYTES, Keys, Scope, checked_name, difference, shortly
 from interlock.engine.run import Outcome, Run
@@ -72,7 +74,7 @@ def test_how_a_key_reads(scope: str, name: str, key: str) -> None:
 def test_two_that_ask_alike_have_no_difference_and_long_values_stay_short(one: Any, two: Any) -> None:
     assert difference(shortly(one), shortly(one)) == ""
     assert all(len(repr(value)) < 500 for value in shortly(one).values())
-    differs = {name for name in {**one, **two} if keys.canonical(one.get(name)) != keys.canonical(two.get(name))}
+    differs = {name for name in {**one, **two} if canonical(one.get(name)) != canonical(two.get(name))}
     said = difference(shortly(one), shortly(two))
     assert bool(said) == bool(differs)
     assert all(f"{name}: recorded" in said for name in differs)
@@ -180,7 +182,7 @@ def test_members_work_each_in_a_scope_of_their_own() -> None:
                 run.note(name)
 
         for _ in range(2):
-            await run.together("group", {name: lambda name=name: member(name) for name in ("b", "a")})
+            await run.together("group", {name: partial(member, name) for name in ("b", "a")})
         run.note("after")
         return Outcome.complete("done")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +53,7 @@ async def everything(run: Run, inputs: Nothing) -> Outcome:
                 run.note("did", who=name)
             return report.ok
 
-        came = await run.together("wave", {name: lambda name=name: member(name) for name in ("b", "a")})
+        came = await run.together("wave", {name: partial(member, name) for name in ("b", "a")})
         look()
         judged = await run.dispatch(Call(JUDGE, criteria=("it works",), attempt=n))
         if run.decide(enough, rounds=n, works=all(came.values()) and judged.ok):
@@ -185,6 +186,16 @@ def n(of: int) -> int:
     return of
 
 
+def noted(run: Run, **facts: int) -> None:
+    for name, fact in facts.items():
+        run.note(name, x=fact)
+
+
+def told(run: Run, text: str) -> None:
+    run.say(text)
+    run.warn(text)
+
+
 @pytest.mark.req("RUN-04")
 @pytest.mark.parametrize(("recorded", "now", "key", "what"), OTHERWISE, ids=range(len(OTHERWISE)))
 def test_asked_otherwise_it_stops_and_names_key_and_difference(recorded: Any, now: Any, key: str, what: str) -> None:
@@ -214,9 +225,9 @@ def test_a_persons_word_lets_it_go_on_for_good(recorded: Any, now: Any, key: str
 @pytest.mark.req("RUN-04")
 def test_what_was_recorded_behind_a_persons_word_may_not_differ() -> None:
     bench = parked(asks(more=lambda run: run.note("n", x=1)))
-    bench.playbook = small(asks(more=lambda run: (run.note("n", x=2), run.note("m", x=1))))
+    bench.playbook = small(asks(more=lambda run: noted(run, n=2, m=1)))
     bench.resume(accepted=True)
-    bench.playbook = small(asks(more=lambda run: (run.note("n", x=3), run.note("m", x=2))))
+    bench.playbook = small(asks(more=lambda run: noted(run, n=3, m=2)))
     with pytest.raises(Diverged) as caught:
         bench.resume()
     assert caught.value.key == "m#1"
@@ -224,10 +235,10 @@ def test_what_was_recorded_behind_a_persons_word_may_not_differ() -> None:
 
 @pytest.mark.req("RUN-04", "RUN-21")
 def test_words_settings_and_deadlines_are_no_difference() -> None:
-    bench = parked(asks(texts={"words": "so"}, more=lambda run: (run.say("a"), run.warn("a"))))
+    bench = parked(asks(texts={"words": "so"}, more=lambda run: told(run, "a")))
     form = type("Done", (Done,), {"__doc__": "Other words."})
     row = replace(WRITER, form=form, timeout_s=1, prompt="judge", title="Writes", repeats=0)
-    bench.playbook = small(asks(row=row, texts={"words": "or so"}, more=lambda run: (run.say("b"), run.warn("b"))))
+    bench.playbook = small(asks(row=row, texts={"words": "or so"}, more=lambda run: told(run, "b")))
     bench.limits = Limits(max_parallel=1, replay="off")
     bench.says("approve")
     assert bench.resume().status is Status.COMPLETE

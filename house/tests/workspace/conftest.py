@@ -13,8 +13,11 @@ from tests.workspace.person import Person
 
 
 @pytest.fixture
-def person(tmp_path: Path) -> Person:
-    """Somebody with one commit: `a.txt`, `lib/b.txt`, and rules that ignore `*.o`."""
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Somebody with one commit: `a.txt`, `lib/b.txt`, and rules that ignore `*.o`; without a developer's settings."""
+    for name, value in {"HOME": str(tmp_path / "home"), "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
     someone = Person(tmp_path / "my work")
     someone.init()
     someone.write(".gitignore", "*.o\n")

@@ -48,6 +48,10 @@ class Person:
     def init(self) -> None:
         self.top.mkdir(parents=True, exist_ok=True)
         self.git("init", "-q", "-b", "main")
+        self.introduce()
+
+    def introduce(self) -> None:
+        """Say in this repository who they are."""
         self.git("config", "user.name", "Pat Person")
         self.git("config", "user.email", "pat@example.org")
 

@@ -193,9 +193,9 @@ def test_commits_in_other_repositories(person: Person, kind: str) -> None:
     else:
         person.git("checkout", "-q", "--detach", cwd=other)
         person.git("worktree", "add", "-q", str(person.top), "main", cwd=other)
-    ready = Ready(
-        person, Trees(Workspace.find(person.top)), {"a.txt": _rows(r1="second\n", r9="agent\n"), "d/new": "n\n"}
-    )
+    person.introduce()
+    trees = Trees(Workspace.find(person.top))
+    ready = Ready(person, trees, {"a.txt": _rows(r1="second\n", r9="agent\n"), "d/new": "n\n"})
     assert ready.publish().commit and ready.status() == []
     assert person.git("fsck", "--no-dangling", "--connectivity-only") == ""
 

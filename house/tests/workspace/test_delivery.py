@@ -146,6 +146,35 @@ def test_who_has_a_file_open_loses_nothing(person: Person, trees: Trees, monkeyp
     assert person.read("a.txt").endswith(b"late\n") and not (person.top / "lib/new.txt").exists()
 
 
+@pytest.mark.req("TREE-14", "TREE-13")
+@pytest.mark.parametrize("path", ["a.txt", "deep/er/x"])
+@pytest.mark.parametrize("how", ["written", "replaced", "removed"])
+def test_taking_back_leaves_what_a_person_made_of_it_meanwhile(
+    person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch, path: str, how: str
+) -> None:
+    """A delivered file that a person has changed before the delivery is taken back is theirs, and stays."""
+    before, after = _prepared(person, trees)
+    person.write("lib/new.txt", "late\n")
+    lies = _lies(person)
+    real = module._move
+
+    def moves(source: Any, folder: int, name: str, way: int) -> None:
+        if name == "new.txt":
+            place = person.top / path
+            if how == "written":
+                place.write_text("theirs\n")
+            else:
+                place.unlink()
+                if how == "replaced":
+                    place.write_text("theirs\n")
+        real(source, folder, name, way)
+
+    monkeypatch.setattr(module, "_move", moves)
+    assert Delivery(trees).deliver(before, after).state == "late"
+    lies.pop(path, None)
+    assert _lies(person) == {**lies, **({path: "theirs\n"} if how != "removed" else {})}
+
+
 def _killed(work: Callable[[], object], at: int, *, late: Callable[[str], None] | None = None) -> bool:
     """Do it in a process that dies at its n-th step, before or after it; whether it died."""
     child = os.fork()

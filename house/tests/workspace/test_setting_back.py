@@ -87,6 +87,8 @@ def _work(person: Person, now: str | None) -> Work:
 REPLACED = _rows(r5="mine\n")
 ADDED = _rows(r5="row 5\nmine\n")
 DROPPED = _rows(r5=None)
+PATCHY = _rows(r5="mine\n", r9="row 9\nand\nmore\nof mine\n")
+MANY = _rows(**{f"r{at}": f"mine {at}\n" for at in range(8)})
 OLDER = {"r3": "old 3\n", "r17": "old 17\n"}
 
 EDITS: dict[str, tuple[str | None, str | None, str | None, bool]] = {
@@ -102,6 +104,8 @@ EDITS: dict[str, tuple[str | None, str | None, str | None, bool]] = {
     "older, then an edit beside what is newer": (REPLACED, _rows(**OLDER, r4="agent\n"), REPLACED, True),
     "dropped lines, then committed and an edit": (DROPPED, _rows(r9="agent\n"), _rows(r5=None, r9="agent\n"), False),
     "removed by the person, then an edit": (None, _rows(r9="agent\n"), _rows(r9="agent\n"), False),
+    "their added lines removed, another kept": (PATCHY, _rows(r5="mine\n", r12="agent\n"), _rows(r5="mine\n", r12="agent\n"), False),
+    "one of their many lines taken back": (MANY, MANY.replace("mine 3", "row 3"), MANY.replace("mine 3", "row 3"), False),
     "all written anew": (REPLACED, "other\n", "other\n", False),
     "just older": (REPLACED, _rows(**OLDER), REPLACED, False),
 }  # fmt: skip

@@ -45,6 +45,7 @@ def _kinds_change(person: Person) -> None:
     """A file becomes a folder, a folder a file, a folder a link."""
     person.write("d/x", "x")
     person.write("e/x", "x")
+    person.write("twin/x", "another")
     person.commit()
     (person.top / "a.txt").unlink()
     person.write("a.txt/in", "i")
@@ -53,7 +54,7 @@ def _kinds_change(person: Person) -> None:
     person.write("d", "file")
     (person.top / "e/x").unlink()
     (person.top / "e").rmdir()
-    (person.top / "e").symlink_to("lib")
+    (person.top / "e").symlink_to("twin")
 
 
 def _hidden_flags(person: Person) -> None:

@@ -72,10 +72,7 @@ def _lines(one: Found) -> Iterator[str]:
 def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
     yield _git()
     place = door.place
-    top = place.workspace.top
-    yield Found("ok", "workspace", str(top))
-    if place.trees.repository is None:
-        yield Found("note", "workspace", "no git repository: runs work, but commits are not possible", "git init")
+    yield Found("ok", "workspace", str(place.workspace.top))
     try:
         file = place.settings.file
     except BadInput as error:
@@ -85,6 +82,8 @@ def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
             yield Found("BROKEN", "settings", f"{where}{one.what}{f' ({said})' if said else ''}", one.remedy or "")
         return
     yield Found("ok", "settings", file or "no interlock.toml: all defaults")
+    if place.trees.repository is None:
+        yield Found("note", "workspace", "no git repository: runs work, but commits are not possible", "git init")
     yield _layers(door)
     yield from _agents(door, ask=ask)
     damaged = [entry.id for entry in place.runs.all() if entry.head() is None]

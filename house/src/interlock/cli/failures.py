@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from interlock.cli import text
-from interlock.cli.output import complain, fill_standard_streams, flush, print_json, quiet, tell
+from interlock.cli.output import ReaderGone, complain, fill_standard_streams, flush, print_json, tell
 from interlock.errors import BadInput, EngineFault, Exit, InterlockError, Status, WorkspaceFailed
 
 BROKEN_PIPE = 141
@@ -66,8 +66,7 @@ def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
             print_json(_object(Status.INTERRUPTED, int(Exit.INTERRUPTED), "interrupted", {"what": "interrupted"}))
         complain("Interrupted.")
         return int(Exit.INTERRUPTED)
-    except BrokenPipeError:
-        quiet(sys.stdout, sys.stderr)
+    except ReaderGone:
         return BROKEN_PIPE
     except OSError as error:
         return _known(WorkspaceFailed.of(error), facts, json=json)

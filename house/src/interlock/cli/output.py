@@ -18,6 +18,10 @@ from interlock.cli import text
 _STYLES = {"good": "32", "bad": "31", "note": "33", "detail": "2", "head": "1", "dim": "2", "add": "32", "cut": "31"}
 
 
+class ReaderGone(Exception):
+    """Whoever read our output has closed it. In our own words: click would end the program with 1, `degraded`."""
+
+
 def fill_standard_streams() -> None:
     """Stand-ins for standard streams that are closed: a file opened later must not get one of their numbers."""
     for number in range(3):
@@ -41,10 +45,8 @@ def write_output(content: bytes) -> None:
     if content and sys.stdout.isatty():
         content = text.harmless(content.decode("utf-8", "surrogateescape")).encode("utf-8", "backslashreplace")
         content += b"" if content.endswith(b"\n") else b"\n"
-    try:
+    with suppress(ReaderGone):
         _put(content)
-    except BrokenPipeError:
-        quiet(sys.stdout)
 
 
 def print_json(value: Any) -> None:
@@ -57,11 +59,8 @@ def print_json(value: Any) -> None:
         spelled = "".join(
             char if char.isprintable() else json.dumps(char)[1:-1].replace("\x7f", "\\u007f") for char in spelled
         )
-    with suppress(OSError):  # stderr has the words all the same
-        try:
-            _put((spelled + "\n").encode())
-        except BrokenPipeError:
-            quiet(sys.stdout)
+    with suppress(OSError, ReaderGone):  # stderr has the words all the same
+        _put((spelled + "\n").encode())
 
 
 def print_lines(lines: Iterable[str]) -> None:
@@ -151,10 +150,14 @@ def flush() -> None:
 
 
 def _put(raw: bytes) -> None:
-    sys.stdout.flush()
     stream = getattr(sys.stdout, "buffer", None)
-    if stream is None:  # a captured stdout that takes text only
-        sys.stdout.write(raw.decode("utf-8", "replace"))
-    else:
-        stream.write(raw)
-    sys.stdout.flush()
+    try:
+        sys.stdout.flush()
+        if stream is None:  # a captured stdout that takes text only
+            sys.stdout.write(raw.decode("utf-8", "replace"))
+        else:
+            stream.write(raw)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        quiet(sys.stdout)
+        raise ReaderGone from None

@@ -250,15 +250,6 @@ def read_lines(path: Path) -> list[Line]:
     return _read(OnDisk(path).load(), str(path))[0]
 
 
-def follow(path: Path, known: int, size: int) -> tuple[bytes, int]:
-    """The bytes that were added after `size`, up to the last whole line. For those who watch."""
-    with path.open("rb") as file:
-        file.seek(size)
-        chunk = file.read()
-    whole = chunk.rfind(b"\n") + 1
-    return chunk[:whole], size + whole
-
-
 def mend(path: Path) -> tuple[int, Path | None]:
     """Cut a damaged journal before its first bad line; the rest is kept beside. How many lines stand."""
     content = path.read_bytes()

@@ -32,9 +32,9 @@ async def gate(
     slot: Slot[ev.GateDecided] = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
-        for file, message in run.world.folder.messages():
-            if message.at == slot.outcome.at:  # a process died between the record and this
-                run.world.folder.taken(file)
+        for waiting, said in run.world.folder.messages():
+            if said.at == slot.outcome.at:  # a process died between the record and this
+                run.world.folder.taken(waiting)
         if slot.outcome.shown == await _shown(run, shows) or not run.recorder.reopen(slot, _OVERTAKEN):
             return slot.outcome
         opened = None

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from interlock.agents import answers
@@ -39,13 +40,14 @@ WRITES, MEETS, BREAKS, LEAVES, CANCELS = PEOPLE = (
     "a person checks out another branch",
     "a person cancels",
 )
-IDLE, WRONG, WEAKENS, STEERS, STRAYS, TAKES_BACK = (
+IDLE, WRONG, WEAKENS, STEERS, STRAYS, TAKES_BACK, COLLIDES = (
     "changes nothing",
     "does it wrong",
     "weakens a test",
     "writes CLAUDE.md",
     "writes outside",
     "takes unsaved work back",
+    "writes where another agent writes",
 )
 UNSAVED, NOTES, BROKEN, TEST = "unsaved.txt", "people/notes.txt", "people/broken.txt", "tests/test_lib.py"
 GUARDED, OUTSIDE = "CLAUDE.md", "outside.txt"
@@ -170,8 +172,8 @@ class Stage(Clean):
 
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
         self.asks[key] = ask
-        names = lambda: self._agents(ask)  # noqa: E731 - asked for once
-        name = self._happens(f"{key}, call {self._tries[key] + 1}", names, ask.env["INTERLOCK_MEMBER"])
+        others, subject = partial(self._agents, ask), ask.env["INTERLOCK_MEMBER"]
+        name = self._happens(f"{key}, call {self._tries[key] + 1}", others, subject)
         usual = super().agent(ask, key, {path: text.replace(FAULT, b"") for path, text in files.items()})
         if (exit_ := WEATHER.get(name)) is not None:
             if name.endswith("end") and exit_.trouble is not None:
@@ -182,12 +184,21 @@ class Stage(Clean):
         done = {} if name.startswith(IDLE) else dict(usual.files)
         if name in (WRONG, WEAKENS):
             done = {path: (content or b"") + FAULT for path, content in done.items()}
-        return Act({**done, **EXTRA.get(name, {})}, usual.exit if form is None else self.said(form))
+        extra = EXTRA.get(name, {})
+        if name == COLLIDES and (path := self._elsewhere(ask)):
+            extra = {path: self.worked(files.get(path, b""), key)}
+        return Act({**done, **extra}, usual.exit if form is None else self.said(form))
+
+    def _elsewhere(self, ask: Ask) -> str:
+        """A file that another agent leaves."""
+        theirs = (path for one in reversed(self.asks.values()) for path in one.samples)
+        return next((path for path in theirs if path not in ask.samples), "")
 
     def _agents(self, ask: Ask) -> Iterator[str]:
         row, forms = self.rows.get(ask.role.name), list(self._answers(ask))
         works = bool(ask.samples) and not (row and row.judges)
         does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
+        does += [COLLIDES] if works and self._elsewhere(ask) else []
         once = [*WEATHER, *does, *([STRAYS] if row and "**" not in row.writes else [])]
         yield from (*once, *(f"{name}{EACH}" for name in once if name in LASTING))
         for form in (*forms, *(f"{IDLE}, {form}" for form in forms if works)):

@@ -113,10 +113,12 @@ class Confined:
         if around.runtime and any(around.runtime.is_relative_to(place) for place in around.services):
             mounts[around.runtime] = (*sized, "--perms", "0700", "--tmpfs", str(around.runtime))
         python = (Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(os.path.realpath(sys.executable)))
-        for path in (*around.programs, *python, *self._borrowed(), *map(Path, shows)):
-            for at, source in around.seen(path):
-                if not at.is_relative_to(top):
-                    mounts[at] = ("--ro-bind", str(source), str(at))
+        named = (*around.programs, *python, *self._borrowed(), *map(Path, shows))
+        seen = dict(sorted(pair for path in named for pair in around.seen(path)))
+        for at, source in seen.items():
+            whole = at == source and any(seen.get(folder) == folder for folder in at.parents)
+            if not whole and not at.is_relative_to(top):
+                mounts[at] = ("--ro-bind", str(source), str(at))
         for number, place in enumerate(around.downloads):
             mounts[place] = self._overlay(f"downloads/{number}", place, place)
         mounts[self.home] = self._overlay("home", None, self.home)

@@ -47,40 +47,46 @@ class Copy:
         """Make the copy what the source is now, but for what programs wrote (`kept`, and what is below)."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stays = set(kept)
+
+        def is_kept(path: str) -> bool:
+            return bool(stays) and (path in stays or not stays.isdisjoint(above(path)))
+
+        there = {path: status for path, status in walk(self.folder, self.apart) if not is_kept(path)}
         fresh: dict[str, tuple[Stamp, Stamp]] = {}
-        seen: set[str] = set()
         for path, status in walk(self.source, self.apart):
-            if path in stays or not stays.isdisjoint(above(path)):
+            if is_kept(path):
                 continue
-            seen.add(path)
-            target = self.folder / path
+            found = there.pop(path, None)
             if stat.S_ISDIR(status.st_mode):
-                if not target.is_dir() or target.is_symlink():
-                    remove(target)
-                    target.mkdir()
-                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
-                if stat.S_IMODE(target.stat().st_mode) != mode:
-                    target.chmod(mode)
+                self._folder(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, found)
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 known = self._known.get(path)
-                if known is None or known != (_stamp(status), _stamp_of(target)):
-                    known = self._copied(self.source / path, target)
+                if known is None or found is None or known != (_stamp(status), _stamp(found)):
+                    known = self._copied(self.source / path, self.folder / path)
                 if known is not None:
                     fresh[path] = known
-        for path, _ in sorted(walk(self.folder, self.apart), reverse=True):
+        for path in sorted(there, reverse=True):
             place = self.folder / path
-            if path in seen or path in stays or not stays.isdisjoint(above(path)):
-                continue
-            if not place.is_dir() or place.is_symlink():
-                remove(place)
-            else:
+            if stat.S_ISDIR(there[path].st_mode):
                 with suppress(OSError):  # something in it stays
                     place.rmdir()
-        self._known = {**{path: stamps for path, stamps in self._known.items() if path in stays}, **fresh}
-        written = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
-        rows = [(path, *one, *two) for path, (one, two) in self._known.items()]
-        written.write_text(json.dumps(rows, separators=(",", ":")), encoding="ascii")
-        written.replace(self._manifest)
+            else:
+                remove(place)
+        fresh |= {path: stamps for path, stamps in self._known.items() if path in stays}
+        if fresh != self._known:
+            self._known = fresh
+            written = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
+            rows = [(path, *one, *two) for path, (one, two) in fresh.items()]
+            written.write_text(json.dumps(rows, separators=(",", ":")), encoding="ascii")
+            written.replace(self._manifest)
+
+    def _folder(self, path: str, mode: int, found: os.stat_result | None) -> None:
+        target = self.folder / path
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            remove(target)
+            target.mkdir()
+        if found is None or stat.S_IMODE(found.st_mode) != mode:
+            target.chmod(mode)
 
     def _copied(self, source: Path, target: Path) -> tuple[Stamp, Stamp] | None:
         """Copy one file; its stamps, or None when it is not there any more, or nobody lets us read it."""
@@ -183,10 +189,3 @@ def shares_blocks(folder: Path) -> bool:
 
 def _stamp(status: os.stat_result) -> Stamp:
     return (status.st_ino, status.st_size, status.st_ctime_ns)
-
-
-def _stamp_of(place: Path) -> Stamp | None:
-    try:
-        return _stamp(place.lstat())
-    except OSError:
-        return None

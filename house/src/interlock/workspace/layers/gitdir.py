@@ -11,6 +11,7 @@ import os
 import re
 import shutil
 import stat
+import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -116,6 +117,17 @@ def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None])
         replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=listed)
 
 
+def commit(objects: Path, tree: str, parent: str, text: str) -> str:
+    """A commit of ours in an object folder."""
+    who = f"interlock <interlock@localhost> {int(time.time())} +0000"
+    above = f"parent {parent}\n" if parent else ""
+    body = f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{text.strip()}\n".encode("utf-8", "replace")
+    whole = b"commit %d\0" % len(body) + body
+    name = sha1(whole, usedforsecurity=False).hexdigest()
+    _write(objects, name, zlib.compress(whole))
+    return name
+
+
 def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:
     """Branches and the stash that are not where they were; read as files: no git runs here on what programs wrote."""
     refs: dict[str, str] = {}
@@ -141,5 +153,10 @@ def take_over(store: Path, objects: Path) -> None:
             continue
         packed = read_plain(store / path, limit=_LARGEST)
         if sha1(zlib.decompress(packed), usedforsecurity=False).hexdigest() == name:
-            (objects / path).parent.mkdir(exist_ok=True)
-            replace_file(objects / path, packed, mode=0o444, sync=False)
+            _write(objects, name, packed)
+
+
+def _write(objects: Path, name: str, packed: bytes) -> None:
+    place = objects / name[:2] / name[2:]
+    place.parent.mkdir(exist_ok=True)
+    replace_file(place, packed, mode=0o444, sync=False)

@@ -13,7 +13,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 from interlock.documents.files import read_plain
 from interlock.errors import WorkspaceFailed
@@ -22,7 +24,7 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.copies import Copy
-from interlock.workspace.layers.laying import Held, Stamp, State, lay, stamp
+from interlock.workspace.layers.laying import Held, Stamp, State, is_same, lay, stamp
 from interlock.workspace.layers.reading import Left, Reading
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import TooMuch, Touched, remove, walk
@@ -37,6 +39,23 @@ _REFS = 20
 _FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
 _DROPPED = ("TMPDIR", "TMP", "TEMP")
 """The person's own may be hidden."""
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def told(work: Callable[P, T]) -> Callable[P, T]:
+    """What the system refuses (a full disk, a folder without rights) is said with what helps."""
+
+    @wraps(work)
+    def done(*args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return work(*args, **kwargs)
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "a layer cannot be used") from error
+
+    return done
 
 
 @dataclass(frozen=True)
@@ -195,6 +214,7 @@ class Layer:
                     (self._held.folder / path).unlink()
         return found
 
+    @told
     def put_back(self, paths: Sequence[str]) -> None:
         """These paths are again as the layer shows them."""
         there = self._trees.entries(self.shown, paths)
@@ -205,6 +225,7 @@ class Layer:
         self._state.laid = laid | lay(self._trees, self._held, there, time.time_ns(), {})
         self._state.save(self._slot.folder)
 
+    @told
     def found(self, own: Mapping[str, str]) -> Found:
         """What the layer holds, now that its program has ended.
 
@@ -249,10 +270,11 @@ class Layer:
         trees, state = self._trees, self._state
         if result == state.shown:
             return result, ()
-        now = trees.from_folder(state.live, trees.workspace.top, left.paths)
-        wrote = [delta.path for delta in trees.deltas(state.live, now)]
+        began = trees.entries(state.live, left.paths)
+        wrote = [path for path in left.paths if not is_same(trees.workspace.top / path, began.get(path))]
         if not wrote:
             return result, ()
+        now = trees.from_folder(state.live, trees.workspace.top, wrote)
         changed = [delta.path for delta in trees.deltas(state.shown, result, wrote)]
         if both := tuple(delta.path for delta in trees.deltas(now, result, changed)) if changed else ():
             text = "a person and the agent both wrote it while the agent worked"
@@ -345,5 +367,7 @@ class Layer:
         if keep_ignored:
             self._state.newest = time.time_ns()
             self._state.save(self._slot.folder)
+        elif isinstance(self._held, Copy):
+            self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one
         else:
             self._slot.remove()

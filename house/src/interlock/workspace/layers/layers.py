@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import stat
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -19,11 +20,12 @@ from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Bubblewrap, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot, alternates
 from interlock.workspace.layers.copies import Copy, shares_blocks
-from interlock.workspace.layers.layer import Layer
+from interlock.workspace.layers.layer import Layer, told
 from interlock.workspace.layers.laying import Held, State, again, bring, clear
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.layers.upper import Upper, remove, walk
 from interlock.workspace.place import above, counts
+from interlock.workspace.repository import Repository
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import EMPTY, Needs, Standing, Tree
@@ -67,6 +69,7 @@ class Layers:
         self._top = trees.workspace.top
         self._folder = trees.workspace.own / "layers"
         self._spelled: dict[Tree, Tree] = {}
+        self._turn = threading.Lock()
 
     # -- how
 
@@ -104,6 +107,7 @@ class Layers:
 
     # -- layers of agents
 
+    @told
     def open(
         self,
         run: str,
@@ -133,9 +137,10 @@ class Layers:
             return layer
         message = pending_message or _PENDING
         live = self._live(run, place, fresh=standing.away)
-        laid = bring(self._trees, held, before, live, shown)
+        differs = self._differs(live, shown)
+        laid = bring(self._trees, held, before, differs, live, shown)
         state = State(shown=shown, live=live, standing=standing.tree, head=EMPTY, laid=laid, needs=needs)
-        self._lay_git(run, place, held, state, standing, messages=(_UNSAVED, message), branch=branch)
+        self._lay_git(run, place, held, state, standing, differs, messages=(_UNSAVED, message), branch=branch)
         layer = self._layer(run, place, held, state, confined)
         layer.refresh_logins()
         return layer
@@ -174,6 +179,10 @@ class Layers:
         return Copy(self._top, self._held_folder(slot), apart=not_copied), None
 
     @cached_property
+    def _git_settings(self) -> dict[str, str]:
+        return logins.git_settings(self._around.home) if self._around.home else {}
+
+    @cached_property
     def _around(self) -> Surroundings:
         return look_around(self._environ, self._top)
 
@@ -182,7 +191,7 @@ class Layers:
         home = self._around.home if confined else None
         if home:
             slot.home.mkdir(exist_ok=True)
-            logins.lay_git_settings(home, slot.home)
+            logins.lay_git_settings(home, slot.home, self._git_settings)
         state.save(slot.folder)
         return Layer(
             self._trees,
@@ -204,6 +213,7 @@ class Layers:
         held: Held,
         state: State,
         standing: Standing,
+        differs: Mapping[str, Entry | None],
         *,
         messages: Sequence[str],
         branch: str = "",
@@ -221,15 +231,13 @@ class Layers:
             spelled = state.clean = (self.spelled(run, state.standing), self.spelled(run, state.shown))
             shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
             before = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
-            gitdir.change_index(trees, index, {delta.path: delta.new for delta in trees.deltas(before, spelled[1])})
+            gitdir.change_index(trees, index, self._differs(before, spelled[1]))
         else:
-            changes = {delta.path: delta.new for delta in trees.deltas(state.live, state.shown)}
-            gitdir.change_index(trees, index, changes)
+            gitdir.change_index(trees, index, differs)
         commit, top = standing.head, state.head
         for tree, text in zip(spelled, messages, strict=False):
             if tree != top:
-                parent = ("-p", commit) if commit else ()
-                commit, top = trees.git.text("commit-tree", tree, *parent, "-m", text), tree
+                commit, top = gitdir.commit(trees.objects, tree, commit, text), tree
         state.refs = self._git(slot, held, index, commit, branch if standing.away else here.branch)
 
     def _git(self, slot: Slot, held: Held, index: Path, commit: str, branch: str) -> dict[str, str]:
@@ -248,6 +256,9 @@ class Layers:
                 shutil.copytree(repository.common_dir / name, place / name, symlinks=True)
         return refs
 
+    def _differs(self, live: Tree, shown: Tree) -> dict[str, Entry | None]:
+        return {delta.path: delta.new for delta in self._trees.deltas(live, shown)}
+
     def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
         """What lies on the person's disk, with the index that knows it."""
         index = slot.folder / "index"
@@ -262,6 +273,7 @@ class Layers:
 
     # -- layers of commands
 
+    @told
     def for_command(
         self, run: str, standing: Standing, tree: Tree, *, keeps: bool, staged: bool = False, branch: str = ""
     ) -> Layer:
@@ -277,25 +289,25 @@ class Layers:
         slot = cache if keeps else self._slot(run, f"{_CHECK}-{uuid4().hex[:8]}" if confines else _CHECK)
         held, confined = self._held(slot, cache if known and not keeps else None)
         live = self._live(run, slot, fresh=standing.away)
+        differs = self._differs(live, tree)
         if known and confines and not keeps:
             upper, _ = self._held(cache)
             assert isinstance(upper, Upper)
-            clear(trees, upper, known)
-            known.save(cache.folder)
+            with self._turn:
+                clear(trees, upper, known)
+                known.save(cache.folder)
         if known and not confines and not keeps:
             source, _ = self._held(cache)
-            known.laid = bring(trees, source, known, live, tree)
+            known.laid = bring(trees, source, known, differs, live, tree)
             known.save(cache.folder)
             held = Copy(source.folder, held.folder, apart=not_copied)
             held.update(())
             laid = {path: again(held, path, one) for path, one in known.laid.items()}
         else:
-            if not keeps:
-                held.update(())
-            laid = bring(trees, held, known, live, tree)
+            laid = bring(trees, held, known, differs, live, tree)
         state = State(shown=tree, live=live, standing=standing.tree, head=EMPTY, laid=laid)
         messages = () if staged else (_UNSAVED, _PENDING)
-        self._lay_git(run, slot, held, state, standing, messages=messages, branch=branch)
+        self._lay_git(run, slot, held, state, standing, differs, messages=messages, branch=branch)
         return self._layer(run, slot, held, state, confined)
 
     def reset_cache(self, run: str) -> None:
@@ -315,11 +327,15 @@ class Layers:
 
     def spelled(self, run: str, tree: Tree) -> Tree:
         """A tree as the person's git would store it: what their settings and filters make of it, run in a layer."""
-        trees, repository = self._trees, self._trees.repository
-        if repository is None or not trees.converts(tree):
+        if self._trees.repository is None or not self._trees.converts(tree):
             return tree
-        if tree in self._spelled:
+        with self._turn:
+            if tree not in self._spelled:
+                self._spelled[tree] = self._spell(run, tree, self._trees.repository)
             return self._spelled[tree]
+
+    def _spell(self, run: str, tree: Tree, repository: Repository) -> Tree:
+        trees = self._trees
         slot = self._slot(run, _SPELLING)
         entries = trees.entries(tree)
         for _ in range(_SETTLES):
@@ -329,7 +345,7 @@ class Layers:
                 held = Copy(self._top, held.folder, apart=_all_but(entries))
             live = self._live(run, slot, fresh=True)
             state = State(shown=tree, live=live, standing=tree, head=EMPTY)
-            state.laid = bring(trees, held, before, live, tree)
+            state.laid = bring(trees, held, before, self._differs(live, tree), live, tree)
             here = repository.checked_out()
             self._git(slot, held, slot.folder / "index", here.head, here.branch)
             names = {**(trees.entries(before.shown) if before else {}), **entries}
@@ -338,8 +354,7 @@ class Layers:
             # Else what somebody wrote meanwhile could come into a commit.
             if self._live(run, slot, fresh=True) == live:
                 changes: dict[str, Entry | None] = {path: spelled.get(path, entry) for path, entry in entries.items()}
-                self._spelled[tree] = trees.tree_of(EMPTY, changes)
-                return self._spelled[tree]
+                return trees.tree_of(EMPTY, changes)
         raise WorkspaceFailed("the workspace changes too fast to be looked at", where=str(self._top))
 
 

@@ -73,8 +73,6 @@ class State:
     """Of the person's HEAD commit."""
     clean: tuple[Tree, Tree] | None = None
     """The clean spelling of `standing` and `shown`, where that differs."""
-    commit: str = ""
-    """What HEAD in the layer was at first."""
     refs: dict[str, str] = field(default_factory=dict)
     laid: dict[str, Laid] = field(default_factory=dict)
     needs: Needs = field(default_factory=Needs)
@@ -88,6 +86,10 @@ class State:
         fresh = folder / f"layer.{uuid4().hex}"
         fresh.write_text(json.dumps(told), encoding="ascii")
         fresh.replace(folder / "layer.json")
+
+    @staticmethod
+    def forget(folder: Path) -> None:
+        (folder / "layer.json").unlink(missing_ok=True)
 
     @classmethod
     def load(cls, folder: Path) -> State | None:
@@ -105,21 +107,30 @@ def stamp(status: os.stat_result) -> Stamp:
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
-def bring(trees: Trees, held: Held, before: State | None, live: Tree, shown: Tree) -> dict[str, Laid]:
-    """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards."""
+def bring(
+    trees: Trees, held: Held, before: State | None, differs: Mapping[str, Entry | None], live: Tree, shown: Tree
+) -> dict[str, Laid]:
+    """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards.
+
+    Args:
+        differs: what `shown` has where it differs from what lies on disk (`live`).
+    """
+    if before is None:
+        held.update(())
     touched = held.touched(Touched(_NO_BOUND, _NO_BOUND))
     laid_before = before.laid if before else {}
     found = [*touched.files, *touched.gone, *touched.emptied, *laid_before]
     there = trees.entries(shown, found) if found else {}
     ignored = _ignored(trees, touched, {*there, *laid_before}, live)
-    held.update([*touched.files, *touched.gone])
+    if before is not None:
+        held.update([*touched.files, *touched.gone])
     wanted: dict[str, Entry | None] = {path: there.get(path) for path in touched.files if path not in ignored}
     wanted |= {path: there.get(path) for path in laid_before}
     hidden = {*touched.gone, *touched.emptied}
     for path, shows in there.items():
         if path not in touched.files and (path in hidden or not hidden.isdisjoint(above(path))):
             wanted[path] = shows
-    wanted |= {delta.path: delta.new for delta in trees.deltas(live, shown) if delta.path not in wanted}
+    wanted = {**differs, **wanted}
     laid: dict[str, Laid] = {}
     missing: dict[str, Entry] = {}
     for path, entry in sorted(wanted.items()):
@@ -178,19 +189,32 @@ def clear(trees: Trees, upper: Upper, state: State) -> None:
 def _ignored(trees: Trees, touched: Touched, known: Collection[str], live: Tree) -> set[str]:
     unknown = [path for path in touched.files if path not in known]
     tracked = trees.entries(live, unknown) if unknown else {}
-    return trees.ignored([path for path in unknown if path not in tracked])
+    asked = [path for path in unknown if path not in tracked]
+    return trees.ignored(asked) if asked else set()
 
 
 def _same(held: Held, path: str, status: os.stat_result, entry: Entry, laid: dict[str, Laid]) -> Laid | None:
     """The file as it lies there, where it is what is to be shown; it counts as not opened again."""
-    mode, name = entry
-    known, place = laid.get(path), held.folder / path
-    if known and known.stamp == stamp(status):
-        same = (known.mode, known.blob) == entry
-    else:
-        same = stat.S_IFMT(status.st_mode) == stat.S_IFMT(mode) and blob(place, status) == name
-        same = same and (stat.S_ISLNK(mode) or bool(status.st_mode & 0o100) == bool(mode & 0o100))
-    return again(held, path, Laid(mode, name, stamp(status))) if same else None
+    known = laid.get(path)
+    untouched = known is not None and known.stamp == stamp(status)
+    same = (known.mode, known.blob) == entry if known and untouched else is_same(held.folder / path, entry)
+    return again(held, path, Laid(*entry, stamp(status))) if same else None
+
+
+def is_same(place: Path, entry: Entry | None) -> bool:
+    """Whether a file is what a tree has; nothing there is the same as no entry."""
+    try:
+        status = place.lstat()
+    except OSError:
+        return entry is None
+    if entry is None or stat.S_IFMT(status.st_mode) != stat.S_IFMT(entry[0]):
+        return entry is None and stat.S_ISDIR(status.st_mode)
+    if stat.S_ISREG(status.st_mode) and (status.st_mode ^ entry[0]) & 0o100:
+        return False
+    try:
+        return blob(place, status) == entry[1]
+    except OSError:
+        return False  # a program took the right to read it away
 
 
 def again(held: Held, path: str, laid: Laid) -> Laid:
@@ -202,11 +226,7 @@ def again(held: Held, path: str, laid: Laid) -> Laid:
 
 def blob(place: Path, status: os.stat_result) -> str:
     """The name that git gives to a file's content."""
-    if stat.S_ISLNK(status.st_mode):
-        content = os.fsencode(place.readlink())
-    else:
-        place.chmod(status.st_mode & 0o777 | 0o400)
-        content = place.read_bytes()
+    content = os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes()
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -92,14 +92,18 @@ def _is_token(name: str, value: Any) -> bool:
     return _TOKEN.search(name) is not None and isinstance(value, str | int | float)
 
 
-def lay_git_settings(home: Path, private: Path) -> None:
-    """Who commits, line ends, filters and ignore files, as git knows them for this person."""
-    listed = Git(home, personal=True).reply("config", "--global", "--includes", "-z", "--list", cwd=home)
+def git_settings(home: Path) -> dict[str, str]:
+    """Who commits, line ends, filters, as git knows them for this person."""
+    words = ("config", "--global", "--includes", "-z", "--list")
+    listed = Git(home, personal=True).reply(*words, cwd=home, env={"HOME": str(home)})
+    pairs = (entry.partition("\n") for entry in listed.out.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    return {key: value for key, _, value in pairs if _GIT.fullmatch(key)}
+
+
+def lay_git_settings(home: Path, private: Path, settings: Mapping[str, str]) -> None:
+    """These settings in a private HOME, with the person's ignore files."""
     lines = []
-    for entry in listed.out.decode("utf-8", "surrogateescape").split("\0")[:-1]:
-        key, _, value = entry.partition("\n")
-        if not _GIT.fullmatch(key):
-            continue
+    for key, value in settings.items():
         section, _, name = key.rpartition(".")
         first, _, rest = section.partition(".")
         head = f'{first} "{_escaped(rest)}"' if rest else first
