@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from interlock.app import Place
+from interlock.workspace.layers.layers import Layers, Making
 from tests.cli.conftest import Answer, CommandLine
 
 
@@ -205,3 +206,14 @@ def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: Comman
     assert not (interlock.top / "CLAUDE.md").exists()
     assert interlock(*leads_on(said)[-1]).code == 0
     assert (interlock.top / "CLAUDE.md").exists()
+
+
+@pytest.mark.req("TREE-11")
+def test_copies_that_fill_the_disk_are_asked_for(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = Making("copy", "the kernel refuses it", "Allow it.", cost_bytes=6_000_000_000, shares_blocks=False)
+    monkeypatch.setattr(Layers, "maker", lambda self: made)
+
+    said = interlock("Make add right")
+
+    assert (said.code, "private copy of 6.0 GB" in said.err, "Allow it." in said.err) == (2, True, True)
+    assert not (interlock.top / ".interlock").exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -55,6 +56,13 @@ def proved(
     bench.cast.acts["writer"] = [Act({"work.py": b"1"} if work is None else work, said("done").exit)]
     bench.cast.moments["ask look"] = [lambda: person(bench)]
     bench.cast.decisions = [{"choice": "approve"}] * 2
+    check = bench.world.check
+
+    async def opens(command: Command, standing: Any, tree: Any, **more: Any) -> Any:
+        checked = await check(command, standing, tree, **more)
+        return replace(checked, opened=tuple(path for path in checked.opened if path in bench.world.trees[tree]))
+
+    bench.world.check = opens  # type: ignore[method-assign]
     assert bench.start(**inputs).status is Status.COMPLETE
     return bench
 

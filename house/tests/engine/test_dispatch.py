@@ -318,6 +318,25 @@ def test_killed_between_two_calls_it_goes_on_in_its_layer(move: str) -> None:
     assert report(bench).calls == 2
 
 
+@pytest.mark.req("RUN-03")
+def test_a_layer_is_dropped_when_its_work_is_safe() -> None:
+    bench, safe = Bench(one()), []
+    seat = bench.world.seat
+
+    async def seats(*args: Any, **more: Any) -> Any:
+        made = await seat(*args, **more)
+
+        async def drop(*, keep_ignored: bool) -> None:
+            safe.append(bench.last.recorder.journal.safe)
+
+        made.drop = drop  # type: ignore[method-assign,union-attr]
+        return made
+
+    bench.world.seat = seats  # type: ignore[method-assign]
+    bench.start()
+    assert safe == [True]
+
+
 @pytest.mark.req("TREE-03")
 @pytest.mark.parametrize("means", [False, True])
 def test_what_is_set_back_is_asked_about_once_and_then_given_back_or_named(means: bool) -> None:

@@ -146,6 +146,7 @@ class Story:
     moved: set[str] = field(default_factory=set)
     during: set[bytes] = field(default_factory=set)
     agents: int = 0
+    edits: int = 0
     delivered: int = 0
 
     def __post_init__(self) -> None:
@@ -209,6 +210,7 @@ class Story:
         )[0]
         if meanwhile and what in ("remove", "stage"):
             what = "insert"
+        self.edits += 1
         line = self.person.says(path)
         rows = self.person.read(path).split(b"\n")
         base = [at for at, row in enumerate(rows) if b" line " in row and b"agent" not in row]
@@ -324,15 +326,18 @@ class Story:
             self.deliver(run)
         if self.draw.random() < 0.4:
             self.edit()
-        undisturbed = self.person.files() if not run.landings else None
+        if not run.landings:
+            self.before, self.edits_before = self.person.files(), self.edits
         self.told.append("undo")
         kept = run.undo()
         self.holds(run, "after undo", kept=kept)
-        if undisturbed is not None:
-            assert self.person.files() == undisturbed, self
+        if self.edits == self.edits_before:
+            assert self.person.files() == self.before, f"undo did not give everything back\n{self}"
 
     def deliver(self, run: Run) -> None:
         hasty = self.draw.random() < 0.2
+        if not run.landings:
+            self.before, self.edits_before = self.person.files(), self.edits
         self.told.append(f"deliver{' while the person writes' if hasty else ''}")
         if run.deliver(self.edit if hasty else _nothing):
             self.delivered += 1

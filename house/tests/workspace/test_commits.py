@@ -201,10 +201,14 @@ def test_commits_in_other_repositories(person: Person, kind: str) -> None:
 
 
 STAGED: dict[str, tuple[Callable[[Person], None], str, bool]] = {
-    "other lines": (lambda person: person.write("a.txt", _rows(r2="staged\n")), _rows(r2="staged\n", r9="agent\n"), False),
+    "other lines": (
+        lambda person: person.write("a.txt", _rows(r2="staged\n")),
+        _rows(r2="staged\n", r9="agent\n"),
+        False,
+    ),
     "beside": (lambda person: person.write("a.txt", _rows(r10="staged\n")), _rows(r10="staged\n"), True),
     "removed": (lambda person: (person.top / "a.txt").unlink(), "", True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.req("TREE-15")

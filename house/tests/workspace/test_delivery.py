@@ -295,7 +295,8 @@ def test_a_folder_that_cannot_be_written_is_an_error_and_nothing_is_delivered(pe
 
 
 ROWS = "".join(f"{at}\n" for at in range(30))
-UNDO: dict[str, tuple[dict[str, str | None], dict[str, str | None], dict[str, str | None], dict[str, str], list[str]]] = {
+Files = dict[str, str | None]
+UNDO: dict[str, tuple[Files, Files, Files, dict[str, str], list[str]]] = {
     # before, after, as it is now (on top of after), what it comes to, what stays
     "nothing since": ({"a": ROWS}, {"a": ROWS + "x\n"}, {}, {"a": ROWS}, []),
     "other lines since": ({"a": ROWS}, {"a": "x\n" + ROWS}, {"a": "x\n" + ROWS + "y\n"}, {"a": ROWS + "y\n"}, []),
@@ -311,8 +312,14 @@ UNDO: dict[str, tuple[dict[str, str | None], dict[str, str | None], dict[str, st
     "a removed file": ({"r": "r"}, {"r": None}, {}, {"r": "r"}, []),
     "a removed file, made anew": ({"r": "r"}, {"r": None}, {"r": "mine"}, {"r": "mine"}, ["r"]),
     "a changed file, removed since": ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": None}, {"b": "1"}, ["a"]),
-    "a moved file, changed since": ({"a": ROWS}, {"a": None, "b": ROWS}, {"b": ROWS + "m\n"}, {"a": ROWS, "b": ROWS + "m\n"}, ["b"]),
-}  # fmt: skip
+    "a moved file, changed since": (
+        {"a": ROWS},
+        {"a": None, "b": ROWS},
+        {"b": ROWS + "m\n"},
+        {"a": ROWS, "b": ROWS + "m\n"},
+        ["b"],
+    ),
+}
 
 
 @pytest.mark.req("TREE-06")

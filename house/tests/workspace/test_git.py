@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git
-from interlock.workspace.place import inside
 from interlock.workspace.trees import Trees
 from tests.workspace.person import Person
 
@@ -98,11 +97,3 @@ def test_any_name_of_a_file(person: Person, trees: Trees, name: str) -> None:
     assert trees.read(new, f"d/{name}") == b"x\n" and trees.graft(old, new, [f"d/{name}"]) == new
     assert trees.from_folder(old, person.top, [f"d/{name}"]) == new
     assert trees.had([f"d/{name}"]) == {f"d/{name}": {}}
-
-
-@pytest.mark.parametrize("path", ["/a", "../a", "a/../b", "", ".", ".git/x", "a/.GIT", "a\0b"])
-def test_paths_that_leave_the_workspace(path: str) -> None:
-    """Absolute ones, those with `..`, those of git's folder and those that name nothing are refused."""
-    with pytest.raises(PathRefused):
-        inside(path)
-    assert inside("./a//b/") == "a/b"

@@ -45,10 +45,11 @@ def test_an_exclusion_wins() -> None:
 @pytest.mark.parametrize(
     ("path", "is_guarded"),
     [
-        *((path, True) for path in (".github/x", "a/.env", "CLAUDE.md", "docs/agents.MD", "interlock.toml", ".x/.gitignore")),
+        *((path, True) for path in (".github/x", "a/.env", "CLAUDE.md", "docs/agents.MD", ".x/.gitignore")),
+        ("interlock.toml", True),
         *((path, False) for path in (".gitignore", "a/.gitignore", "README.md", "a.b/c", "CLAUDE.md.txt")),
     ],
-)  # fmt: skip
+)
 def test_guarded_paths(path: str, is_guarded: bool) -> None:
     """What begins with a dot, but ignore files, and what agents read by themselves; a setting may have other names."""
     assert guarded(path) is is_guarded

@@ -98,17 +98,32 @@ EDITS: dict[str, tuple[str | None, str | None, str | None, bool]] = {
     "their new line changed": (ADDED, _rows(r5="row 5\nagent\n"), _rows(r5="row 5\nagent\n"), False),
     "committed, then an edit": (REPLACED, _rows(r9="agent\n"), _rows(r5="mine\n", r9="agent\n"), False),
     "older, then an edit": (REPLACED, _rows(**OLDER, r9="agent\n"), _rows(r5="mine\n", r9="agent\n"), False),
-    "added lines, then committed and an edit": (ADDED, _rows(r9="agent\n"), _rows(r5="row 5\nmine\n", r9="agent\n"), False),
+    "added lines, then committed and an edit": (
+        ADDED,
+        _rows(r9="agent\n"),
+        _rows(r5="row 5\nmine\n", r9="agent\n"),
+        False,
+    ),
     "added lines, then an edit beside": (ADDED, _rows(r5="agent\n"), ADDED, True),
     "older, then an edit in the same place": (ADDED, _rows(**OLDER, r5="agent\n"), ADDED, True),
     "older, then an edit beside what is newer": (REPLACED, _rows(**OLDER, r4="agent\n"), REPLACED, True),
     "dropped lines, then committed and an edit": (DROPPED, _rows(r9="agent\n"), _rows(r5=None, r9="agent\n"), False),
     "removed by the person, then an edit": (None, _rows(r9="agent\n"), _rows(r9="agent\n"), False),
-    "their added lines removed, another kept": (PATCHY, _rows(r5="mine\n", r12="agent\n"), _rows(r5="mine\n", r12="agent\n"), False),
-    "one of their many lines taken back": (MANY, MANY.replace("mine 3", "row 3"), MANY.replace("mine 3", "row 3"), False),
+    "their added lines removed, another kept": (
+        PATCHY,
+        _rows(r5="mine\n", r12="agent\n"),
+        _rows(r5="mine\n", r12="agent\n"),
+        False,
+    ),
+    "one of their many lines taken back": (
+        MANY,
+        MANY.replace("mine 3", "row 3"),
+        MANY.replace("mine 3", "row 3"),
+        False,
+    ),
     "all written anew": (REPLACED, "other\n", "other\n", False),
     "just older": (REPLACED, _rows(**OLDER), REPLACED, False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.req("TREE-03")

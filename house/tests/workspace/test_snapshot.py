@@ -325,6 +325,21 @@ def test_another_branch_leaves_the_runs_tree_alone(person: Person, trees: Trees)
 
 
 @pytest.mark.req("TREE-15")
+def test_a_checkout_in_the_middle_of_a_look(person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A tree that was looked at while the branch changed is nobody's: the run's last one stands."""
+    where, real = trees.where(), trees.snapshots.take
+    first = trees.standing("run", where)
+
+    def take(run: str) -> object:
+        person.git("checkout", "-q", "-b", "other")
+        person.write("a.txt", "of the other branch\n")
+        return real(run)
+
+    monkeypatch.setattr(trees.snapshots, "take", take)
+    assert trees.standing("run", where, first).tree == first.tree
+
+
+@pytest.mark.req("TREE-15")
 def test_what_was_committed_stands_over_what_was_seen_unsaved(person: Person, trees: Trees) -> None:
     """Where the last tree that was seen and the branch's new commit are in conflict the commit stands."""
     person.write("lib/b.txt", "half done\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import stat
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -227,3 +228,24 @@ def test_submodules_are_entries(person: Person, trees: Trees, tmp_path: Path) ->
     person.git("submodule", "--quiet", "add", str(inner.top), "sub")
     taken = trees.standing("run", trees.where()).tree
     assert trees.entries(taken)["sub"] == (GITLINK, commit)
+
+
+@pytest.mark.req("RUN-17")
+def test_members_of_a_group_work_side_by_side(person: Person, trees: Trees) -> None:
+    """Many threads look, merge, keep and build trees at once; each gets what it would get alone."""
+    person.write("a.txt", "unsaved\n")
+    where = trees.where()
+
+    def member(at: int) -> dict[str, str]:
+        taken = trees.standing(f"run-{at % 2}", where).tree
+        mine = tree(trees, {f"member {at}": str(at)}, taken)
+        trees.keep(f"run-{at % 2}", [taken, mine])
+        merged = trees.merge(taken, mine, tree(trees, {"lib/b.txt": str(at)}, taken)).tree
+        assert merged is not None
+        return texts(trees, merged)
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(member, range(16)))
+    common = {".gitignore": "*.o\n", "a.txt": "unsaved\n"}
+    assert found == [{**common, f"member {at}": str(at), "lib/b.txt": str(at)} for at in range(16)]
+    assert all(trees.git.text("rev-list", "--count", f"refs/interlock/run-{at}") == "8" for at in (0, 1))

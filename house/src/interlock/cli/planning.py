@@ -9,6 +9,8 @@ from interlock.cli import screens, text
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.cli.telling import laid
 from interlock.cli.working import earlier
+from interlock.engine.outlook import outlook
+from interlock.engine.world import Command
 from interlock.errors import Exit
 
 if TYPE_CHECKING:
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
     from interlock.documents.model import Model
     from interlock.engine.playbook import Playbook
 
-ENDLESS = ("limit", "dies", "budget")
-"""Deviations that say nothing about how many calls a run takes: limits are waited for, a death repeats one."""
 SHOWN = 20
 
 
@@ -42,16 +42,18 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
 
 def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str, str]]:
     place = door.place
-    for stage, most in place.caps(playbook, inputs).items():
-        yield "stages", screens.title(stage), f"at most {most}"
-    for role in place.roles(playbook, door.runner):
-        yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
-    fewest, most = _calls(playbook, inputs)
-    yield "calls", f"{fewest} at least", f"{most} with one thing going wrong"
     commands = list(_commands(door, inputs))
-    yield from (("checks", line, f"from {origin}") for line, origin in commands)
-    if not commands:
+    known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=commands)
+    yield "stages", "  ".join(part.name + (f" (at most {part.most})" if part.most else "") for part in known.stages), ""
+    for role in place.roles(playbook, door.runner):
+        if role.name in [agent.name for agent in known.agents]:
+            yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
+    yield "calls", f"{known.fewest} to {known.most}", ""
+    yield from (("checks", one.line, f"from {one.origin}") for one in commands)
+    if not known.commands:
         yield "checks", "none", "a reviewer alone would judge it"
+    yield from (("asks", gate, "where it comes to that") for gate in known.gates)
+    yield from (("docs", path, "") for path in known.documents)
     if runs := earlier(door, playbook.name):
         paid = [view.usage.cost_usd for view in runs if view.usage.cost_usd is not None]
         took = f"about {text.running(screens.middle([view.seconds for view in runs]) or 0)}"
@@ -61,31 +63,20 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, 
         yield "run", last.id, "is open: it goes on"
 
 
-def _calls(playbook: Playbook, inputs: Model) -> tuple[int, int]:
-    """Of agents: as it should go, and with any one thing going wrong."""
-    from interlock.engine.rehearsal import explore
-
-    calls = [
-        path.calls for path in explore(playbook, inputs, only=lambda name: not any(one in name for one in ENDLESS))
-    ]
-    return calls[0], max(calls)
-
-
-def _commands(door: Door, inputs: Model) -> Iterator[tuple[str, str]]:
+def _commands(door: Door, inputs: Model) -> Iterator[Command]:
     """The commands that would decide, and where they come from."""
     from interlock.engine import toolchains
     from interlock.engine.real import Folder
 
     place = door.place
-    named = getattr(inputs, "check", ())
+    where, named = place.workspace.place, getattr(inputs, "check", ())
     if named:
-        yield from ((line, "--check") for line in named if line != "none")
-    elif place.settings.commands:
-        yield from ((line, place.settings.file) for name, line in place.settings.commands.items() if name != "setup")
+        yield from (Command(f"check-{n}", line, "--check") for n, line in enumerate(named, 1) if line != "none")
+    elif commands := {name: line for name, line in place.settings.commands.items() if name != "setup"}:
+        yield from (Command(name, line, place.settings.file) for name, line in commands.items())
     else:
-        where = place.workspace.place
         found = toolchains.find(Folder(place.workspace.top), where)
-        yield from ((tool.line_from(where), tool.source) for tool in found)
+        yield from (Command(tool.name, tool.line_from(where), tool.source) for tool in found)
 
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:

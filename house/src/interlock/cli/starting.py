@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from interlock.engine.runs import Entry
     from interlock.engine.view import View
 
+MOST_COPIED = 5_000_000_000
 Decision = Literal["approve", "reject", "answer"]
 
 
@@ -60,7 +61,18 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
         from interlock.cli.planning import plan
 
         return plan(door, playbook, inputs)
+    _copies(door)
     return work(door, lambda place, watcher: place.run(playbook, inputs, watcher, runner=door.runner), playbook.name)
+
+
+def _copies(door: Door) -> None:
+    """Copies that would take much of the disk are asked for (TREE-11)."""
+    made = door.place.layers.maker()
+    if made.confined or made.shares_blocks or made.cost_bytes <= MOST_COPIED:
+        return
+    cost = text.size(made.cost_bytes)
+    if not confirmed(f"Each agent gets a private copy of {cost}. Go on?"):
+        raise BadInput(f"each agent would get a private copy of {cost}", where=made.why, remedy=made.remedy or None)
 
 
 def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool) -> int:
@@ -94,12 +106,23 @@ def decide(door: Door, run: str, what: Decision, *, note: str, only: bool, choic
     if what == "reject" and not note.strip():
         remedy = f'interlock reject {entry.id} --note "what is to be changed"'
         raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
+    gate = entry.view().gate
+    changed = [path for path in (gate.shown if gate else ()) if gate and _digest(door, path) != gate.shown[path]]
+    if changed:
+        tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
     door.place.decide(entry, what, note=note, choice=choice)
     if (holder := entry.holder()) is not None or only:
         who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
         tell(f"Recorded; {who}")
         return _stands(door, entry, worked_on=holder is not None)
     return work(door, _going_on(entry, door), entry.first.get("playbook", ""))
+
+
+def _digest(door: Door, path: str) -> str:
+    from interlock.engine.keys import sha256
+
+    place = door.place.workspace.top / path
+    return sha256(place.read_bytes()) if place.is_file() else ""
 
 
 def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:

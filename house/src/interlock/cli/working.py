@@ -210,6 +210,7 @@ class Asking:
         """What led to the question, what is shown with its size and change (PERSON-01)."""
         yield from (f"  {line}" for line in gate.summary.splitlines())
         view = self._view.view
+        yield from (f"  note {warning}" for warning in (view.warnings if view else ()))
         before = [one for one in view.gates.values() if one.gate == gate.gate and one.decision] if view else []
         for path in gate.shown:
             place = self._door.place.workspace.top / path

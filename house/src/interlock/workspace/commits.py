@@ -29,7 +29,7 @@ class Commits:
     """Commits and branches of one workspace.
 
     Args:
-        clean: the clean spelling of a tree, made in a layer; asked for only where anything converts.
+        clean: the clean spelling of a tree, made in a layer; the tree itself where nothing converts.
     """
 
     def __init__(self, trees: Trees, clean: Callable[[Tree], Tree]) -> None:
@@ -59,8 +59,7 @@ class Commits:
             return Committed(problem="no branch is checked out")
         parent = repository.commit(target)
         committed = Tree(repository.tree(parent)) if parent else EMPTY
-        spelled = [self._clean(tree) if self._trees.converts(tree) else tree for tree in (before, after)]
-        merged = self._trees.merge(spelled[0], committed, spelled[1])
+        merged = self._trees.merge(self._clean(before), committed, self._clean(after))
         if merged.tree is None:
             paths = ", ".join(merged.conflicts)
             return Committed(problem=f"the run's work cannot be told from what you have not committed in {paths}")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from interlock.errors import PathRefused, WorkspaceFailed
+from interlock.errors import WorkspaceFailed
 from interlock.workspace.repository import Repository, repository_at
 
 HOME = ".interlock"
@@ -59,16 +59,6 @@ def counts(path: str) -> bool:
     """Whether a path can be in a snapshot: the engine's own folder is not, but for what a team shares."""
     first, _, rest = path.partition("/")
     return first != HOME or rest.partition("/")[0] in SHARED
-
-
-def inside(path: str) -> str:
-    """A path of the workspace without `./` and doubled slashes; refused if it leaves it or enters git's folder."""
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if "\0" in path or path.startswith("/") or ".." in parts or not parts:
-        raise PathRefused(path, "it does not name a file in the workspace")
-    if any(part.lower() == ".git" for part in parts):
-        raise PathRefused(path, "it lies in git's own folder")
-    return "/".join(parts)
 
 
 def above(path: str) -> Iterator[str]:

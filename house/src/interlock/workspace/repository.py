@@ -106,8 +106,8 @@ class Repository:
         versions: dict[str, dict[str, None]] = {path: {} for path in paths}
         staged = self.git.names("ls-files", "-z", "--stage", "--", *paths)
         history = self.git.reply(
-            *("log", "--all", "--reflog", "--full-history", "-m", "--raw", "-z", "--no-abbrev", "--no-renames"),
-            *("--no-ext-diff", "--root", "--format=", "--", *paths),
+            *("log", "--all", "--reflog", "--ignore-missing", "--full-history", "-m", "--root", "--format="),
+            *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--", *paths),
         )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
         for entry in staged:
             facts, _, path = entry.partition("\t")

@@ -16,7 +16,7 @@ import re
 import shutil
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -57,6 +57,8 @@ _NONE = "0" * 40
 _PIECE = 256
 _ARGUMENTS = 500
 _SETTLES = 40
+_AT_WORK_S = 3
+_LEFTOVER_S = 24 * 3600
 
 _MARK = 60
 _MARKS = re.compile(rb"\n(?:<{60}|\|{60}|={60}|>{60})[^\n]*(?=\n)")
@@ -106,6 +108,10 @@ class Trees:
             for name in _FOREIGN:
                 place = self.folder / name
                 shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink(missing_ok=True)
+            for left in (self.folder / "tmp").iterdir():  # of processes that were killed
+                with suppress(FileNotFoundError):
+                    if time.time() - left.lstat().st_mtime > _LEFTOVER_S:
+                        shutil.rmtree(left) if left.is_dir() else left.unlink()
             for name, content in _CONTROL.items():
                 self._write(name, content.encode())
             self._write("objects/info/alternates", b"".join(_quoted(store) + b"\n" for store in borrowed))
@@ -171,7 +177,14 @@ class Trees:
         return tree != committed
 
     def _is_switching(self) -> bool:
-        return self.repository is not None and (self.repository.git_dir / "index.lock").exists()
+        """Whether the person's git is at work; one that died left its lock long ago."""
+        if self.repository is None:
+            return False
+        try:
+            begun = (self.repository.git_dir / "index.lock").stat().st_mtime
+        except FileNotFoundError:
+            return False
+        return time.time() - begun < _AT_WORK_S
 
     def _away(self, where: Where, last: Standing | None) -> Standing:
         """Another branch is checked out: the last tree seen on the run's own, with what its ref has gained since."""
@@ -428,7 +441,10 @@ class Trees:
 
     def keep(self, run: str, trees: Sequence[Tree]) -> None:
         """Make these trees safe from anybody's gc: a ref that has them all, and a pack with what is not committed."""
-        ref = f"refs/interlock/{run}"
+        with self.snapshots.index(run):  # members of a group keep theirs side by side
+            self._keep(f"refs/interlock/{run}", trees)
+
+    def _keep(self, ref: str, trees: Sequence[Tree]) -> None:
         before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
         head = self._checked_out().tree
         folders = "".join(f"040000 tree {tree}\t{tree}\n" for tree in sorted(set(trees)))

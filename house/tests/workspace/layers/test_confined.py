@@ -162,6 +162,7 @@ def test_nothing_outlives_the_program(confined: Bench) -> None:
     os.mkfifo(layer.exchange / "ready")
     script = f'setsid sh -c "echo ready > ready; exec sleep {mark}" > /dev/null 2>&1 & read line < ready'
     confined.sh(layer, f'cd "$1"; {script}', layer.inside_exchange)
+    layer.found({})
     assert mark not in _all_processes()
 
 

@@ -7,7 +7,9 @@ that was shown.  The makers differ in where the writes of programs lie (`Held`) 
 
 from __future__ import annotations
 
+import json
 import os
+import select
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +35,7 @@ from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
 
 _GIT_S = 300
+_ENDING_S = 10
 _LARGEST_READ = 64 << 20
 _REFS = 20
 """So many branches are looked into for work that is nowhere else."""
@@ -111,15 +114,20 @@ class Layer:
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Wrapped:
         """How the program is started; `cwd` counts from the workspace's top."""
+        return self._wrapped(argv, env, cwd, network, self._slot.exit_file)
+
+    @told
+    def _wrapped(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, network: str, exit_file: Path) -> Wrapped:
         if self._line is None:
             return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
+        self._wait()
         needs = self._state.needs
         network = network or needs.network or self._sandbox.network
         door = None
         if network == "model":
             self._relay = self._relay or Relay((*needs.hosts, *self._sandbox.hosts), self._environ)
             door = (self._relay.door(), self._relay.own_servers)
-        status = os.open(self._slot.exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        status = os.open(exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         line = self._line.line(
             argv,
             cwd=self.root / cwd,
@@ -132,13 +140,14 @@ class Layer:
         inner = {name: value for name, value in env.items() if name not in _DROPPED}
         handles = (status, *((door[0],) if door else ()))
         own = {**inner, "HOME": str(self._line.home)}
-        return Wrapped(tuple(line), own, str(self._trees.workspace.top), handles, self._slot.exit_file)
+        return Wrapped(tuple(line), own, str(self._trees.workspace.top), handles, exit_file)
 
     def _inside(
         self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: Sequence[int] = (0,)
     ) -> bytes | None:
         """What a short program of ours prints in the layer; None where it fails."""
-        wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none")
+        around = {**environment(personal=True), **(env or {})}
+        wrapped = self._wrapped(argv, around, ".", "none", self._slot.folder / "ours.json")
         try:
             ended = subprocess.run(
                 wrapped.argv,
@@ -157,6 +166,19 @@ class Layer:
             for handle in wrapped.pass_fds:
                 os.close(handle)
         return ended.stdout if ended.returncode in ok else None
+
+    def _wait(self) -> None:
+        """bubblewrap says how the program ended before the kernel has ended all that it left running."""
+        with suppress(OSError, ValueError, KeyError, IndexError):
+            told = json.loads(self._slot.exit_file.read_bytes().splitlines()[0])
+            first = os.pidfd_open(told["child-pid"])
+            try:
+                if Path(f"/proc/{told['child-pid']}/ns/pid").stat().st_ino == told["pid-namespace"]:
+                    poll = select.poll()
+                    poll.register(first, select.POLLIN)
+                    poll.poll(_ENDING_S * 1000)
+            finally:
+                os.close(first)
 
     def refresh_logins(self) -> None:
         """The person's logins of this moment, copied in (RUN-15)."""
@@ -206,6 +228,7 @@ class Layer:
     def left(self, which: Callable[[str], bool]) -> list[bytes]:
         """Contents of files that programs left, by path, ignored or not; they are taken away, so that none is read
         twice."""
+        self._wait()
         found = []
         for path in self._held.touched(Touched(1 << 62, 1 << 62)).files:
             if which(path) and path not in self._state.laid:
@@ -232,6 +255,7 @@ class Layer:
         Args:
             own: path to blob of what this run delivered (see `setting_back.owned`).
         """
+        self._wait()
         try:
             bounds = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
             touched = self._held.touched(bounds)
@@ -362,6 +386,7 @@ class Layer:
 
     def drop(self, *, keep_ignored: bool = False) -> None:
         """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
+        self._wait()
         if self._relay:
             self._relay.close()
         if keep_ignored:

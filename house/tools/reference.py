@@ -1,0 +1,101 @@
+"""Writes docs/reference/ from the code: commands and settings. `--check` only says whether they are as the code is."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from interlock.app import SHIPPED, playbook_named
+from interlock.cli.commands import app
+from interlock.settings import with_tables
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+WHERE = """\
+The nearest `interlock.toml` from where you stand upward counts, then variables (`INTERLOCK_LIMITS_BUDGET_USD` for
+`limits.budget_usd`), then options. Everything has a default; a key that nobody knows is an error."""
+MADE = "<!-- made by tools/reference.py from the code -->"
+
+
+def commands() -> str:
+    """Every command as its help tells it."""
+    lines = ["# Commands", "", MADE, "", "Before the command: `-C DIR` stands in another folder.", ""]
+    context = click.Context(app, info_name="interlock")
+    for name, command in app.commands.items():
+        parts = [(name, command)]
+        if isinstance(command, click.Group):
+            parts = [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]  # type: ignore[misc]
+        for words, one in parts:
+            if name != "plan":
+                lines += _command(words, one)
+    lines += ["## `interlock plan PLAYBOOK`", "", "What `run` takes, it takes, and shows what that would take.", ""]
+    return "\n".join(lines)
+
+
+def _command(words: str, command: click.Command) -> Iterator[str]:
+    context = click.Context(command, info_name=f"interlock {words}", max_content_width=80, terminal_width=80)
+    usage = command.get_usage(context).removeprefix("Usage: ").replace(" [OPTIONS]", "")
+    yield from (f"## `{' '.join(usage.split())}`", "", command.help or "", "")
+    options = [one for one in command.params if isinstance(one, click.Option)]
+    rows = [record for one in options if (record := one.get_help_record(context))]
+    if rows:
+        yield from (
+            "| option | |",
+            "| --- | --- |",
+            *(f"| `{_cell(name)}` | {_cell(text)} |" for name, text in rows),
+            "",
+        )
+
+
+def settings() -> str:
+    """Every key of interlock.toml with its default."""
+    tables = {name: model for name in SHIPPED if (model := playbook_named(name).settings) is not None}
+    schema = with_tables(tables).model_json_schema()
+    lines = ["# Settings", "", MADE, ""]
+    lines += [WHERE, ""]
+    lines += ["| key | default | |", "| --- | --- | --- |", *_rows(schema, schema["properties"], "")]
+    return "\n".join([*lines, ""])
+
+
+def _rows(schema: Mapping[str, Any], properties: Mapping[str, Any], above: str) -> Iterator[str]:
+    for name, field in properties.items():
+        inner = _inner(schema, field)
+        if "properties" in inner:
+            yield from _rows(schema, inner["properties"], f"{above}{name}.")
+        elif "properties" in (each := _inner(schema, field.get("additionalProperties"))):
+            yield f"| `[{above}{name}.NAME]` | | {field.get('description', '')} |"
+            yield from _rows(schema, each["properties"], f"{above}{name}.NAME.")
+        else:
+            about = field.get("description") or ", ".join(inner.get("enum", ()))
+            default = field.get("default")
+            shown = (
+                "" if default in (None, [], {}) else f"`{default}`".replace("True", "true").replace("False", "false")
+            )
+            yield f"| `{above}{name}` | {shown} | {_cell(about)} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|")
+
+
+def _inner(schema: Mapping[str, Any], field: Any) -> Mapping[str, Any]:
+    if not isinstance(field, Mapping):
+        return {}
+    found: Mapping[str, Any] = schema["$defs"][field["$ref"].rpartition("/")[2]] if "$ref" in field else field
+    return found
+
+
+def main() -> None:
+    pages = {"commands.md": commands(), "settings.md": settings()}
+    if "--check" in sys.argv:
+        stale = [name for name, text in pages.items() if (FOLDER / name).read_text("utf-8") != text]
+        sys.exit(f"not as the code is: {', '.join(stale)}; python -m tools.reference writes them" if stale else 0)
+    for name, text in pages.items():
+        (FOLDER / name).write_text(text, "utf-8")
+
+
+if __name__ == "__main__":
+    main()
