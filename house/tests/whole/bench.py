@@ -22,7 +22,10 @@ cat > /dev/null
 [ -f "$act" ] && exec sh "$act"
 case "$INTERLOCK_AGENT" in
   builder) sed -i 's/a - b/a + b/' lib.py; echo "I mended add." ;;
-  reviewer) echo '```json'; echo '{"verdict": "accept", "criteria": [{"criterion": "the request", "met": true}]}'; echo '```' ;;
+  reviewer)
+    echo '```json'
+    echo '{"verdict": "accept", "criteria": [{"criterion": "the request", "met": true}]}'
+    echo '```' ;;
 esac
 """
 ACCEPTS = """\

@@ -14,7 +14,7 @@ import pytest
 from interlock.app import Place, Watcher, playbook_named
 from interlock.engine import real
 from interlock.errors import Status
-from tests.whole.bench import Bench
+from tests.whole.bench import ACCEPTS, Bench
 from tests.whole.test_kills import killed_at
 
 
@@ -56,7 +56,7 @@ def test_filters_and_line_ends(bench: Bench) -> None:
     bench.write("big.caps", "small letters, unsaved\n")
     bench.act(
         "builder",
-        "git stash -u -q; git reset -q --hard; sed -i 's/a - b/a + b/' lib.py; printf 'three\\r\\n' >> doc.crlf; echo x",
+        "git stash -u -q; git reset -q --hard; sed -i 's/a - b/a + b/' lib.py; printf 'three\\r\\n' >> doc.crlf; :",
     )
     view = bench.run(commit=True)
     assert view.status is Status.COMPLETE, view.why
@@ -74,8 +74,7 @@ def test_agents_and_checks_work_where_the_person_stood(bench: Bench) -> None:
     bench.commit("packages")
     bench.write(
         "packages/one/agent.sh",
-        "cat >/dev/null; [ $INTERLOCK_AGENT = builder ] && echo good > val.py && echo x && exit\n"
-        'echo \'```json\'; echo \'{"verdict": "accept", "criteria": [{"criterion": "the request", "met": true}]}\'; echo \'```\'\n',
+        "cat >/dev/null; [ $INTERLOCK_AGENT = builder ] && echo good > val.py && exit\n" + ACCEPTS,
     )
     place = Place(bench.top / "packages" / "one")
     playbook = playbook_named("task")

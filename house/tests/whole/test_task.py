@@ -93,7 +93,7 @@ def test_files_that_steer_tools_are_held_back(bench: Bench) -> None:
     settings = bench.read("interlock.toml")
     bench.act(
         "builder",
-        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit; echo done",
+        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit",
     )
     view = bench.run()
     assert view.status is Status.COMPLETE, view.why

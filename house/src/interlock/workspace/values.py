@@ -118,7 +118,7 @@ class Found(Model):
     mended: Tree
     """The same with what was set back given back, and edits on an older version put on the present one."""
     set_back: tuple[str, ...] = ()
-    """Paths on which `mended` differs from `result`; what of them a builder means (`takes_back`) comes from `result`."""
+    """Paths on which `mended` differs from `result`; what a builder means of them (`takes_back`) is `result`'s."""
     clashes: tuple[str, ...] = ()
     """Paths on which result and what the person wrote meanwhile cannot be told apart: the person's version stands."""
     ignored: tuple[str, ...] = ()

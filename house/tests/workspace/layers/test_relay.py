@@ -17,7 +17,8 @@ from interlock.workspace.layers.relay import Address, Relay, host_and_port, requ
 _HOSTS = {
     "example.org": ("example.org", None), "EXAMPLE.org.:8443": ("example.org", 8443), "*.x.org": ("*.x.org", None),
     "[::1]:80": ("::1", 80), "127.0.0.1:1": ("127.0.0.1", 1), "a b": ("", None), "x:0": ("", None),
-    "x:70000": ("", None), "http://x": ("", None), "": ("", None), "x/y": ("", None), "user@x": ("", None), "ü.org": ("", None),
+    "x:70000": ("", None), "http://x": ("", None), "": ("", None), "x/y": ("", None), "user@x": ("", None),
+    "ü.org": ("", None),
 }  # fmt: skip
 
 
