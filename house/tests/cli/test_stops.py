@@ -210,8 +210,10 @@ def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: Comman
 
 @pytest.mark.req("TREE-11")
 def test_copies_that_fill_the_disk_are_asked_for(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    made = Making("copy", "the kernel refuses it", "Allow it.", cost_bytes=6_000_000_000, shares_blocks=False)
+    made = Making("copy", "the kernel refuses it", "Allow it.")
     monkeypatch.setattr(Layers, "maker", lambda self: made)
+    monkeypatch.setattr(Making, "shares_blocks", False)
+    monkeypatch.setattr(Making, "cost_bytes", 6_000_000_000)
 
     said = interlock("Make add right")
 

@@ -249,26 +249,26 @@ def test_a_message_for_another_gate_waits_for_it() -> None:
 
 
 @pytest.mark.req("RUN-07")
-@pytest.mark.parametrize("moment", ["gate", "call", "command", "deliver"])
-def test_a_cancellation_is_taken_up_before_the_next_verb_and_is_not_lost_by_a_death(moment: str) -> None:
+@pytest.mark.parametrize(
+    ("moment", "paid"), [("", 0), ("ask", 0), ("called writer#1", 1), ("called writer#2", 2), ("ran", 2)]
+)
+def test_a_cancellation_is_taken_up_before_the_next_verb(moment: str, paid: int) -> None:
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        if moment == "gate":
-            await run.gate("plan", "Go?")
+        await run.gate("plan", "Go?")
         await run.dispatch(Call(WRITER))
-        commands = await run.commands()
-        await run.prove(commands)
+        await run.dispatch(Call(WRITER, attempt=2))
+        await run.prove(await run.commands())
         await run.deliver("all")
         return Outcome.complete("done")
 
     bench = Bench(small(play))
-    bench.cast.moments[{"gate": "ask", "call": "called", "command": "ran", "deliver": "ran"}[moment]] = [
-        lambda: bench.says("cancel", who="bob")
-    ]
-    if moment == "gate":
+    bench.cast.decisions = [{"choice": "approve"}]
+    bench.cast.moments[moment or "never"] = [lambda: bench.says("cancel", who="bob")]
+    if not moment:
         bench.says("cancel", who="bob")
     view = bench.start()
     assert (view.status, view.why) == (Status.CANCELLED, "cancelled by bob")
-    assert bench.events("delivered") == []
+    assert (len(bench.world.paid), bench.events("delivered")) == (paid, [])
     assert bench.world.folder.said == {}
 
 
@@ -276,11 +276,19 @@ def test_a_cancellation_is_taken_up_before_the_next_verb_and_is_not_lost_by_a_de
 def test_killed_while_it_takes_up_a_cancellation_it_is_cancelled_all_the_same() -> None:
     bench = parked()
     bench.says("cancel")
-    bench.dies_at = 1
+    medium, append = bench.world.folder.medium, bench.world.folder.medium.append
+
+    def dies(chunk: bytes) -> None:
+        if b'"cancelled"' in chunk:
+            raise Died
+        append(chunk)
+
+    medium.append = dies  # type: ignore[method-assign]
     with pytest.raises(Died):
         bench.resume()
-    bench.dies_at = 0
+    medium.append = append  # type: ignore[method-assign]
     assert bench.resume().status is Status.CANCELLED
+    assert bench.world.folder.said == {}
 
 
 def test_in_a_real_folder_a_decision_at_the_terminal_leaves_the_inbox_alone(tmp_path: Path) -> None:

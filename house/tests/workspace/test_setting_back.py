@@ -174,6 +174,8 @@ def test_what_the_run_delivered_is_its_own(person: Person) -> None:
         "a.txt",
         "f.py",
     )
+    moved = tree(work.trees, {"f.py": None, "g.py": REPLACED}, work.now)
+    assert owned(work.trees, {}, head=work.head, before=work.now, after=moved) == {}
     further = tree(work.trees, {"a.txt": "agent 2\n", "new": None}, after)
     own = owned(work.trees, own, head=work.head, before=after, after=further)
     assert own == {"a.txt": work.trees.entries(further)["a.txt"][1]}

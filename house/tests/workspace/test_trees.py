@@ -249,3 +249,22 @@ def test_members_of_a_group_work_side_by_side(person: Person, trees: Trees) -> N
     common = {".gitignore": "*.o\n", "a.txt": "unsaved\n"}
     assert found == [{**common, f"member {at}": str(at), "lib/b.txt": str(at)} for at in range(16)]
     assert all(trees.git.text("rev-list", "--count", f"refs/interlock/run-{at}") == "8" for at in (0, 1))
+
+
+@pytest.mark.req("TREE-12")
+def test_whether_a_tree_converts(person: Person, trees: Trees) -> None:
+    """It does where attributes of any folder, or of the person, say so; what only forbids it does not."""
+    rows = {
+        "*.png binary\n*.sh -text\n# a text=auto\n": False,
+        "*.x text\n": True,
+        "a -diff\n": False,
+        "*.x eol=lf": True,
+        "* filter=lfs": True,
+        "*.x -filter !eol": False,
+    }
+    base = trees.standing("run", trees.where()).tree
+    for text, converts in rows.items():
+        assert trees.converts(tree(trees, {"deep/.gitattributes": text}, base)) is converts, text
+        assert trees.filters(tree(trees, {"deep/.gitattributes": text}, base)) is ("filter=" in text), text
+    person.write(".git/info/attributes", "* ident\n")
+    assert Trees(trees.workspace).converts(base)

@@ -212,7 +212,7 @@ _command(
 _command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), JSON)
 _command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
 _command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
-_command("playbooks", "looking.list_playbooks", "List the playbooks.", JSON)
+_command("playbooks", "looking.list_playbooks", "List the playbooks.")
 _command(
     "rehearse",
     "planning.rehearse",
@@ -225,6 +225,6 @@ _command(
     "init",
     "making.init",
     "Write interlock.toml for the agent that is here.",
-    *(_option("--completion", type=_SHELLS, help="Print the completion of a shell instead."), JSON),
+    _option("--completion", type=_SHELLS, help="Print the completion of a shell instead."),
 )
 _command("doctor", "doctor.doctor", "Say what would keep runs from working here.", *_DOCTOR)

@@ -8,7 +8,6 @@ import re
 import shlex
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.cli import text
-from interlock.cli.output import coloured, print_json, print_lines, tell
+from interlock.cli.output import print_json, print_lines, tell
 from interlock.errors import BadInput, Exit, InterlockError
 
 if TYPE_CHECKING:
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
 OLDEST_GIT = (2, 38)
 QUESTION = "Answer with this one word and do nothing else: ready"
 ANSWERS_S = 120.0
-_TONES = {"ok": "good", "note": "note", "BROKEN": "bad"}
 
 
 @dataclass(frozen=True)
@@ -60,9 +58,8 @@ def doctor(door: Door, *, mend: str | None, no_ask: bool) -> int:
 
 
 def _lines(one: Found) -> Iterator[str]:
-    state = coloured(text.padded(one.state, 6), _TONES[one.state], sys.stdout)
     first, *more = text.fitted(" " * 19 + one.said, text.WIDTH, 0).split("\n")
-    yield f"{state}  {text.padded(one.subject, 9)}  {first.strip()}"
+    yield f"{text.padded(one.state, 6)}  {text.padded(one.subject, 9)}  {first.strip()}"
     yield from more
     if one.remedy:
         yield from text.fitted(" " * 19 + f"to do: {one.remedy}", text.WIDTH, 2).split("\n")

@@ -70,23 +70,11 @@ def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
         return BROKEN_PIPE
     except OSError as error:
         return _known(WorkspaceFailed.of(error), facts, json=json)
-    except (RecursionError, MemoryError, UnicodeError) as error:
-        return _known(_too_much(error), facts, json=json, log=keep_log(error))
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
         fault = EngineFault(
             f"interlock has a fault: {type(error).__name__}: {error}", remedy="Please report it, with this log."
         )
         return _known(fault, facts, json=json, log=keep_log(error))
-
-
-def _too_much(error: Exception) -> InterlockError:
-    """What is no bug of ours and was not said better where it came from: something odd that we were given."""
-    remedy = "The log says where it was met. Then call interlock again: what is done is not done again."
-    if isinstance(error, UnicodeError):
-        return BadInput(f"a text is not valid Unicode: {error}", expected="UTF-8", remedy=remedy)
-    if isinstance(error, MemoryError):
-        return WorkspaceFailed("there is not enough memory", remedy="Free some memory. " + remedy)
-    return BadInput("something is nested too deeply", expected="at most 100 levels", remedy=remedy)
 
 
 def _known(error: InterlockError, facts: Mapping[str, Any], *, json: bool, log: str | None = None) -> int:

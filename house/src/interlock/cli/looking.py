@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from interlock.cli import screens, text
-from interlock.cli.output import coloured, complain, print_json, print_lines, print_patch, tell
+from interlock.cli.output import complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
 from interlock.cli.working import ending, output_of, view_of
 from interlock.engine.view import View
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
 
 LISTED = 20
 POLL_S = 0.2
-_TONES = {"complete": "good", "failed": "bad", "waiting": "note", "interrupted": "note", "working": "head"}
 
 
 # --- runs
@@ -74,9 +72,8 @@ def list_runs(
 
 
 def _listed(head: Head, wide: int) -> str:
-    status = coloured(text.padded(head.status.value, 11), _TONES.get(head.status.value, ""), sys.stdout)
-    room = max(text.LEAST, text.WIDTH - wide - 11 - 4)
-    return f"{text.padded(head.id, wide)}  {status}  {text.line(head.headline, room)}"
+    row = f"{text.padded(head.id, wide)}  {text.padded(head.status.value, 11)}  "
+    return row + text.line(head.headline, max(text.LEAST, text.WIDTH - len(row)))
 
 
 # --- show
@@ -218,9 +215,5 @@ def _stat(changes: Sequence[Change]) -> list[str]:
 def list_playbooks(door: Door) -> int:
     from interlock.app import SHIPPED, playbook_named
 
-    known = [playbook_named(name) for name in sorted(SHIPPED)]
-    if door.json:
-        print_json({"playbooks": [{"name": one.name, "summary": one.summary, "origin": "shipped"} for one in known]})
-    else:
-        print_lines(text.table([(one.name, one.summary) for one in known]))
+    print_lines(text.table([(name, playbook_named(name).summary) for name in sorted(SHIPPED)]))
     return 0

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.cli.output import print_json, print_lines, tell
+from interlock.cli.output import print_lines, tell
 from interlock.errors import BadInput
 from interlock.settings import FILE
 
@@ -53,11 +53,8 @@ def init(door: Door, *, completion: str | None) -> int:
                 file.write(HEAD + _runner(there) + TAIL)
         except OSError as error:
             raise BadInput(f"{FILE} cannot be written: {error.strerror}", where=str(place)) from error
-    if door.json:
-        print_json({"written": [str(place)] if written else [], "agents": [one.name for one in there]})
-    else:
-        print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(place)}"])
-        print_lines(f"found: {one.name}: {one.text}" for one in there) if there else None
+    print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(place)}"])
+    print_lines(f"found: {one.name}: {one.text}" for one in there)
     tell("  next    interlock doctor")
     return 0
 

@@ -15,8 +15,6 @@ from typing import Any, TextIO
 
 from interlock.cli import text
 
-_STYLES = {"good": "32", "bad": "31", "note": "33", "detail": "2", "head": "1", "dim": "2", "add": "32", "cut": "31"}
-
 
 class ReaderGone(Exception):
     """Whoever read our output has closed it. In our own words: click would end the program with 1, `degraded`."""
@@ -69,13 +67,10 @@ def print_lines(lines: Iterable[str]) -> None:
 
 
 def print_patch(patch: bytes) -> None:
-    """A patch on stdout: byte for byte into a pipe, in colours and harmless on a terminal."""
-    if not sys.stdout.isatty():
-        _put(patch)
-        return
-    for row in patch.decode("utf-8", "backslashreplace").splitlines():
-        kind = "head" if row.startswith(("diff ", "---", "+++")) else {"+": "add", "-": "cut", "@": "dim"}.get(row[:1])
-        _put((coloured(text.harmless(row), kind or "", sys.stdout) + "\n").encode("utf-8", "backslashreplace"))
+    """A patch on stdout: byte for byte into a pipe, harmless on a terminal."""
+    if sys.stdout.isatty():
+        patch = text.harmless(patch.decode("utf-8", "backslashreplace")).encode("utf-8", "backslashreplace")
+    _put(patch)
 
 
 def complain(*lines: str) -> None:
@@ -100,16 +95,6 @@ def columns(stream: TextIO) -> int | None:
     except ValueError:
         return None
     return shutil.get_terminal_size((text.WIDTH, 24)).columns
-
-
-def coloured(words: str, style: str, stream: TextIO) -> str:
-    """In a colour, where the stream is a terminal that has some and nobody said NO_COLOR."""
-    dumb = os.environ.get("NO_COLOR") or os.environ.get("TERM", "") in ("", "dumb")
-    return words if dumb or not words or style not in _STYLES or not stream.isatty() else _styled(words, style)
-
-
-def _styled(words: str, style: str) -> str:
-    return f"\x1b[{_STYLES[style]}m{words}\x1b[0m"
 
 
 def attended() -> bool:

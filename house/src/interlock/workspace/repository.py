@@ -200,6 +200,10 @@ def repository_at(top: Path) -> tuple[Path, Path] | None:
         return None
 
 
+def is_attributes(path: str) -> bool:
+    return path.rpartition("/")[2] == ".gitattributes"
+
+
 def attributes_convert(content: bytes, names: re.Pattern[bytes] = _CONVERTS) -> bool:
     """Whether a file of attributes names one by which git stores other bytes than lie on disk."""
     return any(names.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))

@@ -195,11 +195,13 @@ def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> t
 
 def owned(trees: Trees, own: Mapping[str, str], *, head: Tree, before: Tree, after: Tree) -> dict[str, str]:
     """What a run has delivered, after one delivery more: path to blob, where nothing unsaved of the person is in it."""
-    committed = {delta.path for delta in trees.deltas(head, before)}
+    unsaved = {delta.path for delta in trees.deltas(head, before)}
+    deltas = trees.deltas(before, after)
+    unsaved -= {delta.path for delta in deltas if delta.old is not None and own.get(delta.path) == delta.old[1]}
+    carried = {new for old, new in _moved(trees, before, after).items() if old in unsaved}
     found = dict(own)
-    for delta in trees.deltas(before, after):
-        is_ours = delta.path not in committed or (delta.old is not None and own.get(delta.path) == delta.old[1])
-        if delta.new is not None and is_ours:
+    for delta in deltas:
+        if delta.new is not None and delta.path not in unsaved and delta.path not in carried:
             found[delta.path] = delta.new[1]
         else:
             found.pop(delta.path, None)

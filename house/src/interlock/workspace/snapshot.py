@@ -22,11 +22,10 @@ from pathlib import Path
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git, lines
 from interlock.workspace.place import above, counts
-from interlock.workspace.repository import Repository, attributes_convert
+from interlock.workspace.repository import Repository, attributes_convert, is_attributes
 from interlock.workspace.values import Remark, RemarkKind, Tree
 
 GITLINK = 0o160000
-_ATTRIBUTES = ".gitattributes"
 _TRIES = 3
 
 
@@ -89,7 +88,7 @@ class Snapshots:
             coming = aside.submit(git.names, "ls-files", "-z", "--others", "--exclude-standard")
             facts = git.names("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=dirty")
             others = [path for path in coming.result() if counts(path)]
-        if copied and any(_is_attributes(path) and self._converts(path) for path in others):
+        if copied and any(is_attributes(path) and self._converts(path) for path in others):
             return None
         changed = facts[1::2]
         remarks, gone, there = self._sorted(run, others, dict.fromkeys((*changed, *named)))
@@ -122,7 +121,7 @@ class Snapshots:
         assert self._repository is not None and git.index is not None
         listed = self._repository.tracked()
         self._tracked[run] = frozenset(path for _, _, _, path in listed)
-        paths = (path for _, _, _, path in listed if _is_attributes(path))
+        paths = (path for _, _, _, path in listed if is_attributes(path))
         copy = copying and not self._repository.converts and not any(self._converts(path) for path in paths)
         if copy:
             # Its time has to stay: by it git knows which files may have changed unnoticed.
@@ -193,10 +192,6 @@ class Snapshots:
             return attributes_convert((self._top / path).read_bytes())
         except OSError:
             return False
-
-
-def _is_attributes(path: str) -> bool:
-    return path.rpartition("/")[2] == _ATTRIBUTES
 
 
 def _stamp(index: Path) -> tuple[int, ...] | None:

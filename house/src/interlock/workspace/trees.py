@@ -31,6 +31,7 @@ from interlock.workspace.repository import (
     Repository,
     attributes_convert,
     attributes_filter,
+    is_attributes,
     repository_at,
 )
 from interlock.workspace.snapshot import Snapshots
@@ -96,6 +97,7 @@ class Trees:
         self.objects = self.folder / "objects"
         self._largest = largest
         self._converting: dict[Tree, bool] = {}
+        self._asked = EMPTY
 
     @cached_property
     def git(self) -> Git:
@@ -410,7 +412,11 @@ class Trees:
         if self.repository is None or self.repository.converts:
             return self.repository is not None
         if tree not in self._converting:
-            self._converting[tree] = any(map(attributes_convert, self._attributes(tree)))
+            near, self._asked = self._asked, tree
+            if near in self._converting and not any(is_attributes(delta.path) for delta in self.deltas(near, tree)):
+                self._converting[tree] = self._converting[near]
+            else:
+                self._converting[tree] = any(map(attributes_convert, self._attributes(tree)))
         return self._converting[tree]
 
     def filters(self, tree: Tree) -> bool:
@@ -419,7 +425,7 @@ class Trees:
         return any(map(attributes_filter, (*outside, *self._attributes(tree))))
 
     def _attributes(self, tree: Tree) -> list[bytes]:
-        files = {entry[1] for path, entry in self.entries(tree).items() if path.rpartition("/")[2] == ".gitattributes"}
+        files = {entry[1] for path, entry in self.entries(tree).items() if is_attributes(path)}
         return [content for _, content in self.blobs(files)]
 
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:

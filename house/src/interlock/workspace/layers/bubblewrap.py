@@ -139,7 +139,7 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | 
     """The bubblewrap if it works, else what it said."""
     said = ""
     for in_memory in (False, True):
-        with _scratch(MEMORY if in_memory else own if own.is_dir() else top) as place:
+        with scratch(MEMORY if in_memory else own if own.is_dir() else top) as place:
             for proc in (_NEW_PROC, _OLD_PROC):
                 lower, upper, work = (str(place / name) for name in ("lower", "upper", "work"))
                 for folder in map(Path, (lower, upper, work)):
@@ -202,7 +202,7 @@ def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
 
 
 @contextmanager
-def _scratch(above: Path) -> Iterator[Path]:
+def scratch(above: Path) -> Iterator[Path]:
     """A new folder, gone afterwards, and the one above as it was."""
     before = above.stat()
     try:

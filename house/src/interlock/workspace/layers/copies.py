@@ -20,7 +20,8 @@ from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from interlock.workspace.layers.upper import OPAQUE, Touched, remove, walk
+from interlock.workspace.layers.bubblewrap import scratch
+from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove, walk
 from interlock.workspace.place import above
 
 _FICLONE = 0x40049409
@@ -30,13 +31,12 @@ _NOT_HERE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.EN
 Stamp = tuple[int, int, int]
 
 
-class Copy:
+class Copy(Upper):
     """The writes of a layer that is a copy; its manifest lies beside it."""
 
     def __init__(self, source: Path, copy: Path, *, apart: Callable[[str], bool]) -> None:
+        super().__init__(copy, apart=apart)
         self.source = source
-        self.folder = copy
-        self.apart = apart
         self._manifest = copy.with_name(f"{copy.name}.json")
         self._known: dict[str, tuple[Stamp, Stamp]] = {}
         with suppress(OSError, ValueError, TypeError):
@@ -120,41 +120,6 @@ class Copy:
         found.gone += missing
         return found
 
-    def place(self, path: str) -> Path | None:
-        """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
-        place = self.folder / path
-        linked = any((self.folder / folder).is_symlink() for folder in above(path))
-        return place if os.path.lexists(place) and not linked else None
-
-    def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result:
-        """Lay a file (or link), not opened yet (its access time is 0)."""
-        for folder in reversed(list(above(path))):
-            place = self.folder / folder
-            if place.is_symlink() or not place.is_dir():
-                remove(place)
-                place.mkdir()
-        place = self.folder / path
-        bits = place.stat().st_mode if place.is_file() and not place.is_symlink() else 0
-        remove(place)
-        if stat.S_ISLNK(mode):
-            place.symlink_to(os.fsdecode(content))
-        else:
-            place.write_bytes(content)
-            bits = bits or place.stat().st_mode
-            place.chmod(bits & 0o666 | ((bits & 0o444) >> 2 if mode & 0o100 else 0))
-        os.utime(place, ns=(0, mtime_ns), follow_symlinks=False)
-        return place.lstat()
-
-    def remove(self, path: str) -> None:
-        """Programs find nothing at that path."""
-        if self.place(path) is not None:
-            remove(self.folder / path)
-        while (path := path.rpartition("/")[0]) and not (self.source / path).is_dir():
-            try:
-                (self.folder / path).rmdir()
-            except OSError:
-                return
-
 
 def clone(source: Path, target: Path) -> None:
     """Copy a file with its times and mode; the blocks are shared where the file system can."""
@@ -172,18 +137,15 @@ def clone(source: Path, target: Path) -> None:
         os.removexattr(target, OPAQUE)
 
 
-def shares_blocks(folder: Path) -> bool:
-    """Whether copies in a folder cost nothing."""
-    one, two = (folder / f".{uuid4().hex}" for _ in range(2))
-    try:
-        one.write_bytes(bytes(4096))
-        with one.open("rb") as given, two.open("wb") as taken:
-            fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
-    except OSError:
-        return False
-    finally:
-        one.unlink(missing_ok=True)
-        two.unlink(missing_ok=True)
+def shares_blocks(*folders: Path) -> bool:
+    """Whether copies in the first of these folders that is there cost nothing."""
+    with scratch(next(folder for folder in folders if folder.is_dir())) as place:
+        (place / "one").write_bytes(bytes(4096))
+        try:
+            with (place / "one").open("rb") as given, (place / "two").open("wb") as taken:
+                fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
+        except OSError:
+            return False
     return True
 
 

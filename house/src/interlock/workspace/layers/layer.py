@@ -26,10 +26,10 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.copies import Copy
-from interlock.workspace.layers.laying import Held, Stamp, State, is_same, lay, stamp
+from interlock.workspace.layers.laying import Stamp, State, is_same, lay, stamp
 from interlock.workspace.layers.reading import Left, Reading
 from interlock.workspace.layers.relay import Relay
-from interlock.workspace.layers.upper import TooMuch, Touched, remove, walk
+from interlock.workspace.layers.upper import TooMuch, Touched, Upper, remove, walk
 from interlock.workspace.setting_back import free, mend
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
@@ -81,7 +81,7 @@ class Layer:
         trees: Trees,
         sandbox: SandboxSettings,
         slot: Slot,
-        held: Held,
+        held: Upper,
         state: State,
         *,
         line: Confined | None,

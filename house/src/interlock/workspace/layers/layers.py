@@ -21,7 +21,7 @@ from interlock.workspace.layers.bubblewrap import MEMORY, Bubblewrap, found_out,
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot, alternates
 from interlock.workspace.layers.copies import Copy, shares_blocks
 from interlock.workspace.layers.layer import Layer, told
-from interlock.workspace.layers.laying import Held, State, again, bring, clear
+from interlock.workspace.layers.laying import State, again, bring, clear
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.layers.upper import Upper, remove, walk
 from interlock.workspace.place import above, counts
@@ -30,7 +30,8 @@ from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import EMPTY, Needs, Standing, Tree
 
-_CACHE, _CHECK, _SPELLING = "cache", "check", "spelling"
+_CACHE, _CHECK, _SPELLING = "_cache", "_check", "_spelling"
+"""Slots of our own: no agent's name begins so."""
 _UNSAVED = "What is not committed yet\n\nYour view of a person's unsaved work; it is theirs."
 _PENDING = "What this run has done so far"
 _SETTLES = 3
@@ -49,14 +50,23 @@ class Making:
     """An AppArmor profile that `doctor` prints."""
     nested: bool = False
     """This process is in a confined layer itself: a copy is as confined as that."""
-    cost_bytes: int = 0
-    """What one copy holds."""
-    shares_blocks: bool = True
-    """A copy costs next to nothing."""
+    top: Path | None = None
+    """What copies are made of."""
 
     @property
     def confined(self) -> bool:
         return self.maker == "confined" or self.nested
+
+    @cached_property
+    def shares_blocks(self) -> bool:
+        """A copy costs next to nothing."""
+        return self.top is None or shares_blocks(self.top / ".interlock", self.top)
+
+    @cached_property
+    def cost_bytes(self) -> int:
+        """What one copy holds."""
+        found = walk(self.top, not_copied) if self.top else ()
+        return sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
 
 
 class Layers:
@@ -82,9 +92,10 @@ class Layers:
         mode = self._sandbox.mode
         if within():
             why = "interlock runs inside of a layer, which confines whatever runs in it"
-            return self._copying(Making("copy", why, nested=True)), None
+            return Making("copy", why, nested=True, top=self._top), None
         if mode == "off":
-            return self._copying(Making("copy", 'private copies were asked for ([sandbox] mode = "off")')), None
+            why = 'private copies were asked for ([sandbox] mode = "off")'
+            return Making("copy", why, top=self._top), None
         found = found_out(self._top, self._trees.workspace.own, self._environ.get("PATH", os.defpath))
         if isinstance(found, Bubblewrap):
             return Making("confined", f"by {found.program}"), found
@@ -93,17 +104,11 @@ class Layers:
             text += "" if mode == "strict" else " any more, and were in this workspace before"
             remedy = f'{found.remedy} Or allow private copies: mode = "{"auto" if mode == "strict" else "off"}".'
             raise ConfigInvalid(text, where="sandbox.mode", found=found.why, remedy=remedy)
-        return self._copying(Making("copy", found.why, found.remedy, found.profile)), None
+        return Making("copy", found.why, found.remedy, found.profile, top=self._top), None
 
     @property
     def _was_confined(self) -> Path:
         return self._folder / "confined"
-
-    def _copying(self, making: Making) -> Making:
-        files = (status for path, status in walk(self._top, not_copied) if stat.S_ISREG(status.st_mode))
-        place = self._trees.workspace.own
-        shares = shares_blocks(place if place.is_dir() else self._top)
-        return replace(making, cost_bytes=sum(status.st_size for status in files), shares_blocks=shares)
 
     # -- layers of agents
 
@@ -163,7 +168,7 @@ class Layers:
     def _held_folder(self, slot: Slot) -> Path:
         return slot.store / "top" if self._made[1] else slot.folder / "tree"
 
-    def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Held, Confined | None]:
+    def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Upper, Confined | None]:
         """Where the writes of a layer lie, its folders made."""
         self._trees.workspace.prepared()
         try:
@@ -186,7 +191,7 @@ class Layers:
     def _around(self) -> Surroundings:
         return look_around(self._environ, self._top)
 
-    def _layer(self, run: str, slot: Slot, held: Held, state: State, confined: Confined | None) -> Layer:
+    def _layer(self, run: str, slot: Slot, held: Upper, state: State, confined: Confined | None) -> Layer:
         """The layer, whole from here on."""
         home = self._around.home if confined else None
         if home:
@@ -210,7 +215,7 @@ class Layers:
         self,
         run: str,
         slot: Slot,
-        held: Held,
+        held: Upper,
         state: State,
         standing: Standing,
         differs: Mapping[str, Entry | None],
@@ -240,7 +245,7 @@ class Layers:
                 commit, top = gitdir.commit(trees.objects, tree, commit, text), tree
         state.refs = self._git(slot, held, index, commit, branch if standing.away else here.branch)
 
-    def _git(self, slot: Slot, held: Held, index: Path, commit: str, branch: str) -> dict[str, str]:
+    def _git(self, slot: Slot, held: Upper, index: Path, commit: str, branch: str) -> dict[str, str]:
         repository = self._trees.repository
         assert repository is not None
         if self._made[1]:
@@ -292,7 +297,6 @@ class Layers:
         differs = self._differs(live, tree)
         if known and confines and not keeps:
             upper, _ = self._held(cache)
-            assert isinstance(upper, Upper)
             with self._turn:
                 clear(trees, upper, known)
                 known.save(cache.folder)

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from hashlib import sha1
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 from uuid import uuid4
 
 from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove
@@ -30,26 +30,6 @@ _SECOND = 10**9
 _NO_BOUND = 1 << 62
 
 Stamp = tuple[int, int, int, int]
-
-
-class Held(Protocol):
-    """Where the writes of a layer's programs lie; paths count from the workspace's top."""
-
-    folder: Path
-
-    def touched(self, found: Touched) -> Touched:
-        """All that may differ from what is below."""
-        ...
-
-    def place(self, path: str) -> Path | None:
-        """Where the bytes of a path lie; None where programs find nothing."""
-        ...
-
-    def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result: ...
-    def remove(self, path: str) -> None: ...
-    def update(self, kept: Collection[str]) -> None:
-        """What is below has changed; of what programs wrote (`kept`) nothing does."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -108,7 +88,7 @@ def stamp(status: os.stat_result) -> Stamp:
 
 
 def bring(
-    trees: Trees, held: Held, before: State | None, differs: Mapping[str, Entry | None], live: Tree, shown: Tree
+    trees: Trees, held: Upper, before: State | None, differs: Mapping[str, Entry | None], live: Tree, shown: Tree
 ) -> dict[str, Laid]:
     """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards.
 
@@ -146,7 +126,7 @@ def bring(
 
 
 def lay(
-    trees: Trees, held: Held, wanted: Mapping[str, Entry], newest: int, before: Mapping[str, Laid]
+    trees: Trees, held: Upper, wanted: Mapping[str, Entry], newest: int, before: Mapping[str, Laid]
 ) -> dict[str, Laid]:
     """Lay files, later than `newest`; one with the content that it had there `before` gets its time again."""
     paths: dict[str, list[str]] = defaultdict(list)
@@ -193,7 +173,7 @@ def _ignored(trees: Trees, touched: Touched, known: Collection[str], live: Tree)
     return trees.ignored(asked) if asked else set()
 
 
-def _same(held: Held, path: str, status: os.stat_result, entry: Entry, laid: dict[str, Laid]) -> Laid | None:
+def _same(held: Upper, path: str, status: os.stat_result, entry: Entry, laid: dict[str, Laid]) -> Laid | None:
     """The file as it lies there, where it is what is to be shown; it counts as not opened again."""
     known = laid.get(path)
     untouched = known is not None and known.stamp == stamp(status)
@@ -217,7 +197,7 @@ def is_same(place: Path, entry: Entry | None) -> bool:
         return False  # a program took the right to read it away
 
 
-def again(held: Held, path: str, laid: Laid) -> Laid:
+def again(held: Upper, path: str, laid: Laid) -> Laid:
     """The same file, as if it had not been opened yet."""
     place = held.folder / path
     os.utime(place, ns=(0, laid.stamp[2]), follow_symlinks=False)

@@ -17,6 +17,8 @@ from typing import Any
 
 from interlock.documents.files import digest, read_plain, replace
 from interlock.workspace.git import Git
+from interlock.workspace.layers.upper import remove, way
+from interlock.workspace.place import above
 
 _LARGEST = 10 << 20
 _ONE_LINE = 16 << 10
@@ -54,7 +56,7 @@ def bring_back(home: Path, private: Path, digests: dict[str, str]) -> None:
         with suppress(OSError):
             users = (home / login).resolve()
             # Not followed: a program may have put a link there.
-            if any(place.is_symlink() for place in _way(private, login)):
+            if any((private / part).is_symlink() for part in (login, *above(login))):
                 continue
             old, new = read_plain(users, limit=_LARGEST), read_plain(private / login, limit=_LARGEST)
             content = refreshed(old, new) if digest(old) == known else None
@@ -127,18 +129,10 @@ def _copy(home: Path, private: Path, name: str) -> None:
 
 def _put(private: Path, name: str, content: bytes, mode: int) -> None:
     """A file in the private HOME, whatever a program of before left on the way."""
-    for folder in _way(private, name)[:-1]:
-        if folder.is_symlink() or not folder.is_dir():
-            folder.unlink(missing_ok=True)
-            folder.mkdir(mode=0o700)
-    place = private / name
-    place.unlink(missing_ok=True)
+    folder, _, last = name.rpartition("/")
+    place = (way(private, folder) if folder else private) / last
+    remove(place)
     handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(handle, "wb") as file:
         os.fchmod(handle, mode)
         file.write(content)
-
-
-def _way(private: Path, name: str) -> list[Path]:
-    parts = name.split("/")
-    return [private.joinpath(*parts[:number]) for number in range(1, len(parts) + 1)]

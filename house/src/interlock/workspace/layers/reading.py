@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from interlock.workspace.layers.laying import Held, State, blob, stamp
-from interlock.workspace.layers.upper import Touched
+from interlock.workspace.layers.laying import State, blob, stamp
+from interlock.workspace.layers.upper import Touched, Upper
 from interlock.workspace.place import above, counts
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import EMPTY, Remark, RemarkKind
@@ -45,7 +45,7 @@ class Left:
 class Reading:
     """Looks at what lies in a layer; no program runs in it meanwhile."""
 
-    def __init__(self, trees: Trees, held: Held, state: State, root: Path, largest: int) -> None:
+    def __init__(self, trees: Trees, held: Upper, state: State, root: Path, largest: int) -> None:
         self._trees = trees
         self._held = held
         self._state = state
@@ -146,7 +146,7 @@ class Reading:
         return "" if os.access(place, os.R_OK) else "it cannot be read"
 
 
-def leads_out(held: Held, root: Path, path: str) -> bool:
+def leads_out(held: Upper, root: Path, path: str) -> bool:
     """Whether following a link leaves the workspace, or enters git's or the engine's folder: as the program sees it,
     whether or not something is there."""
     waiting = path.split("/")[::-1]

@@ -9,11 +9,11 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import subprocess
 from collections.abc import Callable, Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from uuid import uuid4
 
 OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
@@ -52,7 +52,7 @@ class Touched:
 
 
 class Upper:
-    """The writes of a confined layer."""
+    """Where the writes of a layer's programs lie; paths count from the workspace's top."""
 
     def __init__(self, upper: Path, *below: Path, apart: Callable[[str], bool]) -> None:
         self.folder = upper
@@ -238,7 +238,7 @@ def way(root: Path, path: str, *, file: bool = False) -> Path:
         status = _status(here)
         if status is None or not wanted(status.st_mode):
             remove(here)
-            here.touch() if wanted is stat.S_ISREG else here.mkdir()
+            here.touch() if wanted is stat.S_ISREG else here.mkdir(mode=0o700)
     return here
 
 
@@ -254,28 +254,7 @@ def remove(place: Path) -> None:
         shutil.rmtree(place)
     except (OSError, RecursionError):
         # Folders without rights (overlays and package caches make them), or deeper than a path may be long.
-        while place.exists():
-            with suppress(FileNotFoundError):  # somebody else removes it as well
-                _flattened(place)
-
-
-def _flattened(folder: Path) -> None:
-    """Bring every folder to the top before it is emptied: no right and no depth is in the way there."""
-    folder.chmod(0o700)
-    while inner := [Path(entry.path) for entry in _entries(folder) if _is_folder(entry)]:
-        for place in inner:
-            place.chmod(0o700)
-            for entry in _entries(place):
-                if _is_folder(entry):
-                    Path(entry.path).chmod(0o700)
-                    Path(entry.path).rename(folder / uuid4().hex)
-            place.rmdir()
-    folder.rmdir()
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    """Whether it is a folder; what is none is removed."""
-    if entry.is_dir(follow_symlinks=False):
-        return True
-    Path(entry.path).unlink()
-    return False
+        subprocess.run(["chmod", "-R", "u+rwX", "--", place], capture_output=True, check=False)
+        subprocess.run(["rm", "-rf", "--", place], capture_output=True, check=False)
+        if place.exists():
+            raise
