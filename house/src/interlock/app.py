@@ -32,7 +32,7 @@ from interlock.engine import events as ev
 from interlock.engine.delivery import merged
 from interlock.engine.folder import Message
 from interlock.engine.playbook import Playbook
-from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.real import RealWorld
 from interlock.engine.run import Limits
@@ -153,21 +153,15 @@ class Place:
             try:
                 standing = await world.standing(world.where(), None)
                 player.begin(
-                    began(
-                        playbook,
-                        inputs,
-                        Beginning(
-                            run=entry.id,
-                            order=self.runs.next_order(),
-                            version=installed("interlock"),
-                            where=world.where(),
-                            standing=standing,
-                            caps=self.caps(playbook, inputs),
-                            key=key,
-                            said=self._words(said),
-                        ),
-                        world,
-                    )
+                    inputs,
+                    run=entry.id,
+                    order=self.runs.next_order(),
+                    version=installed("interlock"),
+                    where=world.where(),
+                    standing=standing,
+                    caps=self.caps(playbook, inputs),
+                    key=key,
+                    said=self._words(said),
                 )
                 if not maker.confined:
                     player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")

@@ -7,9 +7,9 @@ from typing import Any
 
 from interlock.agents import answers
 from interlock.agents.values import Ask
-from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
-from interlock.engine.simulation import Act, Clean, Files, Simulated, drive
+from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive
 from interlock.engine.view import View
 from interlock.engine.world import Command, Toolbox
 from interlock.playbooks.task import TASK
@@ -52,7 +52,5 @@ def play(
     world = Simulated(cast=cast, toolbox=toolbox)
     player = Player(TASK, world, Prompts(TASK.prompts), told=lambda event, key: told(player.view, key))
     given = Inputs(**{"request": "Make add right", **inputs})
-    standing = drive(world.standing(world.where(), None))
-    beginning = Beginning(RUN, 1, "1", world.where(), standing, TASK.caps, TASK.key(given, world.where()))
-    player.begin(began(TASK, given, beginning, world))
+    begin(player, given, run=RUN, version="1")
     return drive(player.play())

@@ -14,10 +14,10 @@ from interlock.engine.folder import Message
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.journal import Line, Memory
 from interlock.engine.playbook import Playbook
-from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.run import Limits, Outcome, Row, Run
-from interlock.engine.simulation import Act, Clean, Files, Simulated, drive
+from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command, Toolbox
 from interlock.playbooks.task import TASK
@@ -169,17 +169,8 @@ class Bench:
         """The first process."""
         self.last = player = self.player()
         given = self.playbook.inputs(**{"request": "Make it work", **inputs} if self.playbook is TASK else inputs)
-        where = self.world.where()
-        beginning = Beginning(
-            run="run-1",
-            order=1,
-            version=VERSION,
-            where=where,
-            standing=drive(self.world.standing(where, None)),
-            caps={loop: min(most, getattr(given, f"{loop}s", most)) for loop, most in self.playbook.caps.items()},
-            key=self.playbook.key(given, where),
-        )
-        return self._in_process(lambda: player.begin(began(self.playbook, given, beginning, self.world)))
+        caps = {loop: min(most, getattr(given, f"{loop}s", most)) for loop, most in self.playbook.caps.items()}
+        return self._in_process(lambda: begin(player, given, caps, run="run-1", version=VERSION))
 
     def resume(self, *, version: str = VERSION, **more: Any) -> View:
         """Another process goes on."""

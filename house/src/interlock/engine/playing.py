@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,49 +24,8 @@ from interlock.engine.run import Limits, Outcome, Run
 from interlock.engine.view import View
 from interlock.engine.world import World
 from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
-from interlock.workspace.values import Pending, Standing, Where
 
 EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
-
-
-@dataclass(frozen=True)
-class Beginning:
-    """What a new run begins with."""
-
-    run: str
-    order: int
-    version: str
-    where: Where
-    standing: Standing
-    caps: Mapping[str, int]
-    key: str
-    continues: str = ""
-    pending: Pending | None = None
-    parent: str = ""
-    source: str = ""
-    said: ev.Words | None = None
-
-
-def began(playbook: Playbook, inputs: Model, beginning: Beginning, world: World) -> ev.RunStarted:
-    """The first event of a run: its identity."""
-    return ev.RunStarted(
-        run=beginning.run,
-        playbook=playbook.name,
-        key=beginning.key,
-        version=beginning.version,
-        order=beginning.order,
-        inputs=inputs.model_dump(mode="json"),
-        caps=dict(beginning.caps),
-        where=beginning.where,
-        standing=beginning.standing,
-        headline=playbook.headline(inputs),
-        at=world.now(),
-        source=beginning.source,
-        continues=beginning.continues,
-        pending=beginning.pending,
-        parent=beginning.parent,
-        said=beginning.said,
-    )
 
 
 class Player:
@@ -95,7 +53,15 @@ class Player:
     def view(self) -> View:
         return self.recorder.view
 
-    def begin(self, started: ev.RunStarted) -> None:
+    def begin(self, inputs: Model, **identity: Any) -> None:
+        """The first event of the run; `identity` is what of `RunStarted` the playbook does not say."""
+        started = ev.RunStarted(
+            playbook=self.playbook.name,
+            inputs=inputs.model_dump(mode="json"),
+            headline=self.playbook.headline(inputs),
+            at=self.world.now(),
+            **identity,
+        )
         self.recorder.add("", started)
 
     def warn(self, text: str) -> None:

@@ -22,7 +22,7 @@ from interlock.documents.model import Model
 from interlock.engine import junit
 from interlock.engine.folder import InMemory, Message
 from interlock.engine.halts import Halted
-from interlock.engine.playing import Beginning, Player, began
+from interlock.engine.playing import Player
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
 from interlock.workspace.values import (
@@ -444,13 +444,13 @@ def _started(member: Callable[[], Awaitable[T]]) -> Generator[Any, None, T]:
     return member().__await__()
 
 
-def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None) -> None:
+def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, **identity: Any) -> None:
     """A new run of the player's playbook, in its simulated world."""
     playbook, world = player.playbook, player.world
     where = world.where()
     standing, key = drive(world.standing(where, None)), playbook.key(inputs, where)
-    beginning = Beginning(f"{playbook.name}-1", 1, "simulated", where, standing, caps or playbook.caps, key)
-    player.begin(began(playbook, inputs, beginning, world))
+    known = {"run": f"{playbook.name}-1", "order": 1, "version": "simulated", "caps": caps or playbook.caps}
+    player.begin(inputs, **{**known, "key": key, "where": where, "standing": standing, **identity})
 
 
 def drive(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:
