@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine import delivery, dispatch, evidence, people, run
+from interlock.engine import delivery, dispatch, evidence, run
 from interlock.engine import events as ev
 from interlock.engine.forms import Ruling
 from interlock.engine.holds import HOLDS
@@ -99,14 +99,14 @@ def never_syncs(patch: pytest.MonkeyPatch) -> None:
 
 
 def decides_itself(patch: pytest.MonkeyPatch) -> None:
-    async def gate(run: Run, name: str, question: str, summary: str, choices: Any, shows: Any) -> Any:
+    async def gate(run: Run, name: str, question: str, *, choices: Any = ("approve", "reject")) -> Any:
         slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
         if slot.outcome is None:
             at = run.world.now()
             slot.settle(ev.GateDecided(gate=name, choice=choices[0], who="interlock", at=at, shown={}))
         return slot.settled
 
-    patch.setattr(people, "gate", gate)
+    patch.setattr(Run, "gate", gate)
 
 
 def overwrites(patch: pytest.MonkeyPatch) -> None:

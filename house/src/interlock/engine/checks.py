@@ -27,7 +27,7 @@ AGAIN = 3
 """Times that commands run because the person's tree changes under them."""
 
 
-async def commands(run: Run, named: Sequence[str]) -> list[Command]:
+async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
     """The checks of this run: named by a person, else found; fixed here, before the work (EVID-05)."""
     slot = run.slot("commands", {}, ev.Got)
     if slot.outcome is None:
@@ -89,7 +89,7 @@ def _pair(
     return ev.Proved(name=command.name, command=command.line, tree=tree, before=before, after=after, word=word, **more)
 
 
-async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool) -> list[ev.Based]:
+async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = False) -> list[ev.Based]:
     """Each command on the person's tree without the run's work.
 
     Raises:
@@ -99,7 +99,7 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool) -
     for command in commands:
         slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
         if slot.outcome is None:
-            await run.listen()
+            run.listen()
             standing = await run.world.standing(run.start.where, run.full.standing)
             came = await run_on(run, command, standing, standing.tree, keeps=True)
             if came.exit is None:
@@ -133,7 +133,7 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
     return proved
 
 
-async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str) -> list[ev.Proved]:
+async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
     """Each command on what a commit would hold, where that is not the tree that was judged: what the person has not
     committed is not in it."""
     slot = run.slot("commit-tree", {"branch": branch}, ev.Got)
@@ -157,11 +157,10 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
 async def _once(run: Run, command: Command) -> ev.Proved:
     slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
     if slot.outcome is None:
-        await run.listen()
+        run.listen()
         slot.settle(await _prove(run, command))
         run.recorder.sync()
-    proved: ev.Proved = slot.settled
-    return proved
+    return slot.settled
 
 
 async def _prove(run: Run, command: Command) -> ev.Proved:

@@ -14,7 +14,6 @@ from interlock.engine.world import CommitOrder
 from interlock.workspace.values import Tree
 
 if TYPE_CHECKING:
-    from interlock.engine.replay import Slot
     from interlock.engine.run import Run
 
 
@@ -29,7 +28,7 @@ def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
 
 async def hooks(run: Run, message: str) -> ev.Committed | None:
     """The person's commit hooks on what would be committed; None: there are none, or they agree."""
-    slot: Slot[ev.Committed] = run.slot("hooks", {"message": sha256(message.encode())}, ev.Committed)
+    slot = run.slot("hooks", {"message": sha256(message.encode())}, ev.Committed)
     if slot.outcome is None:
         run.recorder.sync()
         came = await run.world.hooks(run.start.where, _order(run, message, "", run.world.now()))
@@ -39,9 +38,9 @@ async def hooks(run: Run, message: str) -> ev.Committed | None:
     return slot.outcome if slot.outcome and slot.outcome.problem else None
 
 
-async def commit(run: Run, message: str, branch: str) -> ev.Committed:
+async def commit(run: Run, message: str, *, branch: str = "") -> ev.Committed:
     """One commit; `problem` says why there is none."""
-    slot: Slot[ev.Committed] = run.slot("commit", {"branch": branch}, ev.Committed)
+    slot = run.slot("commit", {"branch": branch}, ev.Committed)
     if slot.outcome is not None:
         return slot.outcome
     what: Literal["branch", "commit"] = "branch" if branch else "commit"
@@ -75,7 +74,7 @@ async def tree_of_commit(run: Run, message: str, branch: str) -> Tree | None:
 
 async def pull_request(run: Run, branch: str, title: str, body: str) -> ev.Committed:
     """The branch pushed and a pull request opened, with the person's own program; else what to type."""
-    slot: Slot[ev.Committed] = run.slot("pull-request", {"branch": branch}, ev.Committed)
+    slot = run.slot("pull-request", {"branch": branch}, ev.Committed)
     if slot.outcome is not None:
         return slot.outcome
     slot.add(ev.Intended(what="push", facts={"branch": branch}), sync=True)

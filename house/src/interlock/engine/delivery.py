@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from interlock.documents.model import plain
 from interlock.engine import events as ev
 from interlock.workspace.values import Change, Landing, Pending, Standing, Tree
 
@@ -46,21 +47,24 @@ async def own(run: Run) -> dict[str, str]:
 
 async def changed(run: Run) -> list[Change]:
     """What the run's pending work changes in the person's tree of this moment."""
-    standing = await run.world.standing(run.start.where, run.full.standing)
-    tree, _ = await merged(run.world, run.pending, standing.tree)
-    return await run.world.between(standing.tree, tree)
+    slot = run.slot("changed", {}, ev.Got)
+    if slot.outcome is None:
+        standing = await run.world.standing(run.start.where, run.full.standing)
+        tree, _ = await merged(run.world, run.pending, standing.tree)
+        slot.settle(ev.Got(verb="changed", value=plain(await run.world.between(standing.tree, tree))))
+    return [Change.model_validate(one) for one in slot.settled.value]
 
 
-async def deliver(run: Run, label: str, judged: Tree | None) -> ev.Delivered:
+async def deliver(run: Run, label: str, judged: Tree | None = None) -> ev.Delivered:
     """Pending work into the tree, if what comes of the merge is the tree that was judged.
 
     States: `done`; `nothing` (there is no work); `other` (undelivered: another tree than the judged one, `merged`, on
     which checks have to run first); `conflict`; `away` (another branch is checked out).
     """
-    slot: Slot[ev.Delivered] = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
+    slot = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:
         if not slot.traces:  # else a process died over it: it may lie in the tree, and is recorded before all else
-            await run.listen()
+            run.listen()
         async with run.pair_lock:
             await _land(run, slot, label, run.pending, judged or run.pending.work)
     return slot.settled
@@ -68,7 +72,7 @@ async def deliver(run: Run, label: str, judged: Tree | None) -> ev.Delivered:
 
 async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
     """The documents of a dispatch come into the tree at once: people read them at gates. All else stays pending."""
-    slot: Slot[ev.Delivered] = run.slot("documents", {"paths": sorted(paths)}, ev.Delivered)
+    slot = run.slot("documents", {"paths": sorted(paths)}, ev.Delivered)
     if slot.outcome is None:
         async with run.pair_lock:
             pair = run.pending

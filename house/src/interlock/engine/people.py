@@ -14,7 +14,6 @@ from interlock.engine.halts import Cancelled, Parked
 from interlock.engine.keys import sha256
 
 if TYPE_CHECKING:
-    from interlock.engine.replay import Slot
     from interlock.engine.run import Run
 
 
@@ -26,10 +25,16 @@ def listen(run: Run) -> None:
 
 
 async def gate(
-    run: Run, name: str, question: str, summary: str, choices: tuple[str, ...], shows: tuple[str, ...]
+    run: Run,
+    name: str,
+    question: str,
+    *,
+    summary: str = "",
+    choices: tuple[str, ...] = ("approve", "reject"),
+    shows: tuple[str, ...] = (),
 ) -> ev.GateDecided:
-    """A person's decision; parks the run where nobody has decided yet."""
-    slot: Slot[ev.GateDecided] = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
+    """A person decides; until then the run is parked and its process may end."""
+    slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
         for waiting, said in run.world.folder.messages():

@@ -26,9 +26,10 @@ from interlock.engine.view import View
 from interlock.engine.world import Command, World
 from interlock.errors import EngineFault
 from interlock.workspace import scope
-from interlock.workspace.values import Change, Pending, Tree
+from interlock.workspace.values import Pending, Tree
 
 T = TypeVar("T")
+O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
 __all__ += ["Limits", "Run"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
@@ -187,14 +188,15 @@ class Run:
         """A recorded text."""
         return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
 
-    def tail(self, one: ev.Run1) -> str:
-        """The end of what a command printed, as data for a brief."""
-        return checks.tail(self, one)
-
     # --- keys
 
-    def slot(self, name: str, asked: Mapping[str, Any], kind: type[Any]) -> Slot[Any]:
+    def slot(self, name: str, asked: Mapping[str, Any], kind: type[O]) -> Slot[O]:
         return self.recorder.recall(self._keys.next(keys.here().path, name), asked, kind)
+
+    def outcome(self, name: str, asked: Mapping[str, Any], kind: type[O], make: Callable[[], O]) -> O:
+        """What is recorded at the next key of that name, else what is made now."""
+        slot = self.slot(name, asked, kind)
+        return slot.settle(make()) if slot.outcome is None else slot.outcome
 
     @contextmanager
     def step(self, name: str) -> Any:
@@ -215,7 +217,7 @@ class Run:
         """One agent does one thing; what it left is looked at, and counts or not."""
         slot = self.slot(call.member or call.row.agent, dispatch.asked(call), ev.Done)
         if slot.outcome is None:
-            await self.listen()
+            self.listen()
             await dispatch.perform(self, call, slot)
         report: ev.Report = slot.settled.report
         if call.row.outputs:
@@ -248,38 +250,28 @@ class Run:
         """Apply a rule to named inputs; computed again on replay, it has to agree."""
         known = names_of(rule, positional) if positional else []
         inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
-        result = rule(*positional, **named)
-        slot = self.slot(name_of(rule), {"inputs": inputs, "result": _word(result)}, ev.Decided)
-        if slot.outcome is None:
-            slot.settle(ev.Decided(rule=name_of(rule), inputs=inputs, result=_word(result)))
+        result, name = rule(*positional, **named), name_of(rule)
+        told = {"inputs": inputs, "result": _word(result)}
+        self.outcome(name, told, ev.Decided, lambda: ev.Decided(rule=name, **told))
         return result
 
     def note(self, name: str, /, **facts: Any) -> None:
         """A fact of the playbook's own, for its documents and for people."""
         facts = plain(facts)
-        slot = self.slot(name, {"facts": facts}, ev.Noted)
-        if slot.outcome is None:
-            slot.settle(ev.Noted(name=name, facts=facts))
+        self.outcome(name, {"facts": facts}, ev.Noted, lambda: ev.Noted(name=name, facts=facts))
 
     def say(self, text: str) -> None:
         """Output of the playbook itself: standard output, and nothing else is there."""
-        slot = self.slot("say", {}, ev.Said)
-        if slot.outcome is None:
-            digest = self.world.folder.put(text.encode("utf-8", "backslashreplace"))
-            slot.settle(ev.Said(text=digest))
+        content = text.encode("utf-8", "backslashreplace")
+        self.outcome("say", {}, ev.Said, lambda: ev.Said(text=self.world.folder.put(content)))
 
     def warn(self, text: str) -> None:
         """Tell people something beside the process; once."""
-        slot = self.slot("warn", {}, ev.Warned)
-        if slot.outcome is None:
-            slot.settle(ev.Warned(text=text))
+        self.outcome("warn", {}, ev.Warned, lambda: ev.Warned(text=text))
 
     def once(self, verb: str, asked: Mapping[str, Any], make: Callable[[], Any]) -> Any:
         """A value that is asked of the world once and is the same ever after: a time, an id, an option."""
-        slot = self.slot(verb, asked, ev.Got)
-        if slot.outcome is None:
-            slot.settle(ev.Got(verb=verb, value=plain(make())))
-        return slot.settled.value
+        return self.outcome(verb, asked, ev.Got, lambda: ev.Got(verb=verb, value=plain(make()))).value
 
     def now(self) -> datetime:
         return datetime.fromisoformat(self.once("now", {}, lambda: self.world.now().isoformat()))
@@ -287,69 +279,23 @@ class Run:
     def new_id(self, length: int = 6) -> str:
         return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))
 
-    async def commands(self, named: Sequence[str] = ()) -> list[Command]:
-        """The checks of this run: named by a person, else found (EVID-05)."""
-        return await checks.commands(self, named)
-
-    async def baseline(self, commands: Sequence[Command], *, expect_red: bool = False) -> list[ev.Based]:
-        """Each command before the work, on the person's tree."""
-        return await checks.baseline(self, commands, expect_red=expect_red)
-
-    async def prove(self, commands: Sequence[Command]) -> list[ev.Proved]:
-        """Each command on the run's work, merged with the person's tree of this moment."""
-        return await checks.prove(self, commands)
-
-    async def prove_commit(self, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
-        """Each command on what a commit would hold, where that is not the judged tree."""
-        return await checks.prove_commit(self, commands, message, branch)
-
-    async def rest(self, commands: Sequence[Command]) -> list[ev.Proved]:
-        """What is found or set beside these, once: what the work broke there counts (EVID-14)."""
-        return await checks.rest(self, commands)
+    commands = checks.commands
+    baseline = checks.baseline
+    prove = checks.prove
+    prove_commit = checks.prove_commit
+    rest = checks.rest
+    tail = checks.tail
+    changed = delivery.changed
+    deliver = delivery.deliver
+    hooks = commits.hooks
+    commit = commits.commit
+    pull_request = commits.pull_request
+    gate = people.gate
+    listen = people.listen
 
     def receipt(self) -> str:
         """What was reached and on what evidence, as Markdown."""
         return receipt.markdown(self.full)
-
-    async def changed(self) -> list[Change]:
-        """What the run's pending work changes."""
-        slot = self.slot("changed", {}, ev.Got)
-        if slot.outcome is None:
-            slot.settle(ev.Got(verb="changed", value=plain(await delivery.changed(self))))
-        return [Change.model_validate(one) for one in slot.settled.value]
-
-    async def deliver(self, label: str, judged: Tree | None = None) -> ev.Delivered:
-        """Pending work comes into the person's tree, if merged with it it is the tree that was judged."""
-        return await delivery.deliver(self, label, judged)
-
-    async def commit(self, message: str, *, branch: str = "") -> ev.Committed:
-        """One commit of the run's work alone: on its branch, or on a new one in place of a delivery."""
-        return await commits.commit(self, message, branch)
-
-    async def hooks(self, message: str) -> ev.Committed | None:
-        """The person's commit hooks over the tree that would be committed, as a check."""
-        return await commits.hooks(self, message)
-
-    async def pull_request(self, branch: str, title: str, body: str) -> ev.Committed:
-        return await commits.pull_request(self, branch, title, body)
-
-    async def gate(
-        self,
-        name: str,
-        question: str,
-        *,
-        summary: str = "",
-        choices: Sequence[str] = ("approve", "reject"),
-        shows: Sequence[str] = (),
-    ) -> ev.GateDecided:
-        """A person decides; until then the run is parked and its process may end."""
-        return await people.gate(self, name, question, summary, tuple(choices), tuple(shows))
-
-    # --- for the engine's other modules
-
-    async def listen(self) -> None:
-        """Take up what people said meanwhile; raises where they cancelled."""
-        people.listen(self)
 
     def warn_live(self, text: str) -> None:
         """Tell people something once, from within a verb."""
@@ -384,9 +330,8 @@ class _Turns:
         if self._turn >= self._cap:
             raise StopAsyncIteration
         self._turn += 1
-        slot = self._run.slot(f"{self._name}-turn", {"turn": self._turn}, ev.Turn)
-        if slot.outcome is None:
-            slot.settle(ev.Turn(loop=self._name, n=self._turn, cap=self._cap))
+        turn = ev.Turn(loop=self._name, n=self._turn, cap=self._cap)
+        self._run.outcome(f"{self._name}-turn", {"turn": self._turn}, ev.Turn, lambda: turn)
         self._inner = self._outer.child(f"{self._name}-{self._turn}", turn=self._turn)
         keys.enter(self._inner)
         return self._turn
