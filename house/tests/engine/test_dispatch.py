@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.values import Exit, News, NewsKind, Trouble, TroubleKind, Usage
-from interlock.engine.dispatch import Used, after_try
+from interlock.engine.dispatch import after_try
 from interlock.engine.run import Call, Limits, Outcome, Row, Run
 from interlock.engine.simulation import Act
 from interlock.errors import Status
@@ -72,7 +73,7 @@ def test_what_follows_is_a_total_table(reason: str) -> None:
     for complaint in ("", "wrong"):
         for repeats in range(4):
             for repairs in range(3):
-                move = after_try(reason, complaint, Used(repeats, repairs), 2, 1)
+                move = after_try(reason, complaint, Counter(repeat=repeats, repair=repairs), 2, 1)
                 if reason == "limit":
                     assert move == "wait", "however often: it is bounded by its time"
                 elif reason in ("no start", "crash", "timeout", "busy", "session"):

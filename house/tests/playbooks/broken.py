@@ -85,7 +85,7 @@ def calls_unseen(patch: pytest.MonkeyPatch) -> None:
 
 
 def asks_the_dead_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(dispatch, "_ended_unseen", _nothing)
+    patch.setattr(dispatch.Dispatch, "_ended_unseen", _nothing)
 
 
 def never_syncs(patch: pytest.MonkeyPatch) -> None:

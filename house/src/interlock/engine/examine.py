@@ -13,23 +13,21 @@ from interlock.engine import delivery, evidence
 from interlock.engine import events as ev
 from interlock.engine.forms import Unusable, read_form
 from interlock.engine.prompts import quoted
-from interlock.engine.replay import Slot
 from interlock.workspace import scope
 from interlock.workspace.values import Found, Pending, Remark, RemarkKind, Tree
 
 if TYPE_CHECKING:
-    from interlock.engine.dispatch import Ground
+    from interlock.engine.dispatch import Dispatch, Ground
     from interlock.engine.run import Call, Run
 
 
-async def examine(
-    run: Run, call: Call, role: Role, ground: Ground, exit_: Exit, slot: Slot[ev.Done], *, told: bool
-) -> ev.Report:
+async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool) -> ev.Report:
     """One report of a call.
 
     Args:
         told: it was asked once more already; what was set back is mended without another word.
     """
+    run, call, slot = dispatch.run, dispatch.call, dispatch.slot
     row, world = call.row, run.world
     found = await ground.seat.found(await delivery.own(run))
     text = world.redact(exit_.text)
@@ -56,7 +54,7 @@ async def examine(
 
     read = read_form(row.form, exit_.form, text) if row.form is not None else None
     form = None if isinstance(read, Unusable) else read
-    work = await _sort(run, call, role, ground, found, form)
+    work = await _sort(run, call, dispatch.role, ground, found, form)
     missing = [path for path in row.outputs if path not in work.paths and await ground.seat.read(path) is None]
     hard = [
         *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers) else ()),

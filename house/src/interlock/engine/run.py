@@ -218,7 +218,7 @@ class Run:
         slot = self.slot(call.member or call.row.agent, dispatch.asked(call), ev.Done)
         if slot.outcome is None:
             self.listen()
-            await dispatch.perform(self, call, slot)
+            await dispatch.Dispatch(self, call, slot).perform()
         report: ev.Report = slot.settled.report
         if call.row.outputs:
             documents = await delivery.documents(self, call.row.outputs)
