@@ -138,8 +138,8 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
         text = "older versions of what the person has not committed, or their absence: given back"
         told(RemarkKind.SET_BACK, text, back, found.result)
         asks.append(
-            f"{', '.join(map(quoted, back))}: you set back what the person has not committed; it was given "
-            "back. If the task means that, name the paths in `takes_back`"
+            f"{', '.join(map(quoted, back))}: you set back what the person has not committed, which does not count "
+            "as work. If the task means it, name the paths in `takes_back`"
         )
     clashes = [path for path in found.clashes if not row.judges or path in row.outputs]
     told(RemarkKind.CONFLICT, "you and the person changed it: the person's version stands", clashes, found.result)

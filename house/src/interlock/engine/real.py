@@ -82,9 +82,6 @@ class RealSeat:
     async def found(self, own: Mapping[str, str]) -> Found:
         return await thread(self.layer.found, own)
 
-    async def put_back(self, paths: Sequence[str]) -> None:
-        await thread(self.layer.put_back, paths)
-
     async def read(self, path: str) -> bytes | None:
         return await thread(self.layer.read, path)
 
@@ -188,10 +185,6 @@ class RealWorld:
 
     async def read(self, tree: Tree, path: str) -> bytes | None:
         return await thread(self._trees.read, tree, path)
-
-    async def list(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, str]:
-        found = await thread(self._trees.entries, tree, paths)
-        return {path: blob for path, (_, blob) in found.items()}
 
     async def keep(self, trees: Sequence[Tree]) -> None:
         await thread(self._trees.keep, self.run, trees)

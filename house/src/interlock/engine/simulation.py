@@ -1,8 +1,7 @@
 """The simulated world: the same seam as the real one, in memory (PROOF-01).
 
-A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  What an
-agent does and how a command ends is told by a `Cast`; silent (`Clean`), agents answer the best that their form allows
-and leave the samples that they are asked for, and commands are green on what agents have worked on, and red before.
+A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  What agents,
+commands and people do is told by a cast; the usual one, `Clean`, has everything go as it should.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, 
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from interlock.agents import answers
 from interlock.agents.values import Ask, CommandExit, Exit, News, NewsKind, Role, Usage
@@ -25,16 +24,7 @@ from interlock.engine.halts import Halted
 from interlock.engine.playing import Player
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
-from interlock.workspace.values import (
-    Change,
-    Committed,
-    Found,
-    Landing,
-    Merged,
-    Standing,
-    Tree,
-    Where,
-)
+from interlock.workspace.values import Change, Committed, Found, Landing, Merged, Standing, Tree, Where
 
 T = TypeVar("T")
 Files = Mapping[str, bytes]
@@ -82,34 +72,17 @@ class Act:
     exit: Exit = Exit(finished=True, text="")
 
 
-class Cast(Protocol):
-    """Who plays: agents, commands, people, faults."""
-
-    def agent(self, ask: Ask, key: str, files: Files) -> Act: ...
-    def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
-        """How a command ends on a tree; `own`: in the layer of a judge, as it left it."""
-        ...
-
-    def person(self, gate: GateView) -> Message | None: ...
-    def moment(self, what: str) -> str:
-        """Before and after each effect: a person may edit, the process may die; a text is why the effect fails."""
-        ...
-
-
 WORK = b"worked on by "
 """Begins the line that an agent leaves in each file that it was asked for."""
 
 
 class Clean:
-    """The usual cast: everything goes as it should."""
+    """The usual cast: agents answer the best that their form allows, commands are green on what they worked on."""
 
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
         """It adds a line to each file that it has to leave, and takes nothing away that is there."""
         changed = {path: self.worked(files.get(path, text.encode()), key) for path, text in ask.samples.items()}
-        return Act(changed, self.said(self.best(ask, changed=bool(changed)) if ask.form else None))
-
-    def best(self, ask: Ask, *, changed: bool) -> Any:
-        return answers.best(ask.form or {}, ask.known, changed=changed)
+        return Act(changed, self.said(answers.best(ask.form, ask.known, changed=bool(changed)) if ask.form else None))
 
     def worked(self, content: bytes, key: str) -> bytes:
         line = WORK + key.encode() + b"\n"
@@ -117,20 +90,19 @@ class Clean:
 
     def said(self, form: Any) -> Exit:
         text = answers.said(form) if form is not None else answers.PROSE
-        return Exit(finished=True, text=text, exit=0, usage=_USAGE)
+        return Exit(finished=True, text=text, exit=0, usage=Usage(input_tokens=100, output_tokens=10, cost_usd=0.01))
 
     def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
-        return _GREEN if any(WORK in content for content in files.values()) else _RED
+        """How a command ends on a tree; `own`: in the layer of a judge, as it left it."""
+        green = any(WORK in content for content in files.values())
+        return CommandExit(exit=0) if green else CommandExit(exit=1, out="1 failed")
 
     def person(self, gate: GateView) -> Message | None:
         return Message(what="answer", choice=gate.choices[0], who="person", at=gate.at)
 
     def moment(self, what: str) -> str:
+        """Before and after each effect: a person may edit, the process may die; a text is why the effect fails."""
         return ""
-
-
-_USAGE = Usage(input_tokens=100, output_tokens=10, cost_usd=0.01)
-_GREEN, _RED = CommandExit(exit=0), CommandExit(exit=1, out="1 failed")
 
 
 class _Seat:
@@ -162,10 +134,6 @@ class _Seat:
             _put(mended, path, was.get(path))
         return Found(result=trees.of(left), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clash))
 
-    async def put_back(self, paths: Sequence[str]) -> None:
-        for path in paths:
-            _put(self.files, path, self._world.trees[self.shown].get(path))
-
     async def read(self, path: str) -> bytes | None:
         return self.files.get(path)
 
@@ -185,6 +153,8 @@ def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
 
 
 FILES: Files = {"lib.py": b"x = 1\n"}
+HOOKS = "the commit hooks"
+"""They come to the cast like a command."""
 
 
 class Simulated:
@@ -195,7 +165,7 @@ class Simulated:
         files: Files | None = None,
         *,
         head: Files | None = None,
-        cast: Cast | None = None,
+        cast: Clean | None = None,
         toolbox: Toolbox | None = None,
         branch: str = "",
     ) -> None:
@@ -203,11 +173,11 @@ class Simulated:
         self.files: dict[str, bytes] = dict(FILES if files is None else files)
         self.head: dict[str, bytes] = dict(self.files if head is None else head)
         """What is committed; where the files differ, a person has not committed it yet."""
-        self.cast: Cast = cast or Clean()
+        self.cast = cast or Clean()
         self.folder = InMemory()
         self.seats: dict[str, _Seat] = {}
-        self.commits: dict[str, tuple[Tree, Tree]] = {}
-        """Commit -> the tree before the work, and the commit's own."""
+        self.commits: dict[str, tuple[Tree, Tree, Tree]] = {}
+        """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
         self.refs: dict[str, str] = {}
         self.away = False
         """Another branch is checked out."""
@@ -245,7 +215,7 @@ class Simulated:
                 name, member = waiting.pop(0)
                 context = contextvars.copy_context()
                 context.run(begin, name)
-                at_work[name] = context, context.run(_started, member)
+                at_work[name] = context, member().__await__()
             for name, (context, steps) in list(at_work.items()):
                 try:
                     context.run(next, steps)
@@ -299,14 +269,13 @@ class Simulated:
     async def read(self, tree: Tree, path: str) -> bytes | None:
         return self.trees[tree].get(path)
 
-    async def list(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, str]:
-        return {path: _blob(content) for path, content in self.trees[tree].items() if not paths or path in paths}
-
     async def keep(self, trees: Sequence[Tree]) -> None:
         return None
 
     async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
-        return {**own, **await self.list(after, [change.path for change in await self.between(before, after)])}
+        files = self.trees[after]
+        changed = [change.path for change in await self.between(before, after)]
+        return {**own, **{path: _blob(files[path]) for path in changed if path in files}}
 
     # effects
     async def deliver(self, before: Tree, after: Tree) -> Landing:
@@ -343,26 +312,33 @@ class Simulated:
         return None if tree == order.work else tree
 
     async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
-        tree = self._committed(order).tree
-        taken = f"{order.branch} exists" if order.branch in self.refs else ""
-        if problem := self.cast.moment("plan commit") or taken or ("" if tree else "it cannot be told apart"):
+        tree, parent = self._committed(order).tree, self.trees.of(self.head)
+        problem = self.cast.moment("plan commit")
+        if tree is None or tree == parent or order.branch in self.refs:
+            problem = problem or "nothing to commit, not to be told apart, or a branch that exists"
+        if problem or tree is None:
             return Committed(problem=problem)
-        assert tree is not None
-        commit = _blob(f"{tree}{order.message}{order.branch}".encode())
-        self.commits[commit] = order.base, tree
+        commit = _blob(f"{tree}{parent}{order.message}{order.branch}".encode())
+        self.commits[commit] = order.base, tree, parent
         return Committed(commit=commit)
 
     async def publish(self, where: Where, commit: str, branch: str) -> Committed:
-        if problem := self.cast.moment("publish"):
-            return Committed(problem=problem)
-        self.refs[branch or where.branch] = commit
-        if not branch:
-            self.head = dict(self.trees[self.commits[commit][1]])
+        _, tree, parent = self.commits[commit]
+        problem, ref = self.cast.moment("publish"), branch or where.branch
+        if self.refs.get(ref) != commit:  # else a process died behind it
+            if not branch and self.trees.of(self.head) != parent:
+                problem = problem or "the branch is not where it was"
+            if problem:
+                return Committed(problem=problem)
+            self.refs[ref] = commit
+            self.head = self.head if branch else dict(self.trees[tree])
         self.cast.moment("published")
         return Committed(commit=commit)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
-        return await self._ran(Command("hooks", "the commit hooks"), order.work, self.trees[order.work], own=False)
+        """They see the tree that would be committed."""
+        tree = self._committed(order).tree
+        return await self._ran(Command("hooks", HOOKS), tree, self.trees[tree], own=False) if tree else None
 
     async def pull_request(self, branch: str, title: str, body: str) -> Committed:
         if problem := self.cast.moment("push"):
@@ -438,10 +414,6 @@ class Simulated:
 def _turn() -> Generator[None, None, None]:
     """Whoever works beside comes to their turn."""
     yield
-
-
-def _started(member: Callable[[], Awaitable[T]]) -> Generator[Any, None, T]:
-    return member().__await__()
 
 
 def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, **identity: Any) -> None:
