@@ -146,7 +146,7 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
         place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
         if place.outcome is None:
             standing = await run.world.standing(run.start.where, run.full.standing)
-            before = next((pair.before for pair in run.full.pairs.values() if pair.name == command.name), None)
+            before = _before(run, command)
             after = await run_on(run, command, standing, Tree(tree))
             word, tests = _word(run, before, after)
             place.settle(_pair(command, Tree(tree), before, after, word, tests=tuple(tests[:NAMES])))
@@ -164,7 +164,7 @@ async def _once(run: Run, command: Command) -> ev.Proved:
 
 
 async def _prove(run: Run, command: Command) -> ev.Proved:
-    before = next((pair.before for pair in run.full.pairs.values() if pair.name == command.name), None)
+    before = _before(run, command)
     standing = await run.world.standing(run.start.where, run.full.standing)
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
     if first.tree is None:
@@ -184,6 +184,11 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
     word, tests = _word(run, basis, after)
     weak = await _weakened(run, command, standing, tree, before, after) if after.green else None
     return _pair(command, tree, before, after, word, flaky=flaky, tests=tuple(tests[:NAMES]), weak=weak)
+
+
+def _before(run: Run, command: Command) -> ev.Run1 | None:
+    pair = run.full.pairs.get(command.name)
+    return pair.before if pair else None
 
 
 def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:

@@ -102,9 +102,8 @@ class View:
         self.gates: dict[str, GateView] = {}
         self.openings: dict[str, int] = {}
         """How often each gate opened, also where that no longer counts."""
-        self.pairs: dict[str, PairView] = {}
         self.ran: dict[str, PairView] = {}
-        """The same at each place where it was run; `pairs` has the last word of each."""
+        """Commands at each place where they were run; `pairs` has the last word of each."""
         self.decisions: list[DecisionView] = []
         self.turns: dict[str, tuple[int, int]] = {}
         self.steps: list[StepView] = []
@@ -200,11 +199,8 @@ class View:
             case ev.Done():
                 self._done(line.seq, key, event, at)
             case ev.Based():
-                self.pairs[event.name] = PairView(event.name, event.command, event.run)
                 self.ran[key] = PairView(event.name, event.command, event.run)
             case ev.Proved():
-                pair = self.pairs.setdefault(event.name, PairView(event.name, event.command, event.before))
-                pair.proved, pair.before = event, event.before or pair.before
                 self.ran[key] = PairView(event.name, event.command, event.before, event)
             case ev.Decided():
                 self.decisions.append(DecisionView(key, event.rule, event.inputs, event.result))
@@ -308,6 +304,15 @@ class View:
     @property
     def run(self) -> str:
         return self.start.run if self.start else ""
+
+    @property
+    def pairs(self) -> dict[str, PairView]:
+        """Each command by its name, with its last word."""
+        found: dict[str, PairView] = {}
+        for one in self.ran.values():
+            known = found.get(one.name, one)
+            found[one.name] = PairView(one.name, one.command, one.before or known.before, one.proved or known.proved)
+        return found
 
     @property
     def began(self) -> bool:
