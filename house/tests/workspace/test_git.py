@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from interlock.errors import WorkspaceFailed
+from interlock.errors import Refused, WorkspaceFailed
 from interlock.workspace.git import Git
+from interlock.workspace.place import Workspace
 from interlock.workspace.trees import Trees
 from tests.workspace.person import Person
 
@@ -81,9 +82,18 @@ def test_failures_say_what_and_what_to_do(person: Person, tmp_path: Path, monkey
     with pytest.raises(WorkspaceFailed, match="folder is gone"):
         Git(tmp_path / "none").run("status")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(WorkspaceFailed, match="cannot be started") as missing:
+    with pytest.raises(WorkspaceFailed, match="cannot be started"):
         git.run("status")
-    assert "2.38" in str(missing.value.remedy)
+
+
+def test_a_git_that_is_too_old_is_bad_input(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named before anything is written."""
+    (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.37.9\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(Refused, match=r"2\.37\.9 is too old"):
+        Trees(Workspace.find(person.top)).keep("run", [])
+    assert not (person.top / ".interlock").exists()
 
 
 @pytest.mark.req("RUN-19")

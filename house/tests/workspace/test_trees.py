@@ -265,6 +265,5 @@ def test_whether_a_tree_converts(person: Person, trees: Trees) -> None:
     base = trees.standing("run", trees.where()).tree
     for text, converts in rows.items():
         assert trees.converts(tree(trees, {"deep/.gitattributes": text}, base)) is converts, text
-        assert trees.filters(tree(trees, {"deep/.gitattributes": text}, base)) is ("filter=" in text), text
     person.write(".git/info/attributes", "* ident\n")
     assert Trees(trees.workspace).converts(base)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from interlock.cli import text
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.errors import BadInput, Exit, InterlockError
+from interlock.workspace.git import OLDEST_GIT
 
 if TYPE_CHECKING:
     from interlock.agents.client import Row
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from interlock.cli.door import Door
     from interlock.settings import Runner
 
-OLDEST_GIT = (2, 38)
 QUESTION = "Answer with this one word and do nothing else: ready"
 ANSWERS_S = 120.0
 

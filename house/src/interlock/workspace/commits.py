@@ -16,12 +16,11 @@ from datetime import datetime
 from functools import partial
 
 from interlock.errors import Refused
-from interlock.workspace.git import Reply, lines
+from interlock.workspace.git import NOTHING, Reply, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
 from interlock.workspace.values import EMPTY, Committed, Remark, RemarkKind, Tree, Where
 
-_NONE = "0" * 40
 _REFS = "refs/heads/"
 
 
@@ -97,7 +96,7 @@ class Commits:
                 return Committed(problem=why)
             self._bring_over(commit, old)
             subject = repository.git.text("log", "-1", "--format=%s", commit)
-            words = ("update-ref", "--create-reflog", "-m", f"commit: {subject}", ref, commit, expect or _NONE)
+            words = ("update-ref", "--create-reflog", "-m", f"commit: {subject}", ref, commit, expect or NOTHING)
             moved = repository.git.reply(*words)
             if moved.code:
                 return Committed(problem=f"{ref.removeprefix(_REFS)} is not where it was: {moved.why}")
@@ -139,9 +138,9 @@ class Commits:
                     changes[delta.path] = merged
         reply = Reply(0, b"", b"")
         if changes:
-            facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {_NONE}" for path, entry in changes.items()}
-            listed = os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))
-            reply = self._repository.git.reply("update-index", "-z", "--replace", "--index-info", stdin=listed)
+            reply = self._repository.git.reply(
+                "update-index", "-z", "--replace", "--index-info", stdin=index_lines(changes)
+            )
         if reply.code:
             text = f"what was committed still shows as staged ({reply.why}): git reset -q mends it"
             return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(changes)),)
@@ -188,7 +187,7 @@ class Commits:
             if why := self.refused(name):
                 return why
             words = ("update-ref", "--create-reflog", "-m", "branch: Created from HEAD", f"{_REFS}{name}", here.head)
-            reply = repository.git.reply(*words, _NONE)
+            reply = repository.git.reply(*words, NOTHING)
             if reply.code:
                 return reply.why
         return self._move_head(here.branch, name)
@@ -218,9 +217,10 @@ class Commits:
 
     def _filters(self) -> str:
         """Why git had better not write or read files here by itself."""
-        tree = Tree(self._repository.checked_out().tree or EMPTY)
+        paths = lines([path for *_, path in self._repository.tracked()])
+        named = self._repository.git.names("check-attr", "-z", "--stdin", "filter", stdin=paths)[2::3]
         text = "files go through filters here, which interlock does not run: do it yourself"
-        return text if self._trees.filters(tree) else ""
+        return text if set(named) - {"unspecified", "unset"} else ""
 
     # -- stashes
 

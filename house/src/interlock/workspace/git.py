@@ -15,6 +15,8 @@ from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
 
+OLDEST_GIT = (2, 38)
+"""The first with `merge-tree --write-tree`."""
 _PROGRAMS = (
     "core.fsmonitor=false",
     "core.hooksPath=/dev/null",
@@ -44,6 +46,8 @@ _RAW = (
     "merge.directoryRenames=false",
 )
 """What would change bytes or names in our own repository; merges without renames have conflicts that are a path's."""
+NOTHING = "0" * 40
+"""git's name for what is not there."""
 _PERSONAL = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 _PATIENCE_S = 900
 """git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
@@ -56,18 +60,10 @@ def environment(*, personal: bool = False) -> dict[str, str]:
         for name, value in os.environ.items()
         if not name.startswith("GIT_") or (personal and name.startswith(_PERSONAL))
     }
-    ours = {
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "GIT_CONFIG_GLOBAL": "/dev/null",
-        "GIT_ATTR_NOSYSTEM": "1",
-        "GIT_AUTHOR_NAME": "interlock",
-        "GIT_AUTHOR_EMAIL": "interlock@localhost",
-        "GIT_COMMITTER_NAME": "interlock",
-        "GIT_COMMITTER_EMAIL": "interlock@localhost",
-    }
+    alone = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
     return {
         **kept,
-        **({} if personal else ours),
+        **({} if personal else alone),
         "LC_ALL": "C",
         "GIT_TERMINAL_PROMPT": "0",
         "GIT_NO_REPLACE_OBJECTS": "1",
@@ -105,15 +101,14 @@ class Git:
     settings: tuple[str, ...] = ()
     """Further settings, as `name=value`."""
 
-    def reply(
-        self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None, cwd: Path | None = None
-    ) -> Reply:
+    def reply(self, *args: str, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Reply:
         """How the command ended; whether that is a failure is the caller's to say."""
         settings = (*_PROGRAMS, *(() if self.personal else _RAW), *self.settings)
         places = [f"--git-dir={self.git_dir}", *([f"--work-tree={self.work_tree}"] if self.work_tree else [])]
         words = ["git", *places, *(word for setting in settings for word in ("-c", setting)), *args]
         index = {"GIT_INDEX_FILE": str(self.index)} if self.index else {}
-        folder = cwd or self.work_tree or self.git_dir
+        literal = {"GIT_LITERAL_PATHSPECS": "0"} if args[0] == "check-ignore" else {}  # which knows no such thing
+        folder = self.work_tree or self.git_dir
         try:
             ended = subprocess.run(
                 words,
@@ -121,41 +116,26 @@ class Git:
                 capture_output=True,
                 check=False,
                 cwd=folder,
-                env={**environment(personal=self.personal), **index, **(env or {})},
+                env={**environment(personal=self.personal), **literal, **index, **(env or {})},
                 timeout=_PATIENCE_S,
                 # Ctrl-C ends the run in order; it must not tear a snapshot's git apart first.
                 process_group=0,
             )
         except subprocess.TimeoutExpired as error:
-            raise WorkspaceFailed(
-                f"git {_shown(args)} did not end within {_PATIENCE_S} s",
-                where=str(folder),
-                remedy="Look for a pipe or a dead network folder in the workspace.",
-            ) from error
-        except FileNotFoundError as error:
-            if folder.is_dir():
-                raise WorkspaceFailed(
-                    "git cannot be started", expected="the program git on PATH", remedy="Install git 2.38 or later."
-                ) from error
-            raise WorkspaceFailed.of(error, "a folder is gone", where=str(folder)) from error
+            remedy = "Look for a pipe or a dead network folder in the workspace."
+            what = f"git {args[0]} did not end within {_PATIENCE_S} s"
+            raise WorkspaceFailed(what, where=str(folder), remedy=remedy) from error
         except OSError as error:
-            raise WorkspaceFailed.of(error, "git cannot be started", where=str(folder)) from error
+            what = "git cannot be started" if folder.is_dir() else "a folder is gone"
+            raise WorkspaceFailed.of(error, what, where=str(folder)) from error
         return Reply(ended.returncode, ended.stdout, ended.stderr)
 
-    def run(
-        self,
-        *args: str,
-        stdin: bytes = b"",
-        ok: Sequence[int] = (0,),
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-    ) -> bytes:
+    def run(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> bytes:
         """What the command printed; an exit code that is not `ok` is an error."""
-        reply = self.reply(*args, stdin=stdin, env=env, cwd=cwd)
+        reply = self.reply(*args, stdin=stdin)
         if reply.code not in ok:
-            raise WorkspaceFailed(
-                f"git {_shown(args)} failed with exit code {reply.code}", where=str(self.git_dir), found=reply.why
-            )
+            what = f"git {' '.join(args[:6])} failed with exit code {reply.code}"
+            raise WorkspaceFailed(what, where=str(self.git_dir), found=reply.why)
         return reply.out
 
     def text(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> str:
@@ -172,5 +152,7 @@ def lines(names: Sequence[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
-def _shown(args: Sequence[str]) -> str:
-    return " ".join(args[:6]) + (" ..." if len(args) > 6 else "")
+def index_lines(entries: Mapping[str, tuple[int, str] | None]) -> bytes:
+    """Mode and blob of paths as `update-index -z --index-info` reads them; None: not there."""
+    facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {NOTHING}" for path, entry in entries.items()}
+    return os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))

@@ -14,13 +14,12 @@ from itertools import pairwise
 from pathlib import Path
 
 from interlock.errors import Refused
-from interlock.workspace.git import Git
+from interlock.workspace.git import NOTHING, Git
 
 DETACHED = "detached"
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
 _CONVERTS = re.compile(rb"(?<![-!\w])(text|crlf|eol|filter|ident|working-tree-encoding)\b")
-_FILTERS = re.compile(rb"(?<![-!\w])filter\b")
-_NONE = "0" * 40
+_OFF = ("false", "no", "off", "0")
 
 
 @dataclass(frozen=True)
@@ -46,6 +45,19 @@ class Repository:
         self.objects = self.common_dir / "objects"
         self.index = self.git_dir / "index"
         self.git = Git(self.git_dir, top, personal=True)
+
+    @property
+    def stores(self) -> list[Path]:
+        """Its object folder and those that it borrows from, each by its real path."""
+        found: list[Path] = []
+        left = [self.objects]
+        while left:
+            store = Path(os.path.realpath(left.pop()))
+            if store not in found and store.is_dir():
+                found.append(store)
+                names = _content(store / "info" / "alternates").split(b"\n")
+                left.extend(store / os.fsdecode(name) for name in names if name and not name.startswith(b"#"))
+        return found
 
     # -- where it stands
 
@@ -83,14 +95,8 @@ class Repository:
 
     def elsewhere(self, branch: str) -> str:
         """Another worktree that has this branch checked out; moving the ref would change what git says of it."""
-        folder = ""
-        for fact in self.git.names("worktree", "list", "--porcelain", "-z"):
-            word, _, value = fact.partition(" ")
-            if word == "worktree":
-                folder = value
-            elif word == "branch" and value == branch and Path(folder).resolve() != self.top.resolve():
-                return folder
-        return ""
+        folder = self.git.text("for-each-ref", "--format=%(worktreepath)", branch)
+        return "" if not folder or Path(folder).resolve() == self.top.resolve() else folder
 
     def tracked(self) -> list[tuple[str, int, str, str]]:
         """Tag (`H`; `h` and `S` hide changes; `M` is in conflict), mode, blob and path of each entry of the index."""
@@ -104,19 +110,17 @@ class Repository:
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
         """All blobs that any commit, stash or entry of a reflog had at these paths, newest first, and the staged."""
         versions: dict[str, dict[str, None]] = {path: {} for path in paths}
-        staged = self.git.names("ls-files", "-z", "--stage", "--", *paths)
+        for entry in self.git.names("ls-files", "-z", "--stage", "--", *paths):
+            facts, _, path = entry.partition("\t")
+            versions[path][facts.split(" ")[1]] = None
         history = self.git.reply(
             *("log", "--all", "--reflog", "--ignore-missing", "--full-history", "-m", "--root", "--format="),
             *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--", *paths),
         )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
-        for entry in staged:
-            facts, _, path = entry.partition("\t")
-            versions[path][facts.split(" ")[1]] = None
-        fields = os.fsdecode(history.out).split("\0")
-        for facts, path in pairwise(fields):
+        for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
             if facts.lstrip("\n").startswith(":") and path in versions:
                 old, new = facts.split(" ")[2:4]
-                versions[path].update({blob: None for blob in (new, old) if blob != _NONE})
+                versions[path].update({blob: None for blob in (new, old) if blob != NOTHING})
         return versions
 
     # -- settings
@@ -127,29 +131,21 @@ class Repository:
         pairs = (entry.partition("\n") for entry in self.git.names("config", "-z", "--list"))
         found = {name.lower(): value for name, _, value in pairs}
         if found.get("extensions.objectformat", "sha1") != "sha1":
-            raise Refused(
-                "this repository names its objects by SHA-256",
-                where=str(self.top),
-                remedy="interlock works with git repositories of the usual format alone.",
-            )
+            raise Refused("this repository names its objects by SHA-256", where=str(self.top), expected="SHA-1")
         return found
 
     @cached_property
     def converts(self) -> bool:
         """Whether settings, or attributes outside of the tree, make git store other bytes than lie on disk."""
-        if self.settings.get("core.autocrlf", "false").lower() not in ("false", "no", "off", "0", ""):
+        if self.settings.get("core.autocrlf", "false").lower() not in _OFF:
             return True
-        return any(attributes_convert(content) for content in self.attributes())
-
-    def attributes(self) -> list[bytes]:
-        """The files of attributes that lie outside of the tree."""
-        places = (self._users("core.attributesfile", "attributes"), self.common_dir / "info" / "attributes")
-        return [_content(place) for place in (*places, Path("/etc/gitattributes"))]
+        places = (*self._users("core.attributesfile", "attributes"), Path("/etc/gitattributes"))
+        return any(attributes_convert(_content(place)) for place in places)
 
     @cached_property
     def keeps_modes(self) -> bool:
         """Whether the executable bit on disk means anything here."""
-        return self.settings.get("core.filemode", "true").lower() not in ("false", "no", "off", "0")
+        return self.settings.get("core.filemode", "true").lower() not in _OFF
 
     @cached_property
     def partial(self) -> bool:
@@ -158,12 +154,14 @@ class Repository:
 
     def excludes(self) -> bytes:
         """The person's ignore rules that lie outside of the tree, the ones that win last."""
-        places = (self._users("core.excludesfile", "ignore"), self.common_dir / "info" / "exclude")
+        places = self._users("core.excludesfile", "ignore", "exclude")
         return b"".join(_content(place).removeprefix(b"\xef\xbb\xbf") + b"\n" for place in places)
 
-    def _users(self, setting: str, name: str) -> Path:
+    def _users(self, setting: str, name: str, in_info: str = "") -> tuple[Path, Path]:
+        """A file of the person's for all repositories, and the one of this repository."""
         default = f"{os.environ.get('XDG_CONFIG_HOME') or '~/.config'}/git/{name}"
-        return self.top / Path(self.settings.get(setting, default)).expanduser()
+        theirs = self.top / Path(self.settings.get(setting, default)).expanduser()
+        return theirs, self.common_dir / "info" / (in_info or name)
 
     def identity(self, role: str) -> tuple[str, str, str]:
         """Name, address, and why there is none; `role` is AUTHOR or COMMITTER."""
@@ -174,8 +172,7 @@ class Repository:
         return who, rest.partition(">")[0], ""
 
     def ignores(self, folder: Path) -> bool:
-        reply = self.git.reply("check-ignore", "-q", "--", str(folder), env={"GIT_LITERAL_PATHSPECS": "0"})
-        return reply.code == 0
+        return self.git.reply("check-ignore", "-q", "--", str(folder)).code == 0
 
 
 def repository_at(top: Path) -> tuple[Path, Path] | None:
@@ -204,14 +201,17 @@ def is_attributes(path: str) -> bool:
     return path.rpartition("/")[2] == ".gitattributes"
 
 
-def attributes_convert(content: bytes, names: re.Pattern[bytes] = _CONVERTS) -> bool:
+def attributes_convert(content: bytes) -> bool:
     """Whether a file of attributes names one by which git stores other bytes than lie on disk."""
-    return any(names.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))
+    return any(_CONVERTS.search(line) for line in content.splitlines() if not line.lstrip().startswith(b"#"))
 
 
-def attributes_filter(content: bytes) -> bool:
-    """Whether a file of attributes sends anything through a program."""
-    return attributes_convert(content, _FILTERS)
+def borrowing(stores: Sequence[Path]) -> bytes:
+    """A file of alternates: object folders to read from."""
+    quoted = (
+        os.fsencode(store).replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") for store in stores
+    )
+    return b"".join(b'"' + name + b'"\n' for name in quoted)
 
 
 def _content(place: Path) -> bytes:

@@ -164,7 +164,7 @@ class _Bases:
         """Whether each of the person's lines that are not there any more has others in its place: then it was changed
         by an agent that saw it, like any other line."""
         lost, clashes = _lines(shown) - _lines(result), self._trees.clashes(base, shown, result)
-        replaced = [_lines(clash.ours) for clash in clashes if clash.theirs.count(b"\n") > clash.base.count(b"\n")]
+        replaced = [_lines(mine) for mine, old, new in clashes if new.count(b"\n") > old.count(b"\n")]
         return not lost - _lines(base) - sum(replaced, Lines())
 
 

@@ -1,10 +1,10 @@
 """The workspace as it lies on disk, as a git tree: everything that git does not ignore, tracked or not.
 
 Theory of operation.  Each run has an index of its own.  It begins as a copy of the person's, stat data included, so
-that only what they changed is read; where anything converts, it begins with their names alone, since then their blobs
-are not the bytes on disk.  When their index has changed it begins anew, for a file can be tracked though a rule ignores
-it.  Then two gits look side by side: one for files that are new, one for files whose stat data changed; what they find
-is looked at here first, because one unreadable file makes git give up all of them.
+that only what they changed is read; where anything converts or is hidden, it begins with their names alone, since then
+their blobs are not the bytes on disk.  When their index has changed it begins anew, for a file can be tracked though a
+rule ignores it.  Then two gits look side by side: one for files that are new, one for files whose stat data changed;
+what they find is looked at here first, because one unreadable file makes git give up all of them.
 """
 
 from __future__ import annotations
@@ -13,20 +13,30 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Git, lines
+from interlock.workspace.git import Git, index_lines, lines
 from interlock.workspace.place import above, counts
 from interlock.workspace.repository import Repository, attributes_convert, is_attributes
 from interlock.workspace.values import Remark, RemarkKind, Tree
 
 GITLINK = 0o160000
-_TRIES = 3
+
+
+@contextmanager
+def locked(place: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
+    """A lock of the operating system's is held, which is free when this process dies."""
+    handle = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(handle, how)
+        yield
+    finally:
+        os.close(handle)
 
 
 class Snapshots:
@@ -41,56 +51,47 @@ class Snapshots:
         """The person's index from which a run's was made last."""
         self._tracked: dict[str, frozenset[str]] = {}
 
+    def _place(self, run: str) -> Path:
+        return self._git.git_dir / "indexes" / run
+
     @contextmanager
     def index(self, run: str) -> Iterator[Git]:
         """git with this run's index, held."""
-        place = self._git.git_dir / "indexes" / run
-        handle = os.open(place.with_name(f"{run}.turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX)
-            place.with_name(f"{run}.lock").unlink(missing_ok=True)  # a dead process's: it is ours alone
+        place = self._place(run)
+        with locked(Path(f"{place}.turn")):
+            Path(f"{place}.lock").unlink(missing_ok=True)  # a dead process's: it is ours alone
             settings = ("core.fileMode=false",) if self._repository and not self._repository.keeps_modes else ()
             yield replace(self._git, work_tree=self._top, index=place, settings=settings)
-        finally:
-            os.close(handle)
 
     def forget(self, run: str) -> None:
         for name in (run, f"{run}.lock", f"{run}.turn"):
-            (self._git.git_dir / "indexes" / name).unlink(missing_ok=True)
+            self._place(name).unlink(missing_ok=True)
         self._begun.pop(run, None)
 
     def take(self, run: str) -> tuple[Tree, tuple[Remark, ...]]:
         """The tree of this moment, and what is in the workspace and not in it."""
         with self.index(run) as git:
-            assert git.index is not None
-            for left in reversed(range(_TRIES)):  # a file can vanish between listing and reading it
+            for copying in (True, False):
                 try:
-                    taken = self._take(git, run, copying=left == _TRIES - 1)
-                    if taken:
-                        return taken
-                except WorkspaceFailed:
-                    if not left:
-                        raise
-                git.index.unlink(missing_ok=True)  # it is only a cache
-                self._begun.pop(run, None)
-        raise WorkspaceFailed("the workspace changes too fast to be looked at", where=str(self._top))
+                    return self._take(git, run, copying=copying)
+                except (
+                    WorkspaceFailed
+                ):  # a file vanished between listing and reading it, or a copy was not to be trusted
+                    self._place(run).unlink(missing_ok=True)  # it is only a cache
+                    self._begun.pop(run, None)
+            return self._take(git, run, copying=False)
 
-    def _take(self, git: Git, run: str, *, copying: bool) -> tuple[Tree, tuple[Remark, ...]] | None:
-        """None: what was copied from the person's index cannot be trusted after all."""
+    def _take(self, git: Git, run: str, *, copying: bool) -> tuple[Tree, tuple[Remark, ...]]:
         self._share_excludes()
         stamp = _stamp(self._repository.index) if self._repository else None
-        assert git.index is not None
-        named: list[str] = []
-        copied = False
-        if stamp is not None and (stamp != self._begun.get(run) or not git.index.exists()):
-            copied, named = self._begin(git, run, copying=copying)
+        begins = stamp is not None and (stamp != self._begun.get(run) or not self._place(run).exists())
+        named = self._begin(git, run, copying=copying) if begins else []
         with ThreadPoolExecutor(1) as aside:
             coming = aside.submit(git.names, "ls-files", "-z", "--others", "--exclude-standard")
-            facts = git.names("diff-files", "-z", "--name-status", "--no-renames", "--ignore-submodules=dirty")
+            changed = git.names("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
             others = [path for path in coming.result() if counts(path)]
-        if copied and any(is_attributes(path) and self._converts(path) for path in others):
-            return None
-        changed = facts[1::2]
+        if begins and copying and not named and any(is_attributes(path) and self._converts(path) for path in others):
+            raise WorkspaceFailed("attributes that nobody has added yet convert what the copied index holds")
         remarks, gone, there = self._sorted(run, others, dict.fromkeys((*changed, *named)))
         if gone:
             git.run("update-index", "-z", "--force-remove", "--stdin", stdin=lines(gone))
@@ -100,9 +101,7 @@ class Snapshots:
             if reply.code:
                 raise WorkspaceFailed("the workspace cannot be looked at", where=str(self._top), found=reply.why)
             refused = [line[14:] for line in reply.err.split(b"\n") if line.startswith(b"Ignoring path ")]
-            if refused:
-                paths = tuple(map(os.fsdecode, refused))
-                remarks.append(Remark(kind=RemarkKind.REFUSED, text="git cannot hold files of this name", paths=paths))
+            remarks += _told(RemarkKind.REFUSED, "git cannot hold files of this name", map(os.fsdecode, refused))
         # Blobs that are not there are an error, and the index is made anew, unless the clone is a partial one.
         partial = ("--missing-ok",) if self._repository and self._repository.partial else ()
         tree = Tree(git.text("write-tree", *partial))
@@ -116,47 +115,36 @@ class Snapshots:
         if not place.is_file() or place.read_bytes() != rules:
             place.write_bytes(rules)
 
-    def _begin(self, git: Git, run: str, *, copying: bool) -> tuple[bool, list[str]]:
-        """Make the run's index of the person's: whether it is a copy, and the paths that are to be read by name."""
-        assert self._repository is not None and git.index is not None
+    def _begin(self, git: Git, run: str, *, copying: bool) -> list[str]:
+        """Make the run's index of the person's: a copy, or their names, which are all to be read then."""
+        assert self._repository is not None
         listed = self._repository.tracked()
-        self._tracked[run] = frozenset(path for _, _, _, path in listed)
-        paths = (path for _, _, _, path in listed if is_attributes(path))
-        copy = copying and not self._repository.converts and not any(self._converts(path) for path in paths)
-        if copy:
+        self._tracked[run] = frozenset(path for *_, path in listed)
+        # A copy has what is in conflict, assume-unchanged and the like, which would hide what lies on disk.
+        plain = all(tag == "H" and counts(path) for tag, _, _, path in listed) and not self._repository.converts
+        if copying and plain and not any(is_attributes(path) and self._converts(path) for *_, path in listed):
             # Its time has to stay: by it git knows which files may have changed unnoticed.
-            shutil.copy2(self._repository.index, git.index)
-        named: dict[str, None] = {}
-        dropped: dict[str, None] = {}
-        taken: list[str] = []
+            shutil.copy2(self._repository.index, self._place(run))
+            return []
+        taken: dict[str, tuple[int, str] | None] = {}
         hidden: list[str] = []
         for tag, mode, blob, path in listed:
-            if not counts(path):
-                dropped[path] = None
-            elif tag == "M":
-                dropped[path] = named[path] = None
-            elif mode == GITLINK or (tag in "Ss" and not os.path.lexists(self._top / path)):
-                if not copy:
-                    taken.append(f"{mode:o} {blob}\t{path}\0")
-                if mode != GITLINK:
-                    hidden.append(path)
-            elif tag != "H":  # assume-unchanged and the like would hide what lies on disk
-                dropped[path] = named[path] = None
-            elif not copy:
-                named[path] = None
-        if dropped or taken:
-            out = [f"0 {'0' * 40}\t{path}\0" for path in dropped]
-            git.run("update-index", "-z", "--index-info", stdin=os.fsencode("".join((*out, *taken))))
-        if hidden and not copy:
+            if mode == GITLINK or (tag in "Ss" and not os.path.lexists(self._top / path)):
+                taken[path] = (mode, blob)
+                hidden += [path] if mode != GITLINK else []
+        named = [path for *_, path in listed if path not in taken and counts(path)]
+        gone = set(git.names("ls-files", "-z")).difference(taken, named)
+        entries = index_lines({**dict.fromkeys(gone), **taken})
+        git.run("update-index", "-z", "--index-info", stdin=entries)
+        if hidden:
             git.run("update-index", "-z", "--skip-worktree", "--stdin", stdin=lines(hidden))
-        return copy, list(named)
+        return named
 
     def _sorted(
         self, run: str, others: Sequence[str], known: dict[str, None]
     ) -> tuple[list[Remark], list[str], list[str]]:
         """Remarks on what is left out, what is no file any more, and what is to be read."""
         tracked = self._tracked.get(run, frozenset())
-        nested = [path for path in others if path.endswith("/")]
         gone: list[str] = []
         there: list[str] = []
         large: list[str] = []
@@ -168,23 +156,25 @@ class Snapshots:
             except OSError:
                 gone.append(path)
                 continue
+            is_file = stat.S_ISREG(status.st_mode)
             if path in known and any((self._top / folder).is_symlink() for folder in above(path)):
                 gone.append(path)  # git refuses to look beyond a link
-            elif not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode) or stat.S_ISDIR(status.st_mode)):
-                gone.append(path)
-            elif stat.S_ISREG(status.st_mode) and status.st_size > self._largest and path not in tracked:
+            elif is_file and status.st_size > self._largest and path not in tracked:
                 large.append(path)
-            elif stat.S_ISREG(status.st_mode) and not os.access(place, os.R_OK):
+            elif is_file and not os.access(place, os.R_OK):
                 closed.append(path)
-            else:
+            elif is_file or stat.S_ISLNK(status.st_mode) or stat.S_ISDIR(status.st_mode):
                 there.append(path)
+            else:
+                gone.append(path)
         size = f"{self._largest >> 20} MB"
-        told = (
-            (RemarkKind.NESTED, "a repository of its own: run interlock there", nested),
-            (RemarkKind.LARGE, f"untracked and over {size}: agents see it, nothing of it is delivered", large),
-            (RemarkKind.REFUSED, "cannot be read: it counts as it was", closed),
-        )
-        remarks = [Remark(kind=kind, text=text, paths=tuple(paths)) for kind, text, paths in told if paths]
+        remarks = [
+            *_told(
+                RemarkKind.NESTED, "a repository of its own: run interlock there", (p for p in others if p[-1] == "/")
+            ),
+            *_told(RemarkKind.LARGE, f"untracked and over {size}: agents see it, nothing of it is delivered", large),
+            *_told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed),
+        ]
         return remarks, [*gone, *(path for path in large if path in known)], there
 
     def _converts(self, path: str) -> bool:
@@ -192,6 +182,11 @@ class Snapshots:
             return attributes_convert((self._top / path).read_bytes())
         except OSError:
             return False
+
+
+def _told(kind: RemarkKind, text: str, paths: Iterable[str]) -> list[Remark]:
+    found = tuple(paths)
+    return [Remark(kind=kind, text=text, paths=found)] if found else []
 
 
 def _stamp(index: Path) -> tuple[int, ...] | None:

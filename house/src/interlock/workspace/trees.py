@@ -10,31 +10,31 @@ One lock holds over all runs and processes of a workspace: shared for snapshots,
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 import re
 import shutil
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from uuid import uuid4
+from tempfile import TemporaryDirectory
 
-from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Git, Reply, lines
+from interlock.documents.files import replace as replace_file
+from interlock.errors import Refused, WorkspaceFailed
+from interlock.workspace.git import NOTHING, OLDEST_GIT, Git, Reply, index_lines, lines
 from interlock.workspace.place import Workspace, above
 from interlock.workspace.repository import (
     DETACHED,
     CheckedOut,
     Repository,
     attributes_convert,
-    attributes_filter,
+    borrowing,
     is_attributes,
     repository_at,
 )
-from interlock.workspace.snapshot import Snapshots
+from interlock.workspace.snapshot import Snapshots, locked
 from interlock.workspace.values import EMPTY, Change, Merged, Standing, Tree, Where
 
 _CONTROL = {
@@ -42,8 +42,7 @@ _CONTROL = {
     "config": "[core]\n\trepositoryformatversion = 0\n\tbare = true\n\tlogallrefupdates = false\n[gc]\n\tauto = 0\n",
     "info/attributes": "* -text -filter -ident -working-tree-encoding !eol !crlf !diff !whitespace merge=text\n",
 }
-_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "info", "indexes", "tmp", "landing")
-_FOREIGN = ("commondir", "config.worktree", "hooks", "shallow", "info/grafts")
+_FOLDERS = ("objects/info", "objects/pack", "refs/heads", "info", "indexes", "landing")
 _DIFF = (
     "-r",
     "--no-renames",
@@ -54,13 +53,12 @@ _DIFF = (
     "--full-index",
 )
 _WHO = "interlock <interlock@localhost> 0 +0000"
-_NONE = "0" * 40
 _PIECE = 256
 _ARGUMENTS = 500
 _SETTLES = 40
 _AT_WORK_S = 3
-_LEFTOVER_S = 24 * 3600
 
+_SIDES = ("ours", "base", "theirs")
 _MARK = 60
 _MARKS = re.compile(rb"\n(?:<{60}|\|{60}|={60}|>{60})[^\n]*(?=\n)")
 
@@ -78,15 +76,6 @@ class Delta:
     new: Entry | None
 
 
-@dataclass(frozen=True)
-class Clash:
-    """A place where three texts cannot be merged."""
-
-    ours: bytes
-    base: bytes
-    theirs: bytes
-
-
 class Trees:
     """The trees of one workspace; also without a repository of the person."""
 
@@ -102,21 +91,18 @@ class Trees:
     @cached_property
     def git(self) -> Git:
         """git on our repository, which is there from the first use on."""
+        version = Git(self.workspace.top).text("version")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_GIT:
+            raise Refused(
+                f"{version} is too old", expected=".".join(map(str, OLDEST_GIT)), remedy="Install a later git."
+            )
         self.workspace.prepared()
-        borrowed = _stores(self.repository.objects) if self.repository else []
         try:
             for name in _FOLDERS:
                 (self.folder / name).mkdir(parents=True, exist_ok=True)
-            for name in _FOREIGN:
-                place = self.folder / name
-                shutil.rmtree(place) if place.is_dir() and not place.is_symlink() else place.unlink(missing_ok=True)
-            for left in (self.folder / "tmp").iterdir():  # of processes that were killed
-                with suppress(FileNotFoundError):
-                    if time.time() - left.lstat().st_mtime > _LEFTOVER_S:
-                        shutil.rmtree(left) if left.is_dir() else left.unlink()
             for name, content in _CONTROL.items():
                 self._write(name, content.encode())
-            self._write("objects/info/alternates", b"".join(_quoted(store) + b"\n" for store in borrowed))
+            self._write("objects/info/alternates", borrowing(self.repository.stores if self.repository else []))
         except OSError as error:
             raise WorkspaceFailed.of(error, "the trees of the workspace cannot be kept") from error
         return Git(self.folder)
@@ -124,30 +110,19 @@ class Trees:
     def _write(self, name: str, content: bytes) -> None:
         place = self.folder / name
         if place.is_symlink() or not place.is_file() or place.read_bytes() != content:
-            fresh = self.folder / "tmp" / uuid4().hex
-            fresh.write_bytes(content)
-            fresh.replace(place)
+            replace_file(place, content, mode=0o644, sync=False)
 
     @cached_property
     def snapshots(self) -> Snapshots:
         return Snapshots(self.workspace.top, self.git, self.repository, self._largest)
 
-    @contextmanager
-    def _turn(self, how: int) -> Iterator[None]:
-        handle = os.open(self.git.git_dir / "turn", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(handle, how)
-            yield
-        finally:
-            os.close(handle)
-
     def reading(self) -> AbstractContextManager[None]:
         """Nobody delivers meanwhile, in any process."""
-        return self._turn(fcntl.LOCK_SH)
+        return locked(self.git.git_dir / "turn", fcntl.LOCK_SH)
 
     def writing(self) -> AbstractContextManager[None]:
         """Nobody looks or delivers meanwhile."""
-        return self._turn(fcntl.LOCK_EX)
+        return locked(self.git.git_dir / "turn")
 
     # -- snapshots
 
@@ -225,13 +200,14 @@ class Trees:
             return Merged(conflicts=(*removed, *rest.conflicts))
         if shared:
             return self.merge(self.tree_of(base, dict.fromkeys(shared)), ours, theirs)
-        ours_commit, theirs_commit = self._commits(base, ours, theirs)
+        root = self._commit(base)
+        sides = [self._commit(side, root) for side in (ours, theirs)]
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
-        found = self.git.names(*words, ours_commit, theirs_commit, ok=(0, 1))
+        found = self.git.names(*words, *sides, ok=(0, 1))
         if len(found) == 1:
             return Merged(tree=Tree(found[0]))
         # A file that is in the way of a folder is called after its side.
-        marks = re.compile(f"~(?:{ours_commit}|{theirs_commit})(?:_\\d+)?$")
+        marks = re.compile(f"~(?:{'|'.join(sides)})(?:_\\d+)?$")
         return Merged(conflicts=tuple(dict.fromkeys(marks.sub("", path) for path in found[1:])))
 
     def merge_for(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[Tree, tuple[str, ...]]:
@@ -249,95 +225,67 @@ class Trees:
         reply = self._merge_file(base, ours, theirs, *(("--ours",) if ours_stands else ()))
         return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
 
-    def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[Clash]:
-        """The places where three texts cannot be merged."""
+    def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        """The places where three texts cannot be merged: ours, base and theirs of each."""
         told = self._merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARK}").out
         parts = _MARKS.split(b"\n" + told)
-        return [Clash(*parts[at : at + 3]) for at in range(1, len(parts) - 2, 4)]
+        return list(zip(parts[1::4], parts[2::4], parts[3::4], strict=True))
 
     def _merge_file(self, base: bytes, ours: bytes, theirs: bytes, *options: str) -> Reply:
-        stage = self.git.git_dir / "tmp" / f"{uuid4().hex}.merge"
-        stage.mkdir()
-        try:
-            for name, text in (("ours", ours), ("base", base), ("theirs", theirs)):
-                (stage / name).write_bytes(text)
-            return self.git.reply("merge-file", "-p", "-q", *options, "ours", "base", "theirs", cwd=stage)
-        finally:
-            shutil.rmtree(stage)
+        with TemporaryDirectory() as folder:
+            for name, text in zip(_SIDES, (ours, base, theirs), strict=True):
+                Path(folder, name).write_bytes(text)
+            return self.git.reply("merge-file", "-p", "-q", *options, *(f"{folder}/{name}" for name in _SIDES))
 
-    def _commits(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[str, str]:
-        """Two commits of these trees on one of their base; git 2.38 merges nothing else."""
-        root = _commit(base, "")
-        parent = hashlib.sha1(b"commit %d\0" % len(root) + root, usedforsecurity=False).hexdigest()
-        names = []
-        try:
-            for body in (root, _commit(ours, parent), _commit(theirs, parent)):
-                names.append(f"tmp/{uuid4().hex}")
-                (self.git.git_dir / names[-1]).write_bytes(body)
-            listed = "\n".join(names).encode()
-            _, *made = self.git.text("hash-object", "-t", "commit", "-w", "--stdin-paths", stdin=listed).split()
-        finally:
-            for name in names:
-                (self.git.git_dir / name).unlink(missing_ok=True)
-        return made[0], made[1]
+    def _commit(self, tree: str, parent: str = "") -> str:
+        """A commit of a tree; git 2.38 merges nothing else."""
+        above = f"parent {parent}\n" if parent else ""
+        body = f"tree {tree}\n{above}author {_WHO}\ncommitter {_WHO}\n\n"
+        return self.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body.encode())
 
     def deltas(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Delta]:
         """What differs, by name alone."""
-        return [delta for delta, _, _ in self._compared(old, new, paths, "--raw")]
+        fields = iter(self._compared(old, new, paths, "--raw"))
+        _, wanted = _among(paths)
+        found = []
+        for facts, path in zip(fields, fields, strict=True):
+            mode, new_mode, blob, new_blob, _ = facts[1:].split(" ")
+            if wanted(path):
+                found.append(Delta(path, _entry(mode, blob), _entry(new_mode, new_blob)))
+        return found
 
     def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
         """What differs, with lines counted."""
-        found = self._compared(old, new, paths, "--raw", "--numstat")
-        return [
-            Change(path=delta.path, kind=_kind(delta), added=added, removed=removed) for delta, added, removed in found
-        ]
+        counted = {}
+        for field in self._compared(old, new, paths, "--numstat"):
+            added, removed, path = field.split("\t", 2)
+            counted[path] = {} if added == "-" else {"added": int(added), "removed": int(removed)}
+        deltas = self.deltas(old, new, paths)
+        return [Change(path=delta.path, kind=_kind(delta), **counted[delta.path]) for delta in deltas]
 
-    def _compared(
-        self, old: Tree, new: Tree, paths: Sequence[str], *what: str
-    ) -> list[tuple[Delta, int | None, int | None]]:
-        if old == new:
-            return []
-        asked = paths if len(paths) <= _ARGUMENTS else ()
-        fields = iter(self.git.names("diff-tree", *_DIFF, "-z", *what, old, new, "--", *asked))
-        deltas: dict[str, Delta] = {}
-        counted: dict[str, tuple[int | None, int | None]] = {}
-        for field in fields:
-            if field.startswith(":"):
-                mode, new_mode, blob, new_blob, _ = field[1:].split(" ")
-                path = next(fields)
-                deltas[path] = Delta(path, _entry(mode, blob), _entry(new_mode, new_blob))
-            else:
-                added, removed, path = field.split("\t", 2)
-                counted[path] = (None if added == "-" else int(added), None if removed == "-" else int(removed))
-        wanted = set(paths) if paths and not asked else None
-        return [
-            (delta, *counted.get(path, (None, None)))
-            for path, delta in deltas.items()
-            if wanted is None or path in wanted or any(folder in wanted for folder in above(path))
-        ]
+    def _compared(self, old: Tree, new: Tree, paths: Sequence[str], what: str) -> list[str]:
+        asked, _ = _among(paths)
+        return self.git.names("diff-tree", *_DIFF, "-z", what, old, new, "--", *asked) if old != new else []
 
-    def patch(self, old: Tree, new: Tree, paths: Sequence[str] = (), *, context: int = 3) -> bytes:
+    def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
         """The difference for `git apply`; bytes of binary files included."""
         asked = paths if len(paths) <= _ARGUMENTS else [delta.path for delta in self.deltas(old, new, paths)]
         pieces = [asked[at : at + _ARGUMENTS] for at in range(0, len(asked), _ARGUMENTS)] or [()]
-        words = ("diff-tree", *_DIFF, "-p", "--binary", f"--unified={context}", old, new, "--")
+        words = ("diff-tree", *_DIFF, "-p", "--binary", old, new, "--")
         return b"".join(self.git.run(*words, *piece) for piece in pieces)
 
     # -- one tree
 
     def entries(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, Entry]:
         """Mode and blob of each file, of these paths and what is below them, else of all."""
-        wanted = [path.rstrip("/") for path in paths]
-        asked = wanted if len(wanted) <= _ARGUMENTS else []
+        asked, wanted = _among([path.rstrip("/") for path in paths])
         found = {}
         for entry in self.git.names("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked):
             facts, _, path = entry.partition("\t")
             mode, _, blob = facts.split(" ")
-            found[path] = (int(mode, 8), blob)
-        if len(wanted) == len(asked):
-            return found
-        names = set(wanted)
-        return {path: entry for path, entry in found.items() if path in names or not names.isdisjoint(above(path))}
+            if wanted(path):
+                found[path] = (int(mode, 8), blob)
+        return found
 
     def read(self, tree: Tree, path: str) -> bytes | None:
         """A file's content, or a link's target; None where there is none."""
@@ -363,24 +311,18 @@ class Trees:
     @contextmanager
     def scratch(self, tree: Tree = EMPTY, work_tree: Path | None = None) -> Iterator[Git]:
         """git with an index that holds this tree and is gone afterwards."""
-        index = self.git.git_dir / "tmp" / f"{uuid4().hex}.index"
-        git = replace(self.git, index=index, work_tree=work_tree)
-        try:
+        with TemporaryDirectory() as folder:
+            git = replace(self.git, index=Path(folder, "index"), work_tree=work_tree)
             if tree != EMPTY:
                 git.run("read-tree", tree)
             yield git
-        finally:
-            index.unlink(missing_ok=True)
 
     def tree_of(self, base: Tree, changes: Mapping[str, Entry | None]) -> Tree:
         """`base` with these paths so; None: not there. A file may take a folder's place, and the other way round."""
         if not changes:
             return base
-        gone = [f"0 {_NONE}\t{path}\0" for path, entry in changes.items() if entry is None]
-        there = [f"{entry[0]:o} {entry[1]}\t{path}\0" for path, entry in changes.items() if entry is not None]
         with self.scratch(base) as git:
-            listed = os.fsencode("".join((*gone, *there)))
-            git.run("update-index", "-z", "--replace", "--index-info", stdin=listed)
+            git.run("update-index", "-z", "--replace", "--index-info", stdin=index_lines(changes))
             return Tree(git.text("write-tree", "--missing-ok"))
 
     def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
@@ -416,17 +358,9 @@ class Trees:
             if near in self._converting and not any(is_attributes(delta.path) for delta in self.deltas(near, tree)):
                 self._converting[tree] = self._converting[near]
             else:
-                self._converting[tree] = any(map(attributes_convert, self._attributes(tree)))
+                files = {entry[1] for path, entry in self.entries(tree).items() if is_attributes(path)}
+                self._converting[tree] = any(attributes_convert(content) for _, content in self.blobs(files))
         return self._converting[tree]
-
-    def filters(self, tree: Tree) -> bool:
-        """Whether git would send files of this tree through programs."""
-        outside = self.repository.attributes() if self.repository else []
-        return any(map(attributes_filter, (*outside, *self._attributes(tree))))
-
-    def _attributes(self, tree: Tree) -> list[bytes]:
-        files = {entry[1] for path, entry in self.entries(tree).items() if is_attributes(path)}
-        return [content for _, content in self.blobs(files)]
 
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
         """All versions, in the clean spelling, that the person's git had at these paths, newest first."""
@@ -439,34 +373,29 @@ class Trees:
         # git gives up at the first path beyond a link or inside a repository of its own.
         asked = [path for path in paths if not any(_is_beyond(top / folder) for folder in above(path.rstrip("/")))]
         # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.
-        listed, plain = lines([f"./{path}" for path in asked]), {"GIT_LITERAL_PATHSPECS": "0"}
-        found = git.run("check-ignore", "-z", "--stdin", stdin=listed, ok=(0, 1), env=plain)
-        return {path[2:] for path in os.fsdecode(found).split("\0")[:-1]}
+        found = git.names("check-ignore", "-z", "--stdin", stdin=lines([f"./{path}" for path in asked]), ok=(0, 1))
+        return {path[2:] for path in found}
 
     # -- keeping
 
     def keep(self, run: str, trees: Sequence[Tree]) -> None:
         """Make these trees safe from anybody's gc: a ref that has them all, and a pack with what is not committed."""
+        ref = f"refs/interlock/{run}"
         with self.snapshots.index(run):  # members of a group keep theirs side by side
-            self._keep(f"refs/interlock/{run}", trees)
-
-    def _keep(self, ref: str, trees: Sequence[Tree]) -> None:
-        before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
-        head = self._checked_out().tree
-        folders = "".join(f"040000 tree {tree}\t{tree}\n" for tree in sorted(set(trees)))
-        whole = self.git.text("mktree", stdin=folders.encode())
-        body = _commit(whole, before)
-        commit = self.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body)
-        known = [f"^{name}" for name in (before, head) if name]
-        words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", commit, *known)
-        wanted = self.git.run(*words)
-        if head and not before:
-            # An amended or rebased commit takes its trees along, and no merge works without them.
-            facts = self.git.run("ls-tree", "-r", "-d", "--full-tree", "--format=%(objectname)", head)
-            wanted += head.encode() + b"\n" + facts
-        place = self.git.git_dir / "objects" / "pack" / "pack"
-        self.git.run("pack-objects", "-q", "--non-empty", "--missing=allow-any", str(place), stdin=wanted)
-        self.git.run("update-ref", ref, commit, before or _NONE)
+            before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
+            head = self._checked_out().tree
+            folders = "".join(f"040000 tree {tree}\t{tree}\n" for tree in sorted(set(trees)))
+            commit = self._commit(self.git.text("mktree", stdin=folders.encode()), before)
+            known = [f"^{name}" for name in (before, head) if name]
+            words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", commit, *known)
+            wanted = self.git.run(*words)
+            if head and not before:
+                # An amended or rebased commit takes its trees along, and no merge works without them.
+                facts = self.git.run("ls-tree", "-r", "-d", "--full-tree", "--format=%(objectname)", head)
+                wanted += head.encode() + b"\n" + facts
+            place = self.objects / "pack" / "pack"
+            self.git.run("pack-objects", "-q", "--non-empty", "--missing=allow-any", str(place), stdin=wanted)
+            self.git.run("update-ref", ref, commit, before or NOTHING)
 
     def forget(self, run: str) -> None:
         """Let go of a run's trees; with the last run everything goes."""
@@ -481,13 +410,16 @@ class Trees:
                 (self.objects / "pack").mkdir()
 
 
-def _commit(tree: str, parent: str) -> bytes:
-    above = f"parent {parent}\n" if parent else ""
-    return f"tree {tree}\n{above}author {_WHO}\ncommitter {_WHO}\n\n".encode()
+def _among(paths: Sequence[str]) -> tuple[Sequence[str], Callable[[str], bool]]:
+    """What git is asked of some paths, and which of its answers count: a command line has an end."""
+    if len(paths) <= _ARGUMENTS:
+        return paths, lambda _: True
+    names = set(paths)
+    return (), lambda path: path in names or not names.isdisjoint(above(path))
 
 
 def _entry(mode: str, blob: str) -> Entry | None:
-    return (int(mode, 8), blob) if blob != _NONE else None
+    return (int(mode, 8), blob) if blob != NOTHING else None
 
 
 def _kind(delta: Delta) -> str:
@@ -508,24 +440,3 @@ def _is_file(folder: Path, path: str) -> bool:
 
 def _is_beyond(folder: Path) -> bool:
     return folder.is_symlink() or os.path.lexists(folder / ".git")
-
-
-def _stores(objects: Path) -> list[Path]:
-    """An object folder and those that it borrows from; git follows no relative ones of others."""
-    found: list[Path] = []
-    left = [objects]
-    while left:
-        store = Path(os.path.realpath(left.pop()))
-        if store in found or not store.is_dir():
-            continue
-        found.append(store)
-        listed = store / "info" / "alternates"
-        if listed.is_file():
-            names = (name for name in listed.read_bytes().split(b"\n") if name and not name.startswith(b"#"))
-            left.extend(store / os.fsdecode(name) for name in names)
-    return found
-
-
-def _quoted(folder: Path) -> bytes:
-    raw = os.fsencode(folder)
-    return b'"' + raw.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'

@@ -197,7 +197,7 @@ class Confined:
     def _borrowed(self) -> list[Path]:
         """Object folders that the person's git reads from, outside of the workspace."""
         repository = self._trees.repository
-        return [repository.objects, *alternates(repository.objects)] if repository else []
+        return repository.stores if repository else []
 
 
 def apart(path: str) -> bool:
@@ -206,15 +206,6 @@ def apart(path: str) -> bool:
 
 
 _APART = frozenset(f".interlock/{name}" for name in COVERED)
-
-
-def alternates(objects: Path) -> list[Path]:
-    """Object folders of other repositories that one reads from."""
-    try:
-        lines = (objects / "info" / "alternates").read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return []
-    return [(objects / line).resolve() for line in lines if line and not line.startswith("#")]
 
 
 def _is_file(words: Sequence[str]) -> bool:

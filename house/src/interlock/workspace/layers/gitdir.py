@@ -21,8 +21,9 @@ from pathlib import Path
 
 from interlock.documents.files import read_plain
 from interlock.documents.files import replace as replace_file
+from interlock.workspace.git import index_lines
 from interlock.workspace.layers.upper import remove, walk
-from interlock.workspace.repository import Repository
+from interlock.workspace.repository import Repository, borrowing
 from interlock.workspace.trees import Entry, Trees
 
 _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
@@ -66,7 +67,7 @@ def lay_stores(place: Path, stores: Sequence[Path]) -> None:
     """An object folder that borrows from others."""
     (place / "info").mkdir(parents=True, exist_ok=True)
     (place / "pack").mkdir(exist_ok=True)
-    (place / "info/alternates").write_bytes(b"".join(_quoted(os.fsencode(store)) + b"\n" for store in stores))
+    (place / "info/alternates").write_bytes(borrowing(stores))
 
 
 def shared(repository: Repository) -> list[str]:
@@ -103,18 +104,10 @@ def _refs(repository: Repository, place: Path) -> dict[str, str]:
     return refs
 
 
-def _quoted(path: bytes) -> bytes:
-    if not re.search(rb'[\n"\\]|^#', path):
-        return path
-    return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
-
-
 def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None]) -> None:
     """Entries of an index; git looks at these files when it is first asked."""
     if changes:
-        facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {'0' * 40}" for path, entry in changes.items()}
-        listed = os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))
-        replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=listed)
+        replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(changes))
 
 
 def commit(objects: Path, tree: str, parent: str, text: str) -> str:

@@ -18,7 +18,7 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Bubblewrap, found_out, within
-from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot, alternates
+from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
 from interlock.workspace.layers.copies import Copy, shares_blocks
 from interlock.workspace.layers.layer import Layer, told
 from interlock.workspace.layers.laying import State, again, bring, clear
@@ -249,7 +249,7 @@ class Layers:
         repository = self._trees.repository
         assert repository is not None
         if self._made[1]:
-            place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *alternates(repository.objects)]
+            place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *repository.stores[1:]]
         else:
             place = held.folder / ".git"
             objects, stores = place / "objects", [self._trees.objects, repository.objects]

@@ -97,7 +97,7 @@ def _is_token(name: str, value: Any) -> bool:
 def git_settings(home: Path) -> dict[str, str]:
     """Who commits, line ends, filters, as git knows them for this person."""
     words = ("config", "--global", "--includes", "-z", "--list")
-    listed = Git(home, personal=True).reply(*words, cwd=home, env={"HOME": str(home)})
+    listed = Git(home, personal=True).reply(*words, env={"HOME": str(home)})
     pairs = (entry.partition("\n") for entry in listed.out.decode("utf-8", "surrogateescape").split("\0")[:-1])
     return {key: value for key, _, value in pairs if _GIT.fullmatch(key)}
 
