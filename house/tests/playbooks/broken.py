@@ -22,7 +22,19 @@ from interlock.engine.rehearsal import project
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.simulation import Simulated, Trees
-from interlock.engine.stage import BREAKS, DIES, EACH, MEETS, STEERS, TAKES_BACK, WEAKENS, WRONG, Stage
+from interlock.engine.stage import (
+    BREAKS,
+    CANCELS,
+    DIES,
+    EACH,
+    FULL,
+    MEETS,
+    STEERS,
+    TAKES_BACK,
+    WEAKENS,
+    WRONG,
+    Stage,
+)
 from interlock.playbooks.task import TASK, playbook
 from interlock.playbooks.task.playbook import BUILDER, REVIEWER, Built
 from interlock.workspace import scope
@@ -98,6 +110,10 @@ def never_syncs(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recorder, "sync", sync)
 
 
+def hears_no_cancel(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Run, "listen", lambda run: None)
+
+
 def decides_itself(patch: pytest.MonkeyPatch) -> None:
     async def gate(run: Run, name: str, question: str, *, choices: Any = ("approve", "reject")) -> Any:
         slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
@@ -161,6 +177,10 @@ def believes_what_is_red(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(playbook, "_red", lambda run, proved: "")
 
 
+def commits_without_hooks(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Run, "hooks", _nothing)
+
+
 def delivers_another_tree(patch: pytest.MonkeyPatch) -> None:
     """What was judged is not what is delivered: neither looked at at the delivery nor by the playbook."""
     known = delivery._land
@@ -212,7 +232,9 @@ COPIES: dict[str, Copy] = {
     "repeats for ever": Copy(CAPS, f"crashes{EACH}", repeats_for_ever),
     "turns for ever": Copy(CAPS, f"verdict=revise{EACH}", turns_for_ever),
     "calls unseen": Copy(RECORDED, patch=calls_unseen),
-    "asks the dead again": Copy(CAREFUL, DIES, asks_the_dead_again),
+    "asks the dead again": Copy(RECORDED, DIES, asks_the_dead_again),
+    "asks again after a failure": Copy(RECORDED, FULL, asks_the_dead_again),
+    "hears no cancel": Copy(CAREFUL, CANCELS, hears_no_cancel),
     "never syncs": Copy(CAREFUL, patch=never_syncs),
     "decides itself": Copy(GATES, WEAKENS, decides_itself, asked=(("review", False),)),
     "overwrites": Copy(PEOPLES, MEETS, overwrites),
@@ -222,6 +244,7 @@ COPIES: dict[str, Copy] = {
     "forgets what it meant": Copy(REFUSED, DIES, forgets_what_it_meant),
     "believes judges": Copy(EVIDENCE, "verdict=revise", believes_judges),
     "believes what is red": Copy(EVIDENCE, WRONG, believes_what_is_red),
+    "commits without hooks": Copy(EVIDENCE, patch=commits_without_hooks, asked=(("commit", True),)),
     "delivers another tree": Copy(EVIDENCE, BREAKS, delivers_another_tree),
     "delivers unjudged": Copy(BORNE_OUT, playbook=_play(_unjudged), make=without_checks),
     "goes by chance": Copy(SURVIVES, DIES, playbook=_play(_by_chance)),

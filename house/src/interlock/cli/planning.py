@@ -44,9 +44,9 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, 
     place = door.place
     commands = list(_commands(door, inputs))
     known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=commands)
-    yield "stages", "  ".join(part.name + (f" (at most {part.most})" if part.most else "") for part in known.stages), ""
+    yield "stages", "  ".join(name + (f" (at most {most})" if most else "") for name, most in known.stages.items()), ""
     for role in place.roles(playbook, door.runner):
-        if role.name in [agent.name for agent in known.agents]:
+        if role.name in known.agents:
             yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     yield "calls", f"{known.fewest} to {known.most}", ""
     yield from (("checks", one.line, f"from {one.origin}") for one in commands)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from interlock.engine import events as ev
 from interlock.engine.forms import Judgement
 from interlock.engine.rehearsal import Path
-from interlock.engine.stage import EACH, GUARDED, OUTSIDE, PEOPLE, PERSON, UNSAVED, is_green
-from interlock.workspace.values import Tree
+from interlock.engine.simulation import HOOKS
+from interlock.engine.stage import EACH, GUARDED, OUTSIDE, PEOPLE, PERSON, is_green
+from interlock.workspace.values import RemarkKind, Tree
 
 
 def ends(path: Path) -> str:
@@ -30,7 +31,7 @@ def keeps_its_caps(path: Path) -> str:
             return f"turn {event.n} of {event.loop}"
         if isinstance(event, ev.Tried):
             tried[key, event.move] += 1
-            row = path.stage.rows[event.report.agent]
+            row = path.rows[event.report.agent]
             if tried[key, event.move] > {"repeat": row.repeats, "repair": row.repairs}.get(event.move, 100):
                 return f"{key}: {event.move} {tried[key, event.move]}"
             if event.move == "gave up":
@@ -39,26 +40,26 @@ def keeps_its_caps(path: Path) -> str:
 
 
 def records(path: Path) -> str:
-    """What is called is recorded before and behind, one call more for each death in the middle of it."""
-    began, ended, deaths = path.stage.began, path.stage.ended, path.stage.deaths
+    """What is called is recorded before and behind, one call more for each time that it was cut off."""
     started, came = Counter[str](), Counter[str]()
     for key, event in path.lines:
         started[key] += isinstance(event, ev.Started)
         came[key] += isinstance(event, ev.Tried) or (isinstance(event, ev.Done) and event.report.calls > 0)
-    for key in {*started, *began}:
-        if not began[key] <= started[key] <= began[key] + deaths or began[key] - ended[key] > deaths:
-            return f"{key}: {started[key]} calls recorded, {began[key]} made"
-        if came[key] != ended[key]:
-            return f"{key}: {ended[key]} calls ended, {came[key]} recorded"
+    for key in {*started, *path.began}:
+        began, ended = path.began[key], path.ended[key]
+        if not began <= started[key] <= began + path.cut_off or began - ended > path.cut_off:
+            return f"{key}: {started[key]} calls recorded, {began} made"
+        if came[key] != ended:
+            return f"{key}: {ended} calls paid for, {came[key]} recorded"
     return ""
 
 
 def is_careful(path: Path) -> str:
-    return "; ".join(path.stage.wrong)
+    return "; ".join(path.wrong)
 
 
 def people_decide(path: Path) -> str:
-    said = Counter(path.stage.answered)
+    said = Counter(path.answered)
     for key, event in path.lines:
         if isinstance(event, ev.GateDecided):
             said[key, event.choice] -= 1
@@ -68,14 +69,15 @@ def people_decide(path: Path) -> str:
 
 
 def peoples_work_stays(path: Path) -> str:
-    files = path.stage.world.files
-    edits = [*path.stage.edits, (UNSAVED, path.stage.theirs.get(UNSAVED, b""))]
-    lost = [name for name, line in edits if line not in files.get(name, b"")]
+    """But what an agent says that it means to take back."""
+    meant = {name for remark in path.view.remarks if remark.kind is RemarkKind.TAKEN_BACK for name in remark.paths}
+    files = path.world.files
+    lost = [name for name, line in path.wrote if line not in files.get(name, b"") and name not in meant]
     return f"what a person wrote is lost: {', '.join(lost)}" if lost else ""
 
 
 def leaves_out_what_is_refused(path: Path) -> str:
-    theirs, files = path.stage.theirs, path.stage.world.files
+    theirs, files = path.theirs, path.world.files
     there = {name for name in {*theirs, *files} if theirs.get(name) != files.get(name)}
     told = {*path.playbook.state_documents}
     told |= {name for _, event in path.lines if isinstance(event, ev.Delivered) for name in _paths(event)}
@@ -94,6 +96,9 @@ def goes_by_evidence(path: Path) -> str:
         for line in path.deciding:
             if not _green(path, line, landing.after) and not _is_theirs(path, line, landing.before):
                 return f"`{line}` is red on what was delivered"
+        hooked = [run for run in path.runs.items() if run[0][0] == HOOKS and _agree(path, run[0][1], landing)]
+        if landing.committed and not any(came.exit == 0 for _, came in hooked):
+            return "the hooks had not agreed to what was committed"
     return ""
 
 
@@ -111,17 +116,17 @@ def is_borne_out(path: Path) -> str:
 
 
 def survives(path: Path) -> str:
-    """Resumed after a death, a run ends as it would have ended, and nobody whose turn had ended is called again."""
+    """Cut off and resumed, a run ends as it would have ended, and nobody whose turn had ended is called again."""
     usual = path.usual
     if usual is None or any(name in PEOPLE for name in usual.schedule.values()):
         return ""  # what a person does meanwhile may be seen earlier by who comes after
     weather = any(name.endswith(EACH) for name in usual.schedule.values())  # lasts until somebody comes back
-    here, there = ((one.stage.world, one.stage.ended, one.view, one.refused) for one in (path, usual))
     same = {
-        "files": here[0].files == there[0].files,
-        "commits": here[0].refs == there[0].refs,
-        "calls": weather or here[1] == there[1],
-        "end": (here[2].status, here[2].why, here[3]) == (there[2].status, there[2].why, there[3]),
+        "files": path.world.files == usual.world.files,
+        "commits": path.world.refs == usual.world.refs,
+        "calls": weather or path.ended == usual.ended,
+        "end": path.view.status == usual.view.status and path.view.why == usual.view.why,
+        "refusal": path.refused == usual.refused,
     }
     return ", ".join(f"other {name}" for name, is_same in same.items() if not is_same)
 
@@ -129,8 +134,8 @@ def survives(path: Path) -> str:
 HOLDS: Mapping[str, Callable[[Path], str]] = {
     "every path comes to an end": ends,
     "caps hold": keeps_its_caps,
-    "what is called is recorded": records,
-    "nothing is paid for twice, or done before it is safe": is_careful,
+    "what is called is recorded, and paid for once": records,
+    "nothing is done before it is safe, nor after a person's word": is_careful,
     "no gate is decided without a person": people_decide,
     "people's work stays": peoples_work_stays,
     "refused work is not in the tree": leaves_out_what_is_refused,
@@ -150,8 +155,7 @@ def broken(path: Path) -> list[str]:
 # --- what is known of deliveries and judges
 
 
-@dataclass(frozen=True)
-class Landing:
+class Landing(NamedTuple):
     """Work that came into the tree, or into a commit."""
 
     before: Tree
@@ -161,23 +165,26 @@ class Landing:
     """What a judge or a green check had accepted by then."""
     asked: bool
     """A person had been asked since the last agent ended."""
+    committed: bool = False
+    """On the person's own branch, where their hooks have a say."""
 
 
 def landings(path: Path) -> Iterator[Landing]:
-    accepted: list[Tree] = []
+    accepted: tuple[Tree, ...] = ()
     asked = False
     for key, event in path.lines:
-        accepted += [tree] if (tree := _accepted(path, key, event)) else []
+        if (tree := _accepted(path, key, event)) is not None:
+            accepted += (tree,)
         if isinstance(event, ev.GateDecided | ev.Done):
             asked = isinstance(event, ev.GateDecided)
         if isinstance(event, ev.Delivered) and event.label != "documents" and event.before and event.merged:
-            if _paths(event):
-                yield Landing(event.before, event.merged, _paths(event), tuple(accepted), asked)
+            if paths := _paths(event):
+                yield Landing(event.before, event.merged, paths, accepted, asked)
         elif isinstance(event, ev.Committed) and event.commit and event.what in ("branch", "commit"):
-            base, tree = path.stage.world.commits[event.commit]
-            was, now = path.stage.world.trees[base], path.stage.world.trees[tree]
+            base, tree, _ = path.world.commits[event.commit]
+            was, now = path.world.trees[base], path.world.trees[tree]
             changed = tuple(name for name in now if was.get(name) != now.get(name))
-            yield Landing(base, tree, changed, tuple(accepted), asked)
+            yield Landing(base, tree, changed, accepted, asked, committed=event.what == "commit")
 
 
 def _paths(event: ev.Delivered) -> tuple[str, ...]:
@@ -188,19 +195,19 @@ def _accepted(path: Path, key: str, event: ev.Event) -> Tree | None:
     """The tree that this line bears out: a green check's, or that of a judge against whom nothing speaks."""
     if isinstance(event, ev.Proved):
         return event.tree if path.green(event.command, event.tree) else None
-    if not isinstance(event, ev.Done) or not path.stage.rows[event.report.agent].judges or event.report.form is None:
+    if not isinstance(event, ev.Done) or not path.rows[event.report.agent].judges or event.report.form is None:
         return None
     return None if against(path, key, event.report) else event.report.shown
 
 
 def _agree(path: Path, tree: Tree, landing: Landing) -> bool:
-    one, other = path.stage.world.trees[tree], path.stage.world.trees[landing.after]
+    one, other = path.world.trees[tree], path.world.trees[landing.after]
     return all(one.get(name) == other.get(name) for name in landing.paths)
 
 
 def _green(path: Path, line: str, tree: Tree) -> bool:
     came = path.green(line, tree)
-    return is_green(path.stage.world.trees[tree]) if came is None else came
+    return is_green(path.world.trees[tree]) if came is None else came
 
 
 def _is_theirs(path: Path, line: str, before: Tree) -> bool:
@@ -212,8 +219,8 @@ def _is_theirs(path: Path, line: str, before: Tree) -> bool:
 
 def against(path: Path, key: str, report: ev.Report) -> str:
     """What speaks against a judge's word: itself, or what runs."""
-    form = path.stage.rows[report.agent].form or Judgement
-    given = [one["criterion"] for one in path.stage.asks[key].known.get("criteria", ())]
+    form = path.rows[report.agent].form or Judgement
+    given = [one["criterion"] for one in path.asks[key].known.get("criteria", ())]
     claim = form.model_validate(report.form).claim(given)  # type: ignore[attr-defined]
     told = [(line, told == "green", expected) for line, told, expected in claim.checks]
     green = any(path.green(event.command, event.tree) for _, event in path.lines if isinstance(event, ev.Proved))

@@ -8,36 +8,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import dataclass
 
 from interlock.documents.model import Model
 from interlock.engine import events as ev
 from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import FILES, Path, explore
 from interlock.engine.simulation import Simulated
-from interlock.engine.stage import EACH, WEATHER, Stage
+from interlock.engine.stage import EACH, WEATHER
 from interlock.engine.world import Command, Toolbox
 from interlock.errors import Status
 
 
-class Part(Model):
-    name: str
-    most: int | None = None
-    """Turns, of a loop."""
-
-
-class Agent(Model):
-    name: str
-    title: str
-    judges: bool
-    writes: tuple[str, ...]
-    outputs: tuple[str, ...]
-
-
-class Outlook(Model):
-    stages: tuple[Part, ...]
-    """In the order in which they come."""
-    agents: tuple[Agent, ...]
+@dataclass(frozen=True)
+class Outlook:
+    stages: Mapping[str, int | None]
+    """In the order in which they come; of a loop, its most turns."""
+    agents: tuple[str, ...]
     fewest: int
     """Calls of agents with which it can be complete."""
     most: int
@@ -49,11 +36,7 @@ class Outlook(Model):
 
 
 def outlook(
-    playbook: Playbook,
-    inputs: Model,
-    *,
-    caps: Mapping[str, int] | None = None,
-    commands: Sequence[Command] = (),
+    playbook: Playbook, inputs: Model, *, caps: Mapping[str, int] | None = None, commands: Sequence[Command] = ()
 ) -> Outlook:
     """What this playbook would take with these inputs.
 
@@ -61,19 +44,24 @@ def outlook(
         commands: what is found or set to run in the workspace; the inputs may name others.
     """
     caps = caps or playbook.caps
-    make = partial(_project, commands)
-    paths = list(explore(playbook, inputs, caps=caps, make=make, only=_by_itself))
+    toolbox = Toolbox(list(commands))
+    paths = list(
+        explore(
+            playbook,
+            inputs,
+            caps=caps,
+            make=lambda stage: Simulated(FILES, cast=stage, toolbox=toolbox, branch="main"),
+            only=lambda name: name.endswith(EACH) and name.removesuffix(EACH) not in WEATHER,
+        )
+    )
     complete = [path.calls for path in paths if path.view.status is Status.COMPLETE]
     called = {call.agent for path in paths for call in path.view.calls.values()}
     steps = dict.fromkeys(step.name for path in paths for step in path.view.steps if step.name)
     stages = dict.fromkeys(loop if (loop := re.sub(r"-\d+$", "", name)) in caps else name for name in steps)
     rows = [row for row in playbook.rows if row.agent in called]
     return Outlook(
-        stages=tuple(Part(name=name, most=caps.get(name)) for name in stages),
-        agents=tuple(
-            Agent(name=row.agent, title=row.title, judges=row.judges, writes=row.writes, outputs=row.outputs)
-            for row in rows
-        ),
+        stages={name: caps.get(name) for name in stages},
+        agents=tuple(row.agent for row in rows),
         fewest=min(complete, default=paths[0].calls),
         most=max(path.calls for path in paths if not _failed(path)),
         gates=tuple(dict.fromkeys(gate.gate for path in paths for gate in path.view.gates.values())),
@@ -82,14 +70,6 @@ def outlook(
     )
 
 
-def _project(commands: Sequence[Command], stage: Stage) -> Simulated:
-    return Simulated(FILES, cast=stage, toolbox=Toolbox(list(commands)), branch="main")
-
-
 def _failed(path: Path) -> bool:
     """An agent did not do its part, and a person had it go on."""
     return any(isinstance(event, ev.Paused) and event.status == "failed" for _, event in path.lines)
-
-
-def _by_itself(name: str) -> bool:
-    return name.endswith(EACH) and name.removesuffix(EACH) not in WEATHER

@@ -7,12 +7,10 @@ happened on it, and the next ones deviate once more, at a later occasion.  What 
 from __future__ import annotations
 
 import contextvars
-import gc
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
+from typing import Any
 
 from pydantic import ValidationError
 
@@ -25,10 +23,10 @@ from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.run import Limits
 from interlock.engine.simulation import Simulated, begin, drive
-from interlock.engine.stage import DIES, TEST, UNSAVED, Died, Endless, Stage
+from interlock.engine.stage import DIES, FULL, TEST, UNSAVED, Died, Endless, Stage
 from interlock.engine.view import View
 from interlock.engine.world import Command, Toolbox
-from interlock.errors import BadInput
+from interlock.errors import BadInput, WorkspaceFailed
 from interlock.workspace.values import Tree
 
 LIMITS = Limits(rate_limit_wait_s=6 * 3600)
@@ -43,34 +41,43 @@ def project(stage: Stage) -> Simulated:
     return Simulated({**FILES, UNSAVED: b"not committed\n"}, head=FILES, cast=stage, toolbox=toolbox, branch="main")
 
 
-@dataclass(eq=False)
-class Path:
-    """One path: what happened on it in place of the usual, and how it went; once played it changes no more."""
+class Path(Stage):
+    """One path: what happens on it in place of the usual, and how it went.
 
-    playbook: Playbook
-    inputs: Model
-    caps: Mapping[str, int]
-    limits: Limits
-    stage: Stage
-    usual: Path | None = None
-    """Where a death of the process is the last of its deviations: the same without it."""
-    view: View = field(default_factory=View)
-    refused: str = ""
-    """Bad input: nothing of the run is left."""
-    fault: str = ""
+    Args:
+        usual: where its last deviation only cuts a process off: the same path without it.
+    """
 
-    @property
-    def schedule(self) -> Mapping[str, str]:
-        return self.stage.schedule
+    def __init__(
+        self,
+        playbook: Playbook,
+        inputs: Model,
+        schedule: Mapping[str, str],
+        *,
+        usual: Path | None = None,
+        caps: Mapping[str, int] | None = None,
+        limits: Limits = LIMITS,
+        make: Make = project,
+    ) -> None:
+        super().__init__(playbook.rows, schedule)
+        self.playbook, self.inputs, self.usual = playbook, inputs, usual
+        self.caps, self.limits = caps or playbook.caps, limits
+        self.world = make(self)
+        self.theirs = dict(self.world.files)
+        self.wrote = [(UNSAVED, self.theirs.get(UNSAVED, b""))]
+        self.view = View()
+        self.refused = ""
+        """Bad input: nothing of the run is left."""
+        self.fault = ""
 
     @property
     def calls(self) -> int:
         """Of agents."""
-        return self.stage.began.total()
+        return self.began.total()
 
     @cached_property
     def lines(self) -> list[tuple[str, ev.Event]]:
-        return [(line.key, line.event) for line in self.stage.player.recorder.journal.lines]
+        return [(line.key, line.event) for line in self.player.recorder.journal.lines]
 
     @cached_property
     def deciding(self) -> set[str]:
@@ -79,22 +86,22 @@ class Path:
 
     def green(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
         """How a command really ended on a tree, the last time; None: nobody knows."""
-        came = self.stage.runs.get((line, tree or Tree(""), own))
+        came = self.runs.get((line, tree or Tree(""), own))
         return None if came is None or (came.timed_out and line not in self.deciding) else came.exit == 0
 
     def further(self) -> Iterator[tuple[str, str]]:
         """What else could have happened, behind the last thing that did."""
-        came = list(self.stage.offers)
+        came = list(self.offers)
         behind = max((came.index(one) for one in self.schedule if one in came), default=-1)
-        yield from ((one, name) for one in came[behind + 1 :] for name in self.stage.offers[one])
+        yield from ((one, name) for one in came[behind + 1 :] for name in self.offers[one])
 
     def play(self) -> Path:
-        """To its end: who dies is resumed, who waits is answered."""
+        """To its end: who dies or fails is resumed, who waits is answered."""
         again = False
         for _ in range(MOST_PROCESSES):
             try:
                 contextvars.copy_context().run(self._process, again)
-            except Died:
+            except (Died, WorkspaceFailed):
                 continue
             except BadInput as error:
                 self.refused = error.what
@@ -102,16 +109,16 @@ class Path:
             except (Exception, Endless) as error:  # noqa: BLE001 - whatever it is, the path is broken, and says so
                 self.fault = f"{type(error).__name__}: {error}"
                 break
-            if not self.stage.comes_back(self.view):
+            if not self.comes_back(self.view):
                 break
             again = self.view.ended is not None
         return self
 
     def _process(self, again: bool) -> None:
         settings = self.playbook.settings() if self.playbook.settings else None
-        prompts, told = Prompts(self.playbook.prompts), self.stage.told
-        player = Player(self.playbook, self.stage.world, prompts, settings=settings, limits=self.limits, told=told)
-        self.stage.enters(player)
+        prompts = Prompts(self.playbook.prompts)
+        player = Player(self.playbook, self.world, prompts, settings=settings, limits=self.limits, told=self.told)
+        self.enters(player)
         self.view = player.view
         if self.view.start is None:
             begin(player, self.inputs, self.caps)
@@ -122,70 +129,36 @@ class Path:
         drive(player.play())
 
 
-def play(
-    playbook: Playbook,
-    inputs: Model,
-    schedule: Mapping[str, str],
-    *,
-    caps: Mapping[str, int] | None = None,
-    limits: Limits = LIMITS,
-    make: Make = project,
-    usual: Path | None = None,
-    forms: dict[str, dict[str, object]] | None = None,
-) -> Path:
-    """The path of that schedule."""
-    stage = Stage(playbook, schedule, {} if forms is None else forms)
-    stage.world = make(stage)
-    stage.theirs = dict(stage.world.files)
-    return Path(playbook, inputs, caps or playbook.caps, limits, stage, usual).play()
-
-
 def explore(
     playbook: Playbook,
     inputs: Model,
     *,
     deviations: int = 1,
-    caps: Mapping[str, int] | None = None,
-    limits: Limits = LIMITS,
-    make: Make = project,
     sample: int = 0,
     seed: int = 0,
     only: Callable[[str], bool] = lambda name: True,
+    **setting: Any,
 ) -> Iterator[Path]:
     """Every path with at most so many deviations, each once.
 
     Args:
         sample: of the paths with that many deviations only so many, drawn by the seed.
         only: which deviations there are, by name.
+        setting: caps, limits and project, as `Path` takes them.
     """
-    forms: dict[str, dict[str, object]] = {}
-    played = partial(play, playbook, inputs, caps=caps, limits=limits, make=make, forms=forms)
-    with _collecting_rarely():
-        paths = [played({})]
-        yield paths[0]
-        for depth in range(1, deviations + 1):
-            more = [(path, one, name) for path in paths for one, name in path.further() if only(name)]
-            if sample and depth == deviations and len(more) > sample:
-                more = random.Random(seed).sample(more, sample)
-            paths = []
-            for path, one, name in more:
-                longer = played({**path.schedule, one: name}, usual=path if name == DIES else None)
-                yield longer
-                if depth < deviations:
-                    paths.append(longer)
-
-
-@contextmanager
-def _collecting_rarely() -> Iterator[None]:
-    """What paths leave in circles is looked for seldom, and there alone: that is a fifth of the time."""
-    usual = gc.get_threshold()
-    gc.freeze()
-    gc.set_threshold(100_000, *usual[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*usual)
-        gc.unfreeze()
+    paths = [Path(playbook, inputs, {}, **setting).play()]
+    yield paths[0]
+    for depth in range(1, deviations + 1):
+        more = [(path, one, name) for path in paths for one, name in path.further() if only(name)]
+        if sample and depth == deviations and len(more) > sample:
+            more = random.Random(seed).sample(more, sample)
+        paths = []
+        for path, one, name in more:
+            usual = path if name in (DIES, FULL) else None
+            longer = Path(playbook, inputs, {**path.schedule, one: name}, usual=usual, **setting).play()
+            yield longer
+            if depth < deviations:
+                paths.append(longer)
 
 
 def variants(playbook: Playbook) -> Iterator[Model]:

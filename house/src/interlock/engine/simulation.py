@@ -1,7 +1,7 @@
 """The simulated world: the same seam as the real one, in memory (PROOF-01).
 
-A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  What agents,
-commands and people do is told by a cast; the usual one, `Clean`, has everything go as it should.
+A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  A cast says
+what agents, commands and people do; with the usual one, `Clean`, everything goes as it should.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Clean:
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
         """It adds a line to each file that it has to leave, and takes nothing away that is there."""
         changed = {path: self.worked(files.get(path, text.encode()), key) for path, text in ask.samples.items()}
-        return Act(changed, self.said(answers.best(ask.form, ask.known, changed=bool(changed)) if ask.form else None))
+        return Act(changed, self.said(answers.best(ask.form, ask.known) if ask.form else None))
 
     def worked(self, content: bytes, key: str) -> bytes:
         line = WORK + key.encode() + b"\n"

@@ -5,15 +5,16 @@ key and its try), a command on a tree, a gate, the moments before and behind eac
 *schedule* says what happens at which occasion in place of the usual; the stage keeps what else could have happened
 there.  Names, not numbers: a death of the process asks again and would shift all numbers behind it.
 
-Deviations follow by themselves, from forms, samples, choices and exits: no playbook writes any.
+Deviations follow by themselves, from forms, samples, choices, exits and effects: no playbook writes any.
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 from interlock.agents import answers
@@ -21,33 +22,37 @@ from interlock.agents.values import Ask, CommandExit, Exit, Trouble, TroubleKind
 from interlock.documents.model import canonical
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
+from interlock.engine.forms import Form, schema
 from interlock.engine.keys import here
-from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
+from interlock.engine.run import Row
 from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command
-from interlock.errors import Status
+from interlock.errors import Status, WorkspaceFailed
 from interlock.workspace.values import Tree
 
 EACH = ", each time"
 """Behind a deviation that lasts: for that agent, command or gate, until the run is parked and a person comes back."""
-DIES, STOPPED, PERSON = "the process dies", "the run has stopped", "person"
-WRITES, MEETS, BREAKS, LEAVES, CANCELS = PEOPLE = (
+DIES, FULL, REFUSES = "the process dies", "the disk is full", "it cannot be done"
+STOPPED, PERSON = "the run has stopped", "person"
+WRITES, MEETS, BREAKS, LEAVES, COMMITS, CANCELS = PEOPLE = (
     "a person writes a file",
     "a person writes where agents write",
     "a person breaks the checks",
     "a person checks out another branch",
+    "a person commits all they have",
     "a person cancels",
 )
-IDLE, WRONG, WEAKENS, STEERS, STRAYS, TAKES_BACK, COLLIDES = (
+IDLE, WRONG, WEAKENS, STEERS, STRAYS, COLLIDES, TAKES_BACK, MEANS_IT = (
     "changes nothing",
     "does it wrong",
     "weakens a test",
     "writes CLAUDE.md",
     "writes outside",
-    "takes unsaved work back",
     "writes where another agent writes",
+    "takes unsaved work back",
+    "takes unsaved work back, and says so",
 )
 UNSAVED, NOTES, BROKEN, TEST = "unsaved.txt", "people/notes.txt", "people/broken.txt", "tests/test_lib.py"
 GUARDED, OUTSIDE = "CLAUDE.md", "outside.txt"
@@ -57,6 +62,7 @@ EXTRA: Mapping[str, dict[str, bytes | None]] = {
     STEERS: {GUARDED: b"obey\n"},
     STRAYS: {OUTSIDE: b"outside\n"},
     TAKES_BACK: {UNSAVED: None},
+    MEANS_IT: {UNSAVED: None},
 }
 """What an agent does beside its work, in such a case."""
 WEATHER = {
@@ -78,7 +84,7 @@ ENDS = {
     "is not installed": CommandExit(error="no such program"),
 }
 EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ")
-MAY_FAIL = ("plan commit", "publish", "push")
+MAY_BE_REFUSED = ("plan commit", "publish", "push")
 MOST_CALLS = 200
 
 
@@ -98,11 +104,16 @@ def is_green(files: Files) -> bool:
     return files.get(TEST) == SKIPPED or (WORK in texts and FAULT not in texts)
 
 
+@lru_cache(maxsize=256)
+def _deviations(form: type[Form], known: bytes) -> dict[str, Any]:
+    return {one.name: one.value for one in answers.deviations(schema(form), json.loads(known))}
+
+
 class Stage(Clean):
     """The cast of one path: the usual, but where its schedule says otherwise."""
 
-    def __init__(self, playbook: Playbook, schedule: Mapping[str, str], forms: dict[str, dict[str, Any]]) -> None:
-        self.rows = {row.agent: row for row in playbook.rows}
+    def __init__(self, rows: Sequence[Row], schedule: Mapping[str, str]) -> None:
+        self.rows = {row.agent: row for row in rows}
         self.schedule = schedule
         self.offers: dict[str, tuple[str, ...]] = {}
         """What else could have happened at each occasion, in the order in which they came."""
@@ -111,8 +122,8 @@ class Stage(Clean):
         """Of the present process."""
         self.theirs: dict[str, bytes] = {}
         """The person's files, as they would be without any run."""
-        self.edits: list[tuple[str, bytes]] = []
-        """What they wrote meanwhile, line by line."""
+        self.wrote: list[tuple[str, bytes]] = []
+        """Path and line: what of theirs no agent may take away."""
         self.asks: dict[str, Ask] = {}
         self.began, self.ended = Counter[str](), Counter[str]()
         """Calls, by key."""
@@ -122,12 +133,11 @@ class Stage(Clean):
         """Command line, tree, in a judge's own layer -> how it ended there, the last time."""
         self.wrong: list[str] = []
         """What the engine did and must not, seen as it happened."""
-        self.deaths = 0
-        self._forms = forms
-        """What each form can be answered; the same on all paths."""
+        self.cut_off = 0
+        """Times that something kept a process from going on."""
         self._lasting: dict[str, str] = {}
         self._tries, self._lines = Counter[str](), Counter[str]()
-        self._paid, self._fired = set[str](), set[str]()
+        self._fired = set[str]()
         self._places: dict[tuple[str, Tree, bool], str] = {}
         self._came = Counter[Any]()
         """Moments and commands in the present process."""
@@ -181,6 +191,8 @@ class Stage(Clean):
                 exit_ = exit_.model_copy(update={"trouble": trouble})
             return Act(usual.files if exit_.started else {}, exit_)
         form = self._answers(ask).get(name.removeprefix(f"{IDLE}, "))
+        if name == MEANS_IT:
+            form = {**answers.best(ask.form or {}, ask.known), "takes_back": [UNSAVED]}
         done = {} if name.startswith(IDLE) else dict(usual.files)
         if name in (WRONG, WEAKENS):
             done = {path: (content or b"") + FAULT for path, content in done.items()}
@@ -195,22 +207,19 @@ class Stage(Clean):
         return next((path for path in theirs if path not in ask.samples), "")
 
     def _agents(self, ask: Ask) -> Iterator[str]:
-        row, forms = self.rows.get(ask.role.name), list(self._answers(ask))
-        works = bool(ask.samples) and not (row and row.judges)
+        row, forms = self.rows[ask.role.name], list(self._answers(ask))
+        works = bool(ask.samples) and not row.judges
         does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
         does += [COLLIDES] if works and self._elsewhere(ask) else []
-        once = [*WEATHER, *does, *([STRAYS] if row and "**" not in row.writes else [])]
+        does += [MEANS_IT] if row.form and "takes_back" in row.form.model_fields else []
+        once = [*WEATHER, *does, *([STRAYS] if "**" not in row.writes else [])]
         yield from (*once, *(f"{name}{EACH}" for name in once if name in LASTING))
         for form in (*forms, *(f"{IDLE}, {form}" for form in forms if works)):
             yield from (form, f"{form}{EACH}")
 
     def _answers(self, ask: Ask) -> dict[str, Any]:
-        if ask.form is None:
-            return {}
-        spelled = f"{ask.role.name} {ask.form.get('title')} {canonical(ask.known)!r}"
-        if spelled not in self._forms:
-            self._forms[spelled] = {one.name: one.value for one in answers.deviations(ask.form, ask.known)}
-        return self._forms[spelled]
+        form = self.rows[ask.role.name].form
+        return _deviations(form, canonical(ask.known)) if form else {}
 
     # --- commands
 
@@ -232,8 +241,7 @@ class Stage(Clean):
 
     def person(self, gate: GateView) -> Message | None:
         others = [f"chooses {choice}" for choice in gate.choices[1:]]
-        each = [f"{one}{EACH}" for one in others]
-        offered = *others, *each, "is not there", "rejects without a word", "is late"
+        offered = *others, *(f"{one}{EACH}" for one in others), "is not there", "rejects without a word", "is late"
         subject = gate.key.partition("#")[0].rpartition("/")[2]
         name = self._happens(f"{gate.key}, opening {gate.opening}", lambda: offered, subject)
         choice = name.removeprefix("chooses ") if name in others else gate.choices[0]
@@ -256,10 +264,13 @@ class Stage(Clean):
             self.world.folder.said["0"] = Message(what="cancel", who=PERSON, at=self.world.now())
         elif name == LEAVES:
             self.world.away = True
+        elif name == COMMITS:
+            self.world.head = dict(self.world.files)
+            self.wrote = [(path, line) for path, line in self.wrote if path != UNSAVED]  # git has it
         else:
             shared = next((path for ask in reversed(self.asks.values()) for path in ask.samples), NOTES)
             path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: shared}[name]
-            self.edits.append((path, BY_A_PERSON))
+            self.wrote.append((path, BY_A_PERSON))
             for files in (self.world.files, self.theirs):
                 files[path] = files.get(path, b"") + BY_A_PERSON
 
@@ -268,13 +279,16 @@ class Stage(Clean):
     def moment(self, what: str) -> str:
         self._look(what)
         place = what if "#" in what else f"{here().path}: {what}"
-        others = (DIES, *PEOPLE, *(["fails"] if what in MAY_FAIL else []))
-        name = self._once(self._nth(self._came, place), lambda: others)
-        if name == DIES:
-            self._die()
+        refuses = (REFUSES,) if what in MAY_BE_REFUSED else ()
+        name = self._once(self._nth(self._came, place), lambda: (DIES, FULL, *PEOPLE, *refuses))
         if name in PEOPLE:
             self._meanwhile(name)
-        return "it cannot be done" if name == "fails" else ""
+        self.cut_off += name in (DIES, FULL)
+        if name == DIES:
+            raise Died
+        if name == FULL:
+            raise WorkspaceFailed(FULL)
+        return name if name == REFUSES else ""
 
     def _look(self, what: str) -> None:
         """What must hold at this moment."""
@@ -282,22 +296,17 @@ class Stage(Clean):
         if what.startswith(EFFECTS) and not self.player.recorder.journal.safe:
             self.wrong.append(f"{what}: what led to it is not safe yet")
         if effect == "call":
+            if not self.began[key] and any(one.what == "cancel" for one in self.world.folder.said.values()):
+                self.wrong.append(f"{key} is called although a person has cancelled")
             self.began[key] += 1
             if self.began.total() > MOST_CALLS:
                 raise Endless
         if effect == "called":
             self.ended[key] += 1
-            if (once := f"{key} {self._tries[key]}") in self._paid:
-                self.wrong.append(f"{key} is paid for twice")
-            self._paid.add(once)
 
     def told(self, event: ev.Event, key: str) -> None:
         """A line was appended: the process may die behind it."""
-        if isinstance(event, ev.Tried | ev.Done):
-            self._tries[key] += 1
+        self._tries[key] += isinstance(event, ev.Tried | ev.Done)
         if self._once(self._nth(self._lines, f"{key or 'the run'}: line `{event.e}`"), lambda: (DIES,)):
-            self._die()
-
-    def _die(self) -> None:
-        self.deaths += 1
-        raise Died
+            self.cut_off += 1
+            raise Died
