@@ -9,46 +9,44 @@ import pytest
 from interlock import errors
 from interlock.errors import Exit, Status
 
+WORDS = {
+    "working": (0, "open"),
+    "waiting": (4, "open"),
+    "interrupted": (130, "open"),
+    "failed": (5, "open"),
+    "complete": (0, "ended"),
+    "degraded": (1, "ended"),
+    "stopped": (3, "ended"),
+    "cancelled": (3, "ended"),
+    "invalid": (2, ""),
+    "locked": (6, ""),
+}
+
 
 @pytest.mark.req("RUN-09")
 def test_each_status_has_its_exit_and_is_open_or_ended() -> None:
     """The words and numbers of RUN-09; the answers of a command are neither."""
-    assert {status.value: int(status.exit) for status in Status} == {
-        "working": 0,
-        "waiting": 4,
-        "interrupted": 130,
-        "failed": 5,
-        "complete": 0,
-        "degraded": 1,
-        "stopped": 3,
-        "cancelled": 3,
-        "invalid": 2,
-        "locked": 6,
-    }
-    assert {status for status in Status if status.is_open}.isdisjoint(s for s in Status if s.has_ended)
-    assert {status for status in Status if not status.is_open and not status.has_ended} == {
-        Status.INVALID,
-        Status.LOCKED,
-    }
+    told = {one.value: (int(one.exit), "open" * one.is_open + "ended" * one.has_ended) for one in Status}
+    assert told == WORDS
 
 
 @pytest.mark.req("RUN-09")
 def test_each_error_has_its_exit() -> None:
     """By its type, never by its words."""
-    wanted = {
+    assert {kind: kind.exit_code for kind in errors.BadInput.__subclasses__()} == {
         errors.ConfigInvalid: Exit.INPUT,
         errors.DocumentInvalid: Exit.INPUT,
         errors.PathRefused: Exit.INPUT,
         errors.Refused: Exit.INPUT,
-        errors.NameRefused: Exit.INPUT,
+    }
+    assert {kind: kind.exit_code for kind in errors.InterlockError.__subclasses__()} == {
+        errors.BadInput: Exit.INPUT,
         errors.Locked: Exit.LOCKED,
         errors.JournalDamaged: Exit.INPUT,
         errors.Diverged: Exit.INPUT,
-        errors.AgentFailed: Exit.FAILED,
         errors.WorkspaceFailed: Exit.FAILED,
         errors.EngineFault: Exit.FAILED,
     }
-    assert {kind: kind.exit_code for kind in wanted} == wanted
 
 
 @pytest.mark.req("RUN-19", "CLI-05")
@@ -59,14 +57,6 @@ def test_an_error_of_the_system_says_what_to_do() -> None:
     assert told.where == "/x/\udcff"
     assert str(told.remedy).startswith("Free some space")
     assert "See why" in str(errors.WorkspaceFailed.of(OSError("odd")).remedy)
-
-
-@pytest.mark.req("CLI-05")
-def test_parts_are_what_is_known() -> None:
-    """Where with line and column as editors read them."""
-    told = errors.DocumentInvalid("x cannot be used", path="a.md", line=3, column=7, found="y")
-    assert dict(told.parts()) == {"where": "a.md:3:7", "found": "y"}
-    assert errors.place("a.md", None, 7) == "a.md"
 
 
 @pytest.mark.req("CLI-05")

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from interlock import settings_file
 from interlock.errors import ConfigInvalid, InterlockError
-from interlock.settings import READY, Settings, Table, is_free, reaches_out, with_tables
+from interlock.settings import READY, Settings, Table, reaches_out, with_tables
 
 FULL = """\
 runner = "claude"
@@ -102,11 +102,8 @@ def test_the_whole_file_is_read(load: Load) -> None:
     assert found.limits.parallel(1) == 1
     assert found.of("task").rounds == 2
     assert found.of("ticket") is None
-    assert (found.commands["test"], found.sandbox.hosts[1], found.fleet["queue"]) == (
-        "npm test",
-        "*.example.com:8080",
-        "q",
-    )
+    assert (found.commands["test"], found.fleet["queue"]) == ("npm test", "q")
+    assert (found.sandbox.hosts[1], found.sandbox.home) == ("*.example.com:8080", (".cargo",))
     assert found.file == "interlock.toml"
     assert found.secrets() == {"runners.mine.env.MODEL": "small"}
 
@@ -144,30 +141,25 @@ def test_options_count_over_variables_over_the_file(load: Load) -> None:
         "INTERLOCK_LIMITS_BUDGET_USD": "7.5",
         "INTERLOCK_LIMITS_MAX_PARALLEL": "",
         "INTERLOCK_SANDBOX_HOSTS": '["a.example"]',
-        "INTERLOCK_RUNNERS": '{mine = {model = "m"}, other = {type = "acp", argv = ["x"]}}',
+        "INTERLOCK_RUNNERS": '{other = {type = "acp", argv = ["x"]}}',
         "INTERLOCK_COMMANDS_TEST": "pytest -q",
         "INTERLOCK_TASK_ROUNDS": "1",
         "INTERLOCK_WEB_ADDRESS": "http://x",
-        "INTERLOCK_FLEET_DATABASE": "postgresql://u:p@h/d",
         "PATH": "/bin",
     }
     found = load(FULL, environ, runner="gemini", limits__budget_usd=None)
     assert (found.runner, found.limits.budget_usd, found.limits.max_parallel) == ("gemini", 7.5, 2)
     assert found.sandbox.hosts == ("a.example",)
-    assert (found.runners["mine"].model, found.runners["mine"].env, found.runners["other"].type) == (
-        "m",
-        {"MODEL": "small"},
-        "acp",
-    )
+    assert found.runners.keys() == {"other"}  # in place of those of the file, which nobody has to trust then
+    assert not any(name.startswith("runners") for name in reaches_out(found))
     assert found.commands == {"setup": "npm ci", "test": "pytest -q"}
     assert (found.of("task").rounds, found.web.address) == (1, "http://x")
-    assert found.fleet == {"queue": "q", "database": "postgresql://u:p@h/d"}
 
 
 def test_variables_of_the_protocol_and_of_others_are_no_settings(load: Load) -> None:
     """An agent that starts us hands its own on; others may use our prefix, too."""
     environ = {f"INTERLOCK_{name}": "x" for name in ("RUN_ID", "AGENT", "DEPTH", "BRIEF", "PATH", "OTHER_PROGRAMS_OWN")}
-    assert load(None, environ) == load(None)
+    assert load(None, environ).model_dump() == load(None).model_dump()
 
 
 @pytest.mark.req("CLI-05", "RUN-11")
@@ -254,25 +246,6 @@ def test_runners_are_known_by_name(load: Load) -> None:
     }
 
 
-def test_an_old_setting_is_named_with_its_successor(load: Load) -> None:
-    """In the file, in tables of playbooks that are not at hand, and in the environment."""
-    told = _told(
-        load,
-        '[sandbox]\nprotected = []\n[ticket]\ntest_command = "x"\n[workspace]\nwatch = []\n'
-        "[task]\ncheck_commands = []\n"
-        '[runners.r]\ntype = "acp"\nargv = ["x"]\nargs = []\n',
-        {"INTERLOCK_TICKET_BUILD_COMMAND": "make"},
-    )
-    assert {what.split(" ")[0]: str(remedy).split(".")[0] for what, (_, remedy) in told.items()} == {
-        "INTERLOCK_TICKET_BUILD_COMMAND": "It is commands",
-        "sandbox.protected": "It is sandbox",
-        "ticket.test_command": "It is commands",
-        "workspace.watch": "It is sandbox",
-        "task.check_commands": "They stand in [commands] now, each by a name",
-        "runners.r.args": "They stand in argv, behind the program (types acp and command)",
-    }
-
-
 @pytest.mark.req("CLI-05", "RUN-19")
 def test_a_file_that_cannot_be_read_is_bad_input(tmp_path: Path, load: Load) -> None:
     """Bad bytes, bad TOML, a pipe: with the line if there is one; never a wait."""
@@ -313,8 +286,7 @@ def test_what_of_the_file_reaches_out_of_a_layer_is_known(load: Load) -> None:
 
 
 def test_the_schema_covers_all_tables() -> None:
-    """Of interlock and of the playbooks; a playbook cannot take a name that settings have."""
+    """Of interlock and of the playbooks."""
     schema = with_tables({"task": TaskTable}).model_json_schema()
     assert {"runner", "sandbox", "evidence", "task"} <= set(schema["properties"])
     assert schema["$defs"]["TaskTable"]["additionalProperties"] is False
-    assert [name for name in ("task", "limits", "agent", "copy", "my-flow") if is_free(name)] == ["task", "my-flow"]

@@ -3,14 +3,12 @@
     InterlockError
       BadInput            a person can mend it: an argument, a setting, a document (exit 2)
         ConfigInvalid       interlock.toml, an environment variable, an option
-        DocumentInvalid     a document of the workspace: path, line, column
+        DocumentInvalid     a document of the workspace
         PathRefused         a path that leaves the workspace
         Refused             the request does not fit the state of the run
-        NameRefused         a name that cannot stand in a key, a folder or a branch
       Locked              somebody else works on the run (exit 6)
       JournalDamaged      the journal is not the one that was written (exit 2)
       Diverged            the playbook no longer asks what the journal says it asked (exit 2)
-      AgentFailed         an agent did not do its part (exit 5)
       WorkspaceFailed     git or the file system did not do its part (exit 5)
       EngineFault         our bug, or a playbook that breaks the engine's rules (exit 5)
 
@@ -146,25 +144,9 @@ class ConfigInvalid(BadInput):
 class DocumentInvalid(BadInput):
     """A document that is missing, unreadable or not of its format."""
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        path: str,
-        line: int | None = None,
-        column: int | None = None,
-        expected: str | None = None,
-        found: str | None = None,
-        remedy: str | None = None,
-    ) -> None:
-        super().__init__(what, where=place(path, line, column), expected=expected, found=found, remedy=remedy)
-        self.path = path
-        self.line = line
-        self.column = column
-
 
 class PathRefused(BadInput):
-    """A path that is absolute, has `..`, leaves the workspace through a link, or is a name that git cannot hold."""
+    """A path that is absolute, has `..`, or leaves the workspace through a link."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
@@ -172,16 +154,10 @@ class PathRefused(BadInput):
             where=path,
             expected="a relative path inside the workspace, without '..'",
         )
-        self.path = path
-        self.why = why
 
 
 class Refused(BadInput):
     """A request that does not fit the state of things; nothing was changed."""
-
-
-class NameRefused(BadInput):
-    """A name that is too long, or has characters that the name of a folder cannot have."""
 
 
 class Locked(InterlockError):
@@ -193,12 +169,12 @@ class JournalDamaged(InterlockError):
 
     exit_code = Exit.INPUT
 
-    def __init__(self, what: str, *, run: str, path: str, line: int | None = None, remedy: str | None = None) -> None:
+    def __init__(self, what: str, *, run: str, path: str, line: int | None = None) -> None:
         super().__init__(
             what,
             where=place(path, line),
             expected="the bytes that the run's own process wrote",
-            remedy=remedy or f"interlock doctor --mend {run} cuts before it and keeps the rest beside.",
+            remedy=f"interlock doctor --mend {run} cuts before it and keeps the rest beside.",
         )
         self.line = line
 
@@ -208,15 +184,9 @@ class Diverged(InterlockError):
 
     exit_code = Exit.INPUT
 
-    def __init__(
-        self, what: str, *, key: str, expected: str | None = None, found: str | None = None, remedy: str
-    ) -> None:
-        super().__init__(what, where=key, expected=expected, found=found, remedy=remedy)
+    def __init__(self, what: str, *, key: str, remedy: str) -> None:
+        super().__init__(what, where=key, remedy=remedy)
         self.key = key
-
-
-class AgentFailed(InterlockError):
-    """An agent could not be started, or failed after its retries."""
 
 
 class WorkspaceFailed(InterlockError):
@@ -266,14 +236,7 @@ _REMEDIES = {
     errno.EROFS: "Make that file system writable.",
     errno.EACCES: _PERMIT,
     errno.EPERM: _PERMIT,
-    errno.ENOENT: "Something removed it while interlock used it: put it back.",
-    errno.EEXIST: "Something else stands there: move it away.",
-    errno.ENOTDIR: "A file stands where a folder is needed: move it away.",
-    errno.EISDIR: "A folder stands where a file is needed: move it away.",
     errno.ENAMETOOLONG: "Use a shorter name, or a workspace with a shorter path.",
-    errno.ELOOP: "Links there lead in a circle: remove them.",
     errno.EIO: "The disk reports an error: check it before anything else.",
-    errno.ESTALE: "The network folder was mounted anew: change into the workspace again.",
-    errno.ENXIO: "Something else than a plain file stands there: move it away.",
 }
 """What helps, by the number of the error: never guessed from its words."""

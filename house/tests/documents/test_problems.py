@@ -8,7 +8,7 @@ import pytest
 from pydantic import ConfigDict, Discriminator, Field, Tag, model_validator
 
 from interlock.documents.model import Model
-from interlock.documents.problems import MOST, known_names, load, problems, shown
+from interlock.documents.problems import MOST, load, problems, shown
 from interlock.documents.reading import Spot, read_json, read_yaml
 from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, InterlockError
 
@@ -146,7 +146,7 @@ def test_a_secret_is_not_shown() -> None:
             Whole,
             source.data,
             lambda keys: Spot("environment"),
-            settings=True,
+            kind=ConfigInvalid,
             secret=lambda keys: keys == ("part", "size"),
         )
     assert isinstance(told, ConfigInvalid)
@@ -161,13 +161,6 @@ def test_what_was_found_fits_on_a_line() -> None:
     assert shown(None) == "nothing"
     assert shown({"a": 1}) == "mapping"
     assert len(shown("x" * 1000)) < 80
-
-
-def test_known_names_are_those_of_the_place() -> None:
-    """As pydantic names it, the branches of unions included."""
-    assert known_names(Whole, ("shapes", "a", "square")) == ["type", "side"]
-    assert known_names(Whole, ("items", 3)) == ["size", "colour", "names"]
-    assert known_names(Whole, ("nowhere",)) == ["part", "shapes", "either", "items", "steps"]
 
 
 def test_several_errors_are_one_that_carries_the_others() -> None:

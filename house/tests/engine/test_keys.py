@@ -17,7 +17,7 @@ from interlock.engine import keys
 from interlock.engine.keys import KEY_BYTES, NAME_BYTES, Keys, Scope, checked_name, difference, shortly
 from interlock.engine.run import Outcome, Run
 from interlock.engine.simulation import drive
-from interlock.errors import EngineFault, NameRefused
+from interlock.errors import BadInput, EngineFault
 from tests.engine.bench import Bench, Nothing, small
 
 GOOD = ["a", "ct-security", "Ünïcode", "a b", "x" * NAME_BYTES, "...", "-", "ü" * (NAME_BYTES // 2)]
@@ -39,12 +39,12 @@ def test_a_name_that_can_be_a_folder_is_taken(name: str) -> None:
 
 @pytest.mark.parametrize("name", BAD, ids=repr)
 def test_a_name_that_cannot_be_a_folder_is_refused(name: str) -> None:
-    with pytest.raises(NameRefused):
+    with pytest.raises(BadInput):
         checked_name(name)
 
 
 def test_names_nested_too_deeply_are_refused() -> None:
-    with pytest.raises(NameRefused, match="too long together"):
+    with pytest.raises(BadInput, match="too long together"):
         Keys().next("/".join(["x" * NAME_BYTES] * (KEY_BYTES // NAME_BYTES + 1)), "verb")
 
 

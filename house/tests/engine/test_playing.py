@@ -12,7 +12,7 @@ import pytest
 from interlock.engine.journal import Memory
 from interlock.engine.prompts import Prompts
 from interlock.engine.run import Call, Outcome, Run
-from interlock.errors import AgentFailed, BadInput, ConfigInvalid, EngineFault, Exit, Status, WorkspaceFailed
+from interlock.errors import BadInput, ConfigInvalid, EngineFault, Exit, Status, WorkspaceFailed
 from interlock.playbooks.task import TASK
 from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Nothing, said, small, verdict
 
@@ -37,7 +37,6 @@ def raising(error: BaseException, *, first: bool = False) -> Any:
         (BadInput("bad", where="w"), False, Status.STOPPED, "bad (w)"),
         (ConfigInvalid("bad"), False, Status.STOPPED, "bad"),
         (WorkspaceFailed("git failed"), True, Status.FAILED, "git failed"),
-        (AgentFailed("no agent"), False, Status.FAILED, "no agent"),
         (EngineFault("ours"), False, Status.FAILED, "ours"),
         (ZeroDivisionError("by zero"), False, Status.FAILED, "ZeroDivisionError: by zero"),
         (asyncio.CancelledError(), False, Status.INTERRUPTED, ""),

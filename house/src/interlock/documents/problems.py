@@ -8,28 +8,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from interlock.documents.reading import Key, Keys, Source, Spot, pointer
-from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
+from interlock.errors import BadInput, DocumentInvalid, nearest
 
 M = TypeVar("M", bound=BaseModel)
 MOST = 20
 """Problems that are told at once; of the rest their number."""
-_KINDS = {bool: "true or false", int: "integer", float: "number", str: "text", list: "list", dict: "mapping"}
-_SHOULD = re.compile(r"(?:Input|String|List|Tuple|Set|Dictionary|Value|Data|Number) should (?:be |have )?")
-_WORDS = (
-    (re.compile(r"a valid (?:dictionary|mapping)(?: or instance of \w+)?|a valid dict\b"), "a mapping"),
-    (re.compile(r"a valid (?:string)\b"), "text"),
-    (re.compile(r"a valid (?:list|tuple|set|array)\b"), "a list"),
-    (re.compile(r"a valid boolean\b"), "true or false"),
-    (re.compile(r"an? valid "), "a "),
-    (re.compile(r"^a integer"), "an integer"),
-    (re.compile(r", unable to (?:parse|interpret).*"), ""),
-)
+_FOUND = {bool: "true or false", int: "integer", float: "number", str: "text", list: "list", dict: "mapping"}
+_WANTED = {
+    "text": ("string_type",),
+    "true or false": ("bool_type", "bool_parsing"),
+    "an integer": ("int_type", "int_parsing", "int_from_float"),
+    "a number": ("float_type", "float_parsing"),
+    "a list": ("list_type", "tuple_type", "set_type", "frozen_set_type"),
+    "a mapping": ("dict_type", "model_type", "model_attributes_type"),
+}
+_KINDS = {kind: words for words, kinds in _WANTED.items() for kind in kinds}
+"""What was expected, by pydantic's name of the complaint; else its message says it."""
+_ITSELF = {"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid", "value_error", "assertion_error"}
+"""Complaints that are told whatever else is wrong inside."""
 
 
 def load(model: type[M], source: Source) -> M:
@@ -46,8 +48,7 @@ def problems(
     data: Any,
     find: Callable[[Keys], Spot] = lambda keys: Spot("the answer"),
     *,
-    settings: bool = False,
-    advice: Callable[[Keys], str | None] = lambda keys: None,
+    kind: type[BadInput] = DocumentInvalid,
     secret: Callable[[Keys], bool] = lambda keys: False,
 ) -> list[BadInput]:
     """Every complaint as an error of its own, in the order of the model.
@@ -55,81 +56,51 @@ def problems(
     Args:
         data: what was validated.
         find: where an entry of it stands.
-        settings: the errors are ConfigInvalid, not DocumentInvalid.
-        advice: what to do about a name that the model does not have, where there is more to say than the nearest one.
+        kind: of the errors.
         secret: whether what stands there must not be shown.
     """
-    told: dict[Keys, _Said] = {}
+    told: dict[Keys, BadInput] = {}
+    misfits = set[Keys]()
     for detail in error.errors(include_url=False):
-        keys = _path(detail["loc"], data, missing=detail["type"] == "missing")
-        if detail["type"].startswith("union_tag_") and not (by := detail["ctx"]["discriminator"]).endswith("()"):
-            keys = (*keys, by.strip("'"))
-        said = _said(dict(detail), keys, data, hidden=secret(keys))
+        keys = _path(dict(detail), data)
+        one = _complaint(kind, dict(detail), keys, data, hidden=secret(keys))
         if detail["type"] == "extra_forbidden":
-            said = said._replace(remedy=advice(keys) or _advice(keys, detail["loc"], model))
-        if keys in told and said.expected and (before := told[keys].expected):  # branches of a union
-            said = said._replace(expected=" or ".join(dict.fromkeys((before, said.expected))))
-        told[keys] = said
+            one.remedy = _advice(keys, detail["loc"], model)
+        elif detail["type"] not in _ITSELF:
+            misfits.add(keys)
+        if keys in told and one.expected and (before := told[keys].expected):  # branches of a union
+            one.expected = " or ".join(dict.fromkeys((before, one.expected)))
+        told[keys] = one
     # Where a value fits one branch of a union in form, what is wrong inside it is told, and not that it is no text.
     around = {keys[:end] for keys in told for end in range(len(keys))}
-    found = [_error(keys, said, find, settings) for keys, said in told.items() if said.itself or keys not in around]
-    if len(found) > MOST:
-        found[MOST:] = [BadInput(f"and {len(found) - MOST} more problems")]
-    return found
-
-
-class _Said(NamedTuple):
-    what: str
-    expected: str | None = None
-    found: str | None = None
-    remedy: str | None = None
-    itself: bool = True
-    """It is told whatever else is wrong inside."""
+    listed = {keys: one for keys, one in told.items() if keys not in misfits or keys not in around}
+    found = list(listed.values())[:MOST]
+    for keys, one in zip(listed, found, strict=False):
+        one.where = str(find(keys))
+    return found if len(found) == len(listed) else [*found, BadInput(f"and {len(listed) - MOST} more problems")]
 
 
 def shown(value: Any) -> str:
     """A value that was found, short enough for a line, with its kind."""
-    kind = _KINDS.get(type(value), "nothing" if value is None else type(value).__name__)
+    kind = _FOUND.get(type(value), "nothing" if value is None else type(value).__name__)
     if value is None or isinstance(value, list | dict):
         return kind
     text = json.dumps(value, ensure_ascii=False) if isinstance(value, str | bool) else str(value)[:100]
     return f"{text if len(text) <= 60 else text[:59] + '…'} ({kind})"
 
 
-def _path(loc: tuple[Key, ...], data: Any, *, missing: bool) -> Keys:
+def _path(detail: dict[str, Any], data: Any) -> Keys:
     """The path in the data: pydantic puts the names of a union's branches in between, and `[key]` behind."""
     keys: list[Key] = []
-    for count, part in enumerate(loc, start=1):
+    for count, part in enumerate(detail["loc"], start=1):
         if _holds(data, part):
             data = data[part]
-        elif count < len(loc) or not missing:
+        elif count < len(detail["loc"]) or detail["type"] != "missing":
             continue
         keys.append(part)
+    if detail["type"].startswith("union_tag_") and not (by := detail["ctx"]["discriminator"]).endswith("()"):
+        keys.append(by.strip("'"))
     return tuple(keys)
-
-
-def _said(detail: dict[str, Any], keys: Keys, data: Any, *, hidden: bool) -> _Said:
-    name, context = pointer(keys), detail.get("ctx", {})
-    for key in keys:
-        data = data[key] if _holds(data, key) else detail["input"]
-    found = "(not shown)" if hidden else shown(data)
-    match detail["type"]:
-        case "extra_forbidden":
-            return _Said(f"{name} is not known")
-        case "missing" | "union_tag_not_found":
-            return _Said(f"{name} is missing")
-        case "union_tag_invalid":
-            expected, tag = context["expected_tags"], context["tag"]
-            return _Said(f"{name} cannot be used", f"one of {expected}", shown(tag), _meant(tag, expected))
-        case "value_error" | "assertion_error":
-            return _Said(
-                f"{name}: {context['error']}" if keys else str(context["error"]), found=found if keys else None
-            )
-    expected = _SHOULD.sub("", detail["msg"], count=1)
-    for pattern, words in _WORDS:
-        expected = pattern.sub(words, expected)
-    remedy = _meant(str(data), expected) if detail["type"] in ("literal_error", "enum") else None
-    return _Said(f"{name} cannot be used", expected, found, remedy, itself=False)
 
 
 def _holds(data: Any, key: Key) -> bool:
@@ -138,57 +109,68 @@ def _holds(data: Any, key: Key) -> bool:
     return isinstance(data, list) and key < len(data)
 
 
+def _complaint(kind: type[BadInput], detail: dict[str, Any], keys: Keys, data: Any, *, hidden: bool) -> BadInput:
+    name, context = pointer(keys), detail.get("ctx", {})
+    for key in keys:
+        data = data[key] if _holds(data, key) else detail["input"]
+    found = "(not shown)" if hidden else shown(data)
+    match detail["type"]:
+        case "extra_forbidden":
+            return kind(f"{name} is not known")
+        case "missing" | "union_tag_not_found":
+            return kind(f"{name} is missing")
+        case "union_tag_invalid":
+            wanted, tag = context["expected_tags"], context["tag"]
+            return kind(
+                f"{name} cannot be used", expected=f"one of {wanted}", found=shown(tag), remedy=_meant(tag, wanted)
+            )
+        case "value_error" | "assertion_error":
+            said = str(context["error"])
+            return kind(f"{name}: {said}", found=found) if keys else kind(said)
+    wanted = _KINDS.get(detail["type"]) or re.sub(r"^\w+ should (be |have )?", "", detail["msg"])
+    remedy = _meant(str(data), wanted) if detail["type"] in ("literal_error", "enum") else None
+    return kind(f"{name} cannot be used", expected=wanted, found=found, remedy=remedy)
+
+
 def _meant(given: str, expected: str) -> str | None:
     near = nearest(given, re.findall(r"'([^']*)'", expected))
     return None if near is None else f"Did you mean {near!r}?"
 
 
-def _error(keys: Keys, said: _Said, find: Callable[[Keys], Spot], settings: bool) -> BadInput:
-    spot = find(keys)
-    if settings:
-        kind: BadInput = ConfigInvalid(said.what, where=str(spot))
-    else:
-        kind = DocumentInvalid(said.what, path=spot.path, line=spot.line, column=spot.column)
-    kind.expected, kind.found, kind.remedy = said.expected, said.found, said.remedy
-    return kind
-
-
-def _advice(keys: Keys, loc: tuple[Key, ...], model: type[BaseModel]) -> str | None:
+def _advice(keys: Keys, loc: Keys, model: type[BaseModel]) -> str | None:
     """The nearest known name, else all of them."""
-    known = [name for name in known_names(model, loc[:-1]) if name not in keys[:-1]]
+    known = _known(model, loc[:-1])
     if near := nearest(str(keys[-1]), known):
         return f"Did you mean {pointer((*keys[:-1], near))}?"
     return f"Known here: {', '.join(known[:12])}{', ...' if len(known) > 12 else '.'}" if known else None
 
 
-def known_names(model: type[BaseModel], loc: tuple[Key, ...] = ()) -> list[str]:
-    """The names that the model has at a place, which is given as pydantic tells it."""
+def _known(model: type[BaseModel], loc: Keys) -> list[str]:
+    """The names that the model has at a place, which pydantic tells with the branches of unions in between."""
     schema = model.model_json_schema()
-    node: Any = schema
+    nodes = list(_branches(schema, schema))
     for part in loc:
-        node = _step(_resolved(node, schema), part, schema)
-    return list(_resolved(node, schema).get("properties", ()))
+        inner = [node["properties"][part] for node in nodes if part in node.get("properties", ())]
+        inner += [node["items"] for node in nodes if "items" in node and isinstance(part, int)]
+        inner += [more for node in nodes if isinstance(more := node.get("additionalProperties"), dict)]
+        if inner:
+            nodes = [branch for each in inner for branch in _branches(each, schema)]
+        else:  # the branch itself, by its title, its tag, or the name that tells it apart
+            nodes = [node for node in nodes if part in _tags(node)] or nodes
+    return list(dict.fromkeys(name for node in nodes for name in node.get("properties", ())))
 
 
-def _resolved(node: Any, schema: Any) -> Any:
-    """Without a reference, and without the `null` beside the only other branch."""
-    while True:
-        branches = [each for each in node.get("anyOf", ()) if each.get("type") != "null"]
-        if "$ref" in node:
-            node = schema["$defs"][node["$ref"].rpartition("/")[2]]
-        elif len(branches) == 1:
-            node = branches[0]
-        else:
-            return node
+def _branches(node: Any, schema: Any) -> Iterator[Any]:
+    """What a node of the schema may be, without references and unions."""
+    if "$ref" in node:
+        node = schema["$defs"][node["$ref"].rpartition("/")[2]]
+    branches = [*node.get("anyOf", ()), *node.get("oneOf", ())]
+    if not branches:
+        yield node
+    for branch in branches:
+        yield from _branches(branch, schema)
 
 
-def _step(node: Any, part: Key, schema: Any) -> Any:
-    if isinstance(part, str) and part in node.get("properties", ()):
-        return node["properties"][part]
-    if part in (mapping := node.get("discriminator", {}).get("mapping", {})):
-        return {"$ref": mapping[part]}
-    for branch in (*node.get("anyOf", ()), *node.get("oneOf", ())):
-        if branch.get("$ref", "").rpartition("/")[2] == part or part in _resolved(branch, schema).get("properties", ()):
-            return branch
-    inner = node.get("items") if isinstance(part, int) else node.get("additionalProperties")
-    return inner if isinstance(inner, dict) else node
+def _tags(node: Any) -> list[Any]:
+    properties = node.get("properties", {})
+    return [node.get("title"), *(each.get("const") for each in properties.values()), *properties]

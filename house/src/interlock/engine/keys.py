@@ -24,7 +24,7 @@ from functools import lru_cache
 from typing import Any
 
 from interlock.documents.model import canonical
-from interlock.errors import EngineFault, NameRefused
+from interlock.errors import BadInput, EngineFault
 
 _NAME = re.compile(r"[^/#\\\x00-\x1f]+")
 _PLAIN = re.compile(r"[ !#-\[\]-~]{0,118}")
@@ -69,7 +69,7 @@ def checked_name(name: str) -> str:
     except UnicodeEncodeError:
         size = 0
     if not _NAME.fullmatch(name) or name in (".", "..") or not 0 < size <= NAME_BYTES:
-        raise NameRefused(
+        raise BadInput(
             f"{name if len(name) <= 60 else name[:57] + '...'!r} cannot be the name of a step, loop, member or verb",
             expected=f"1 to {NAME_BYTES} bytes of text without '/', '#', '\\' or control characters",
             found=f"{size} bytes" if size > NAME_BYTES else f"{name!r}",
@@ -89,7 +89,7 @@ class Keys:
         checked_name(name)
         base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
         if (size := len(os.fsencode(base))) > KEY_BYTES:
-            raise NameRefused(
+            raise BadInput(
                 "names nested as deeply as these are too long together",
                 where=base[:60],
                 expected=f"at most {KEY_BYTES} bytes",
