@@ -98,8 +98,6 @@ def test_the_whole_file_is_read(load: Load) -> None:
         "writes": ("src/**",),
     }
     assert found.agent("task", "nobody").runner is None
-    assert found.limits.parallel(8) == 2
-    assert found.limits.parallel(1) == 1
     assert found.of("task").rounds == 2
     assert found.of("ticket") is None
     assert (found.commands["test"], found.fleet["queue"]) == ("npm test", "q")
@@ -209,7 +207,8 @@ BAD = {
     'runners.r = {type = "command", argv = []}': "the first item must be the program",
     'sandbox.home = ["~"]': "below HOME",
     'sandbox.home = ["~/../x"]': "below HOME",
-    'sandbox.ignored = ["../x"]': "path pattern must be relative",
+    'sandbox.guarded = ["a/b"]': "name of a file",
+    'agents.x.writes = ["../x"]': "path pattern must be relative",
     'sandbox.env = ["INTERLOCK_X"]': "does not begin with INTERLOCK_",
     'web.address = "box"': "begins with http",
     'commands.test = ""': "commands.test cannot be used",

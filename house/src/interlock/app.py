@@ -45,6 +45,7 @@ from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.repository import DETACHED
+from interlock.workspace.scope import GUARDED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
@@ -296,6 +297,7 @@ class Place:
             replay=evidence.replay,
             replay_s=evidence.replay_s,
             weakened=evidence.weakened,
+            guarded=GUARDED if self.settings.sandbox.guarded is None else self.settings.sandbox.guarded,
         )
 
     def _own_prompts(self, playbook: str) -> dict[str, tuple[str, str]]:

@@ -48,6 +48,7 @@ def _can_be_set(variable: str) -> bool:
 
 Plain = Annotated[str, _must(lambda text: "\0" not in text, "a NUL character cannot be passed to a program")]
 Name = Annotated[Plain, Field(min_length=1)]
+FileName = Annotated[Name, _must(lambda name: "/" not in name, "expected the name of a file, not a path")]
 Glob = Annotated[Plain, _must(_is_inside, "a path pattern must be relative, inside the workspace, without '..'")]
 Host = Annotated[Plain, _must(_HOST.fullmatch, "expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")]
 Homely = Annotated[Plain, AfterValidator(_below_home)]
@@ -121,9 +122,6 @@ class Limits(Table):
         description="How long a service's limit is waited for; beyond it the run waits.",
     )
 
-    def parallel(self, own: int) -> int:
-        return own if self.max_parallel is None else min(own, self.max_parallel)
-
 
 class SandboxSettings(Table):
     mode: Literal["auto", "strict", "off"] = Field(
@@ -145,10 +143,9 @@ class SandboxSettings(Table):
         default=4_000_000_000, ge=1, description="Most that a layer may hold; over it nothing of it counts."
     )
     max_files: int = Field(default=400_000, ge=1)
-    guarded: Globs | None = Field(
-        default=None, description="Paths that are held back unless named; unset: interlock's list."
+    guarded: Annotated[tuple[FileName, ...], Strict(False)] | None = Field(
+        default=None, description="Files that steer agents or tools, by name; unset: `CLAUDE.md` and its like."
     )
-    ignored: Globs = Field(default=(), description="Ignored paths that agents may add all the same.")
     max_untracked_bytes: int = Field(default=32_000_000, ge=1, description="Larger untracked files are in no snapshot.")
 
 
@@ -244,7 +241,7 @@ def _reaches_out(keys: tuple[str, ...], value: Any) -> bool:
         case (
             ("notify" | "telemetry" | "fleet", *_)
             | ("runners", _, "program" | "argv" | "env" | "hosts", *_)
-            | ("sandbox", "hosts" | "home" | "env" | "guarded" | "ignored", *_)
+            | ("sandbox", "hosts" | "home" | "env" | "guarded", *_)
         ):
             return True
         case ("sandbox", "mode"):

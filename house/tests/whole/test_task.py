@@ -89,18 +89,22 @@ def test_a_judge_that_lies_about_a_command_is_refuted(bench: Bench) -> None:
 
 @pytest.mark.req("TREE-08", "TREE-12")
 def test_files_that_steer_tools_are_held_back(bench: Bench) -> None:
-    """An edited interlock.toml and a planted hook stay out of the tree; the rest is delivered."""
-    settings = bench.read("interlock.toml")
+    """An edited interlock.toml and a planted hook stay out of the tree; the rest is delivered, as settings say."""
+    named = '[sandbox]\nguarded = ["interlock.toml", "Steering"]\n'
+    settings = bench.read("interlock.toml").replace("[sandbox]\n", named)
+    bench.write("interlock.toml", settings)
     bench.act(
         "builder",
-        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit",
+        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit;"
+        "echo evil > Steering; echo good > CLAUDE.md",
     )
     view = bench.run()
     assert view.status is Status.COMPLETE, view.why
     assert bench.read("interlock.toml") == settings
     assert not (bench.top / ".husky").exists()
     held = [path for remark in view.remarks if remark.kind == "held back" for path in remark.paths]
-    assert held == [".husky/pre-commit", "interlock.toml"]
+    assert held == [".husky/pre-commit", "Steering", "interlock.toml"]
+    assert (bench.top / "CLAUDE.md").exists()
 
 
 @pytest.mark.req("TREE-04", "TREE-02")
