@@ -88,7 +88,7 @@ def main() -> None:
                 send(id=number, result=NATURE.get("session", {}))
             case "session/set_config_option":
                 kept = NATURE.get("keeps") or params["value"]
-                option = {"id": params["configId"], "category": params["configId"], "currentValue": kept}
+                option = {"id": params["configId"], "category": "model", "currentValue": kept}
                 send(id=number, result={"configOptions": [option]})
             case "session/prompt":
                 turn(message["id"])

@@ -26,6 +26,7 @@ from tools.scripted_llm import Model
 AGENT = Path(__file__).parent / "acp_agent.py"
 USED: Any = {"usage": {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}}
 DONE = ["end", {"stopReason": "end_turn", **USED}]
+OPTION = {"id": "m", "category": "model", "currentValue": "small", "options": [{"value": "small"}, {"value": "big"}]}
 ONCE = [{"kind": kind, "optionId": f"o-{kind}", "name": kind} for kind in ("allow_always", "allow_once", "reject_once")]
 
 
@@ -67,7 +68,7 @@ class Given:
         opening = [{"id": 1, "result": {"protocolVersion": 1}}, {"id": 2, "result": {"sessionId": "s1"}}]
         asked = ask or self.ask()
         asked.transcript.write_text("".join(json.dumps(line) + "\n" for line in [*opening, *lines]))
-        return read_back(Acp(*argv), asked, self.layer, None, Redaction())
+        return read_back(Acp(*argv), asked, self.layer, Redaction())
 
 
 def said(text: str, **fields: Any) -> dict[str, Any]:
@@ -97,12 +98,11 @@ async def test_a_turn_gives_answer_usage_and_session(given: Given) -> None:
     exit_ = await given.call(
         ["update", {"sessionUpdate": "tool_call", "status": "pending", **tool}],
         ["update", {"sessionUpdate": "tool_call_update", "toolCallId": "t1", "status": "completed"}],
-        ["update", {"sessionUpdate": "plan", "entries": [{"content": "one", "status": "pending"}]}],
         ["update", {"sessionUpdate": "usage_update", "cost": {"amount": 0.5, "currency": "USD"}}],
         ["say", "All "],
         ["say", "done."],
         DONE,
-        session={"models": {"currentModelId": "big"}},
+        session={"configOptions": [{**OPTION, "currentValue": "big"}]},
     )
     assert (exit_.finished, exit_.text, exit_.session, exit_.model) == (True, "All done.", "s1", "big")
     assert exit_.usage == Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
@@ -111,7 +111,6 @@ async def test_a_turn_gives_answer_usage_and_session(given: Given) -> None:
     assert [facts["state"] for facts in given.told("tool")] == ["began", "done"]
     assert given.told("tool")[0]["subject"] == "make"
     assert [facts["text"] for facts in given.told("text")] == ["All done."]
-    assert given.told("plan") == [{"entries": [["one", "pending"]]}]
 
 
 async def test_an_agent_made_with_the_protocols_own_kit_is_understood(given: Given) -> None:
@@ -181,15 +180,6 @@ async def test_what_could_only_be_allowed_for_ever_is_refused_where_nothing_hold
     (given.layer.root / "seen.jsonl").unlink()
     await given.call(["ask", asked], confined=True)
     assert given.answers() == [{"outcome": {"outcome": "selected", "optionId": "o-allow_always"}}]
-
-
-async def test_an_agent_that_gives_up_when_it_is_refused_has_not_finished(given: Given) -> None:
-    """Its turn ends well, without another word."""
-    asked = {"toolCall": {"toolCallId": "t1", "kind": "edit", "locations": [{"path": "/etc/b"}]}, "options": ONCE}
-    exit_ = await given.call(["ask", asked], DONE)
-    assert not exit_.finished
-    assert exit_.trouble is not None
-    assert "gave up when it was refused /etc/b" in exit_.trouble.text
 
 
 async def test_what_we_do_not_offer_is_answered_with_that(given: Given) -> None:
@@ -351,42 +341,17 @@ async def test_a_program_that_does_not_greet_does_not_speak_the_protocol(given: 
     assert (exit_.timed_out, "does not speak" in exit_.trouble.text) == (False, True)
 
 
-OPTION = {
-    "id": "model",
-    "category": "model",
-    "currentValue": "small",
-    "options": [{"value": "small"}, {"value": "big"}],
-}
-
-
-@pytest.mark.parametrize(
-    ("session", "method"),
-    [
-        ({"configOptions": [OPTION]}, "session/set_config_option"),
-        ({"configOptions": [{**OPTION, "options": [{"options": OPTION["options"]}]}]}, "session/set_config_option"),
-        ({"models": {"currentModelId": "small", "availableModels": [{"modelId": "big"}]}}, "session/set_model"),
-    ],
-)
-async def test_the_model_is_chosen_among_those_that_are_offered(
-    given: Given, session: dict[str, Any], method: str
-) -> None:
-    """In the newer and the older form; one that it has already needs no word."""
-    exit_ = await given.call(["say", "Done."], ask=given.ask(model="big"), session=session)
-    assert exit_.finished
-    assert "big" in given.seen(method).values()
-    await given.call(["say", "Done."], ask=given.ask(model="none"), session=session)
-    (given.layer.root / "seen.jsonl").unlink()
-    await given.call(["say", "Done."], ask=given.ask(model="small"), session=session)
-    assert given.seen(method) is None
-
-
-@pytest.mark.parametrize("keeps", ["", "small"])
-async def test_a_model_that_it_does_not_take_is_said_before_anything_is_paid(given: Given, keeps: str) -> None:
-    """Not offered, or offered and not taken."""
+async def test_the_model_is_chosen_among_those_that_are_offered(given: Given) -> None:
+    """One that it has already needs no word; one that it does not take is said before anything is paid."""
     session = {"configOptions": [OPTION]}
-    exit_ = await given.call(ask=given.ask(model="big" if keeps else "huge"), session=session, keeps=keeps)
-    assert exit_.trouble is not None
-    assert (exit_.trouble.kind, "it offers: small, big" in exit_.trouble.text) == (TroubleKind.MODEL, True)
+    assert (await given.call(["say", "Done."], ask=given.ask(model="small"), session=session)).finished
+    assert given.seen("session/set_config_option") is None
+    assert (await given.call(["say", "Done."], ask=given.ask(model="big"), session=session)).finished
+    assert given.seen("session/set_config_option") == {"sessionId": "s1", "configId": "m", "value": "big"}
+    (given.layer.root / "seen.jsonl").unlink()
+    for nature in ({"session": session, "keeps": "small"}, {"session": {}}):
+        exit_ = await given.call(ask=given.ask(model="big"), **nature)
+        assert (exit_.finished, exit_.trouble and exit_.trouble.kind) == (False, TroubleKind.MODEL)
     assert given.seen("session/prompt") is None
 
 
@@ -455,12 +420,6 @@ def test_how_a_row_is_started() -> None:
     assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)
     claude = acp_rows.meta(acp_rows.profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
     assert claude == {"model": "big", "maxBudgetUsd": 1.0}
-
-
-def test_a_codex_that_would_keep_its_sandbox_in_a_layer_is_not_asked(given: Given) -> None:
-    """There it would write nothing, and say that all went well."""
-    modes = acp_rows.profile_of(["codex-acp"]).modes
-    assert modes == ("agent-full-access", "workspace-write")
 
 
 # -- real ones

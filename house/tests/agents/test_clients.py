@@ -36,15 +36,14 @@ def test_a_coding_agent_is_a_module_of_its_name(tmp_path: Path, name: str) -> No
 
 
 def test_the_others_are_made_of_their_settings(tmp_path: Path) -> None:
-    """Their command line is theirs; one scenario is one client, that counts its reactions."""
+    """Their command line is theirs; a scenario is read where the workspace's top is."""
     (tmp_path / "play.yaml").write_text("reactions: [{agent: a}]")
     command = clients.client(Runner(type="command", argv=("python3", "x.py")), tmp_path)
     ask = Ask(role=Role(name="builder", runner="m", type="command"), brief="", transcript=tmp_path / "t")
     assert command.start(ask, Seat(command.ROW.program)).argv == ("python3", "x.py")
     spoken = clients.client(Runner(type="acp", argv=("opencode", "acp")), tmp_path)
     assert (spoken.ROW.title, spoken.ROW.logins) == ("OpenCode", clients.row("opencode").logins)
-    scripted = Runner(type="scripted", scenario="play.yaml")
-    assert clients.client(scripted, tmp_path) is clients.client(scripted, tmp_path)
+    assert clients.client(Runner(type="scripted", scenario="play.yaml"), tmp_path).ROW.title == "scripted agent"
     with pytest.raises(ConfigInvalid, match="not there"):
         clients.client(Runner(type="scripted", scenario="none.yaml"), tmp_path)
 
@@ -77,10 +76,3 @@ def test_none_at_all_says_what_to_install(tmp_path: Path) -> None:
         clients.first_found(program(tmp_path / "bin"), tmp_path)
     assert "claude, codex" in str(caught.value.expected)
     assert "npm install" in str(caught.value.remedy)
-
-
-def test_what_a_client_must_see(tmp_path: Path) -> None:
-    """Files that its command line names; the player of scripted agents with its interpreter."""
-    assert clients.shows("command", "python3", str(tmp_path), "/no/such/file", "a") == (str(tmp_path),)
-    assert clients.shows("claude", "claude") == ()
-    assert clients.shows("scripted")

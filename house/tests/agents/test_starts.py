@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.client import Client, Seat, Start
-from interlock.agents.mentions import taken_literally
+from interlock.agents.gemini import taken_literally
 from interlock.agents.schemas import plain, strict
 from interlock.agents.values import Ask, Role
 
@@ -31,7 +31,7 @@ FORM = {
 def start(name: str, *, confined: bool = True, brief: str = "Do it.", model: str = "", **asked: Any) -> Start:
     module: Client = importlib.import_module(f"interlock.agents.{name}")
     role = Role(name="tester", runner=name, type=name, model=model)
-    seat = Seat(name, ("--own", "x"), confined, Path("/work"), "/exchange", "NEW")
+    seat = Seat(name, confined, Path("/work"), "/exchange", "NEW")
     return module.start(Ask(role=role, brief=brief, transcript=Path("/t"), **asked), seat)
 
 
@@ -50,7 +50,6 @@ def test_a_brief_of_any_size_is_no_argument(name: str) -> None:
     line = " ".join(made.argv)
     assert "m-1" in line
     assert "S-1" in line
-    assert follows(made, "--own", "x")
     subprocess.run(["true", *made.argv[1:]], check=True, env={"PATH": "/usr/bin:/bin", **made.env})
 
 

@@ -59,15 +59,15 @@ class Heard:
         return {(facts["name"], facts["subject"], facts["state"]) for facts in found}
 
     def facts(self) -> dict[str, Any]:
-        """By name, with the trouble's `kind`, `said` and hours `left`, all tools, the last plan and all news."""
-        trouble, plans = self.reader.trouble(), [facts["entries"] for kind, facts in self.news if kind is NewsKind.PLAN]
+        """By name, with the trouble's `kind`, `said` and hours `left`, all tools and all news."""
+        trouble = self.reader.trouble()
         left = (trouble.until - datetime.now(UTC)).total_seconds() if trouble and trouble.until else None
         found = {
             "kind": trouble and trouble.kind,
             "said": trouble and trouble.text,
             "left": left and round(left / 3600),
         }
-        return {**vars(self.reader), **found, "tools": self.tools, "plan": plans[-1:] and plans[-1], "news": self.news}
+        return {**vars(self.reader), **found, "tools": self.tools, "news": self.news}
 
 
 def heard(name: str, *lines: Line, stderr: str = "", files: Mapping[str, str] | None = None, **asked: Any) -> Heard:
@@ -176,11 +176,6 @@ CLAUDE: list[Row] = [
     ("busy", [result("error_during_execution", "API Error: 529 overloaded_error")], {"kind": BUSY}),
     ("no access", [result("error_during_execution", "API Error: 401 bad key")], {"kind": LOGIN}),
     ("unknown", [result("error_during_execution")], {"kind": BUSY, "said": "error_during_execution"}),
-    (
-        "its list of tasks",
-        list(recorded("claude-tasks")),
-        {"plan": [["Read all of the code", "completed"]], "tools": set()},
-    ),
     ("tokens while it works", list(recorded("claude-ok"))[:-1], {"usage": Usage(input_tokens=3702), "finished": False}),
     (
         "a message in several lines is counted once, and one that was corrected anew",
@@ -234,11 +229,6 @@ CODEX: list[Row] = [
         {"kind": REFUSED_BY, "said": "No model x, invalid_request_error"},
     ),
     ("an error in half of JSON", [failed("{broken: error 401")], {"kind": LOGIN, "said": "{broken: error 401"}),
-    (
-        "its list of tasks",
-        [item("todo_list", items=[{"text": "a", "completed": True}, {"text": "b"}])],
-        {"plan": [["a", "completed"], ["b", "pending"]]},
-    ),
     ("a search", [item("web_search", query="toml")], {"tools": used("web_search", "toml", "done"), "acted": True}),
     (
         "a tool of a server",
@@ -340,11 +330,6 @@ def api(**facts: Any) -> str:
 
 GEMINI: list[Row] = [
     (
-        "its list of tasks",
-        [uses("write_todos", todos=[{"description": "one", "status": "pending"}])],
-        {"plan": [["one", "pending"]]},
-    ),
-    (
         "an agent that stopped itself",
         [told("hm"), LOOP, DONE],
         {"kind": OTHER, "said": "it stopped by itself: Loop detected, stopping execution"},
@@ -404,16 +389,6 @@ OPENCODE: list[Row] = [
         {"usage": Usage(input_tokens=230, output_tokens=10, cost_usd=0.5)},
     ),
     ("an absurd price", [finish(input=5, cost=1e12)], {"usage": Usage(input_tokens=5, output_tokens=0)}),
-    (
-        "its list of tasks",
-        [
-            {
-                "type": "tool_use",
-                "part": {"tool": "todowrite", "state": {"input": {"todos": [{"content": "a", "status": "b"}]}}},
-            }
-        ],
-        {"plan": [["a", "b"]]},
-    ),
     (
         "the last step that speaks has the last word",
         [START, words("first"), START, words("second"), words("third"), START, finish()],

@@ -30,7 +30,7 @@ class Strict(Clean):
         if ask.role.name != "reviewer" or ask.form is None:
             return act
         self.reviews += 1
-        form: Any = answers.best(ask.form, ask.known, changed=False)
+        form: Any = answers.best(ask.form, ask.known)
         if self.reviews == 1:
             unmet = [{"criterion": "the request", "met": False, "evidence": ""}]
             finding = {"text": FINDING, "criterion": "the request", "path": "tests/test_lib.py"}

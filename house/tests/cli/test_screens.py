@@ -289,9 +289,7 @@ def test_a_typo_makes_no_noise(capsys: pytest.CaptureFixture[str]) -> None:
         (NewsKind.TOOL, {"name": "Bash", "subject": "pytest -q", "state": "began"}, "runs pytest -q"),
         (NewsKind.TOOL, {"name": "odd_tool", "subject": "", "state": "refused"}, "odd_tool refused"),
         (NewsKind.TOOL, {"name": "Bash", "subject": "x", "state": "done"}, ""),
-        (NewsKind.PLAN, {"entries": [["a", "completed"], ["b", "in_progress"]]}, "plan 1/2: b"),
         (NewsKind.WAITING, {"why": "limit reached"}, "waits: limit reached"),
-        (NewsKind.WARNING, {"text": "odd"}, "warns: odd"),
         (NewsKind.USAGE, {"input_tokens": 3}, ""),
     ],
 )

@@ -12,7 +12,6 @@ import asyncio
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from interlock.agents.acp_rows import Profile, meta, profile_of, variables
 from interlock.agents.client import Seat, Start
 from interlock.agents.command import filled
 from interlock.agents.process import Pipe
-from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.trouble import trouble, used_up
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
@@ -29,14 +28,12 @@ GREETING_S = 60.0
 """How long an agent may take for its first answer; what says nothing until then does not speak the protocol."""
 _BREAK_OFF_S = 1.5
 """How long it may take to break off its turn; those that can need a quarter of a second."""
-_SHOWN_AT_ONCE = 1000
-"""Characters of a message after which they are told, at the end of a line; pieces come word by word."""
-_LONGEST = 50_000_000
-_STATES = {"completed": DONE, "failed": FAILED}
-_BROKEN_OFF = {
-    "refusal": "the model refused to go on",
-    "max_tokens": "the answer reached the model's limit of tokens",
-    "max_turn_requests": "the agent reached its limit of requests in one turn",
+_SIGN_IN = -32000
+"""The protocol's number for an agent that is not signed in."""
+_GREETING = {
+    "protocolVersion": VERSION,
+    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
+    "clientInfo": {"name": "interlock", "title": "interlock", "version": "1"},
 }
 
 
@@ -52,63 +49,23 @@ class Acp:
         row, headless = self._profile, self._profile.headless
         usual = Start(()) if headless is None else headless.start(ask, seat)
         model = (row.model, ask.role.model) if row.model and ask.role.model else ()
-        argv = filled((seat.program, *self._args, *seat.args), ask)
+        argv = filled((seat.program, *self._args), ask)
         return Start((*argv, *model), "", {**usual.env, **variables(row, ask)}, usual.files)
 
     def reader(self, ask: Ask, seat: Seat) -> Conversation:
         return Conversation(self._profile, ask, seat)
 
 
-class _Refused(Exception):
-    """The agent answered a request of ours with an error."""
+class _Failed(Exception):
+    """It cannot be spoken with as it should be, or answered a request of ours with an error."""
 
-    def __init__(self, error: Json) -> None:
-        super().__init__(error.text("message"))
-        self.error = error
-
-
-class _Unfit(Exception):
-    """It cannot be spoken with as it should be."""
-
-    def __init__(self, kind: TroubleKind, text: str) -> None:
-        super().__init__(text)
-        self.trouble = Trouble(kind=kind, text=text)
+    def __init__(self, trouble: Trouble, code: object = None) -> None:
+        super().__init__(trouble.text)
+        self.trouble, self.code = trouble, code
 
 
-@dataclass
-class _Tool:
-    """A tool call as far as it is known; agents report it in pieces."""
-
-    kind: str = ""
-    title: str = ""
-    raw: Json = field(default_factory=lambda: Json(None))
-    paths: tuple[str, ...] = ()
-    edits: tuple[str, ...] = ()
-    """The files of its diffs."""
-    told: str = ""
-    """The state that was told last."""
-
-    def learn(self, update: Json) -> None:
-        self.kind = update.text("kind") or self.kind
-        self.title = update.text("title") or self.title
-        self.raw = update.at("rawInput") if update.at("rawInput").value else self.raw
-        self.paths = tuple(filter(None, (one.text("path") for one in update.each("locations")))) or self.paths
-        diffs = [part.text("path") for part in update.each("content") if part.text("type") == "diff"]
-        self.edits = tuple(diffs) or self.edits
-
-    @property
-    def subject(self) -> str:
-        return self.raw.subject or next(iter((*self.edits, *self.paths)), "") or self.title
-
-    @property
-    def is_edit(self) -> bool:
-        return self.kind in ("edit", "delete", "move") or bool(self.edits)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Every file that it says it changes, also where that stands only among its arguments."""
-        names = ("file_path", "filePath", "filepath", "fileName", "path", "absolute_path", "notebook_path")
-        return (*self.edits, *self.paths, *filter(None, (self.raw.text(name) for name in names)))
+def _other(text: str, kind: TroubleKind = TroubleKind.OTHER) -> Trouble:
+    return Trouble(kind=kind, text=text)
 
 
 class Conversation(Reading):
@@ -118,22 +75,20 @@ class Conversation(Reading):
         super().__init__()
         self._profile, self._ask, self._seat = profile, ask, seat
         self._pipe: Pipe | None = None
-        self._asked: dict[int, asyncio.Future[Json]] = {}
-        self._number = 0
+        self._asked: list[asyncio.Future[Json]] = []
+        """Its answers to our requests, which are numbered from 1."""
         self._prompt: asyncio.Future[Json] | None = None
         self._telling_again = self._remembers = self._stopped = False
-        self._tools: dict[str, _Tool] = {}
-        self._message = ""
-        """The number of the message that is being said."""
+        self._tools: dict[str, dict[str, Any]] = {}
+        """Tool calls as far as they are known; agents report them in pieces."""
+        self._told: set[str] = set()
         self._words: list[str] = []
-        self._size = 0
-        self._untold = ""
+        """Of the last message, whose number is:"""
+        self._message = ""
         self._fresh = True
-        """The next words begin a message."""
+        """The next words begin another message."""
         self._notice = ""
         """What the adapter said last that is no mere warning, if the agent has not gone on since."""
-        self._refusal = ""
-        """What was refused last, likewise."""
         self._trouble: Trouble | None = None
         self._counted = (0, 0)
         """Tokens as single messages have them."""
@@ -144,7 +99,7 @@ class Conversation(Reading):
     def read(self, line: Json) -> None:
         number, method = line.at("id").value, line.text("method")
         if method == "session/update":
-            if line.text("params", "sessionId") in (self.session, "") or not self.session:
+            if not self.session or line.text("params", "sessionId") in (self.session, ""):
                 self._update(line.at("params", "update"))
         elif method == "session/request_permission":
             self._permission(number, line.at("params"))
@@ -154,7 +109,7 @@ class Conversation(Reading):
             self._answered(number, line)
 
     def end(self, stderr: str, left: Mapping[str, str]) -> None:
-        self._tell_words()
+        self._pause()
         self.text = "".join(self._words)
 
     def trouble(self) -> Trouble | None:
@@ -168,9 +123,6 @@ class Conversation(Reading):
             self._chunk(update, update.text("content", "text"))
         elif kind in ("tool_call", "tool_call_update"):
             self._tool(update)
-        elif kind == "plan":
-            self._tell_words()
-            self.plan([(one.text("content"), one.text("status")) for one in update.each("entries")])
         elif kind == "usage_update" and update.text("cost", "currency") == "USD":
             self._cost = update.number("cost", "amount")
             self.spend(self.usage.input_tokens, self.usage.output_tokens, self._cost)
@@ -183,49 +135,40 @@ class Conversation(Reading):
         if not text:
             return
         if self._profile.is_notice(update, text):
-            self.warn(text.strip())
             self._notice = self._notice if self._profile.harmless.match(text) else text.strip()
             return
-        if (message := update.text("messageId")) != self._message:
-            self._tell_words()
-            self._message, self._fresh = message, True
+        if update.text("messageId") != self._message:
+            self._pause()
+            self._message = update.text("messageId")
         if self._fresh and text.strip():
-            self._words, self._size, self._fresh = [], 0, False
-        self._notice = self._refusal = ""
-        if self._size < _LONGEST:
-            self._words.append(text)
-            self._size += len(text)
-        self._untold += text
-        if len(self._untold) > _SHOWN_AT_ONCE and "\n" in text:
-            told, _, rest = self._untold.rpartition("\n")
-            self._untold = told
-            self._tell_words()
-            self._untold = rest
+            self._words, self._fresh = [], False
+        self._words.append(text)
+        self._notice = ""
 
-    def _tell_words(self) -> None:
-        if self._untold.strip():
-            self.speak(self._untold)
-        self._untold = ""
+    def _pause(self) -> None:
+        """What was said is a message."""
+        if not self._fresh:
+            self.speak("".join(self._words))
+        self._fresh = True
 
-    def _tool(self, update: Json, *, asked: bool = False) -> _Tool:
-        """What is said of a tool call, in an update or where the agent asks whether it may make it."""
-        call = update.text("toolCallId")
+    def _tool(self, update: Json, *, asked: bool = False) -> Json:
+        """What is known of a tool call, with an update or a question whether it may be made."""
+        call, news = update.text("toolCallId"), update.value if isinstance(update.value, dict) else {}
         if call not in self._tools:
-            self._tell_words()
-            self._fresh, self._notice, self._refusal, self.acted = True, "", "", True
-        tool = self._tools.setdefault(call, _Tool())
-        tool.learn(update)
-        state = _STATES.get(update.text("status"), BEGAN)
-        why = ""
-        if state == FAILED:
-            parts = [part.text("content", "text") for part in update.each("content")]
-            why = " ".join(filter(None, (*parts, update.text("rawOutput"))))
-            state = REFUSED if "ermission" in why else FAILED
+            self._pause()
+            self._notice = ""
+        known = self._tools.setdefault(call, {})
+        known.update({key: value for key, value in news.items() if value})
+        tool = Json(known)
         # The first report is often empty: a call is told of when it is known what it is about.
-        clear = asked or bool(tool.raw.value or tool.edits or tool.paths)
-        if tool.told in ("", BEGAN) and state != tool.told and (clear or state != BEGAN):
-            tool.told = state
-            self.tool(call, tool.kind or "tool", tool.subject, state, why)
+        ended = {"completed": DONE, "failed": FAILED}.get(tool.text("status"), "")
+        if call not in self._told and (asked or ended or _subject(tool) != tool.text("title")):
+            self._told.add(call)
+            self.tool(call, tool.text("kind") or "tool", _subject(tool))
+        if ended:
+            parts = [part.text("content", "text") for part in tool.each("content")]
+            why = " ".join(filter(None, (*parts, tool.text("rawOutput"))))
+            self.tool_ended(call, REFUSED if ended == FAILED and "ermission" in why else ended, why)
         return tool
 
     def _permission(self, number: Any, params: Json) -> None:
@@ -233,25 +176,24 @@ class Conversation(Reading):
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
         why = "" if self._seat.confined else self._objection(tool, lasting="allow_once" not in options)
         if why:
-            tool.told, self._refusal = REFUSED, f"{tool.subject}: {why}"
-            self.tool(params.text("toolCall", "toolCallId"), tool.kind or "tool", tool.subject, REFUSED, why)
+            self.tool_ended(tool.text("toolCallId"), REFUSED, why)
         kinds = ("reject_once", "reject_always") if why else ("allow_once", "allow_always")
         chosen = next((options[kind] for kind in kinds if kind in options), "")
-        outcome = (
-            {"outcome": "selected", "optionId": chosen} if chosen and not self._stopped else {"outcome": "cancelled"}
-        )
+        selected = {"outcome": "selected", "optionId": chosen}
+        outcome = selected if chosen and not self._stopped else {"outcome": "cancelled"}
         self._send({"id": number, "result": {"outcome": outcome}})
 
-    def _objection(self, tool: _Tool, *, lasting: bool) -> str:
+    def _objection(self, tool: Json, *, lasting: bool) -> str:
         """Why this call must not be made where nothing holds it; empty if it may."""
-        if tool.is_edit:
-            inside = [os.path.realpath(self._seat.root), os.path.realpath(self._seat.exchange or self._seat.root)]
-            for path in tool.files:
-                real = Path(os.path.realpath(self._seat.root / path.replace("\0", "")))
-                if not any(real.is_relative_to(folder) for folder in inside):
-                    return f"{path} is outside of the workspace"
-            return "it can only be allowed for ever, for other files too" if lasting else ""
-        return "the command would leave the sandbox" if tool.kind == "execute" and self._profile.sandboxed else ""
+        if tool.text("kind") not in ("edit", "delete", "move") and not _edits(tool):
+            sandboxed = tool.text("kind") == "execute" and self._profile.modes
+            return "the command would leave the sandbox" if sandboxed else ""
+        inside = [os.path.realpath(self._seat.root), os.path.realpath(self._seat.exchange or self._seat.root)]
+        for path in _files(tool):
+            real = Path(os.path.realpath(self._seat.root / path.replace("\0", "")))
+            if not any(real.is_relative_to(folder) for folder in inside):
+                return f"{path} is outside of the workspace"
+        return "it can only be allowed for ever, for other files too" if lasting else ""
 
     def _answered(self, number: Any, line: Json) -> None:
         """The answer to a request: to the prompt, or to what prepares it."""
@@ -259,39 +201,32 @@ class Conversation(Reading):
         if result.text("stopReason"):
             self._ended(result)
         elif isinstance(result.value, dict):
-            self.began(result.text("sessionId"), _current(result, "model") or self._ask.role.model)
+            self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self._ask.role.model)
             # In a stream that is read back, what was said up to here was said in an earlier call.
             self._words, self._tools, self.acted = [], {}, False
-        future = self._asked.pop(number, None) if isinstance(number, int) else None
-        if future is not None and not future.done():
-            future.set_result(line)
+        if isinstance(number, int) and 0 < number <= len(self._asked) and not self._asked[number - 1].done():
+            self._asked[number - 1].set_result(line)
 
     def _ended(self, result: Json) -> None:
         """The turn is over. Some agents say so where their service has failed."""
-        self._tell_words()
+        self._pause()
         self.began(self.session or self._ask.session)
-        read, written = _tokens(result.at("usage"))
-        if not read and not written:
-            read, written = _tokens(result.at("_meta", "quota", "token_count"))
-        counted = (read, written) if read or written else self._counted
+        told = _tokens(result.at("usage")), _tokens(result.at("_meta", "quota", "token_count")), self._counted
+        counted = next(filter(any, told), (0, 0))
         self.spend(*counted, self._cost)
         reason, text = result.text("stopReason"), "".join(self._words)
         self.finished = reason != "cancelled" and not self._stopped
         if self._notice:
-            self._fail(self._notice)
-        elif self._refusal:
-            text = f"the agent gave up when it was refused {self._refusal}"
-            self._trouble = Trouble(kind=TroubleKind.OTHER, text=text)
-        elif reason in _BROKEN_OFF:
-            self._trouble = Trouble(kind=TroubleKind.REFUSED, text=f"{_BROKEN_OFF[reason]} ({reason})")
+            self._fail(trouble(self._notice))
         elif self.finished and reason != "end_turn":
-            self._trouble = Trouble(kind=TroubleKind.OTHER, text=f"the agent ended its turn early ({reason})")
-        elif self.finished and self._profile.counts and not any(counted) and text.strip():
-            self._fail(text)
+            refused = reason in ("refusal", "max_tokens", "max_turn_requests")
+            kind = TroubleKind.REFUSED if refused else TroubleKind.OTHER
+            self._fail(_other(f"the agent ended its turn early ({reason})", kind))
+        elif self.finished and self._profile.client and not any(counted) and text.strip():
+            self._fail(trouble(text))  # all that are known count what reached their model
 
-    def _fail(self, text: str, status: int | None = None) -> None:
-        self._trouble = trouble(text, status=status)
-        self.exhausted = used_up(text)
+    def _fail(self, trouble: Trouble) -> None:
+        self._trouble, self.exhausted = trouble, used_up(trouble.text)
 
     # our side
 
@@ -300,11 +235,8 @@ class Conversation(Reading):
         self._pipe = pipe
         try:
             await self._converse()
-        except _Unfit as unfit:
-            self._trouble = unfit.trouble
-        except _Refused as refused:
-            code = refused.error.at("code").value
-            self._fail(_words_of(refused.error), code if isinstance(code, int) and 400 <= code < 600 else None)
+        except _Failed as failed:
+            self._fail(failed.trouble)
         except asyncio.CancelledError:
             self._stopped = True
             if self._prompt is not None and not self._prompt.done():
@@ -318,13 +250,14 @@ class Conversation(Reading):
                 met = await self._request("initialize", _GREETING)
         except TimeoutError:
             text = f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
-            raise _Unfit(TroubleKind.OTHER, text) from None
-        if met.at("protocolVersion").value != VERSION:
-            text = f"it speaks version {met.at('protocolVersion').value} of the Agent Client Protocol, not {VERSION}"
-            raise _Unfit(TroubleKind.OTHER, text)
+            raise _Failed(_other(text)) from None
+        if (spoken := met.at("protocolVersion").value) != VERSION:
+            raise _Failed(_other(f"it speaks version {spoken} of the Agent Client Protocol, not {VERSION}"))
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
-        await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
-        await self._choose(offer, "model", "" if self._profile.names_model else self._ask.role.model)
+        if self._profile.modes:
+            await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
+        if self._ask.role.model and not self._profile.names_model:
+            await self._choose(offer, "model", self._ask.role.model)
         prompt = [{"type": "text", "text": self._ask.brief.encode(errors="replace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
@@ -335,66 +268,50 @@ class Conversation(Reading):
         opening = {"cwd": str(self._seat.root / self._seat.place), "mcpServers": [], **meta(self._profile, self._ask)}
         if not self._ask.session:
             return await self._request("session/new", opening)
-        lost = _Unfit(TroubleKind.SESSION, "the agent does not know the session that it should go on with")
+        lost = _Failed(_other("the agent does not know the session that it should go on with", TroubleKind.SESSION))
         if not loads:
             raise lost
         self._telling_again = True
         try:
             offer = await self._request("session/load", {**opening, "sessionId": self._ask.session})
-        except _Refused as refused:
-            if refused.error.at("code").value == _SIGN_IN:
-                raise
-            raise lost from None
+        except _Failed as failed:
+            raise (failed if failed.code == _SIGN_IN else lost) from None
         finally:
             self._telling_again = False
         if not self._remembers:  # it told nothing again
             raise lost
-        self.began(self._ask.session, _current(offer, "model"))
+        self.began(self._ask.session, _option(offer, "model").text("currentValue"))
         return offer
 
     async def _choose(self, offer: Json, what: str, wanted: str) -> None:
-        """Mode or model as it is wanted, in the protocol's newer or older form."""
-        if not wanted or wanted == _current(offer, what):
-            return
-        option, known = _option(offer, what), _offered(offer, what)
-        if wanted in known:
-            if option.value:
-                choice = {"sessionId": self.session, "configId": option.text("id"), "value": wanted}
-                after = await self._request("session/set_config_option", choice)
-                if _current(after, what) in (wanted, ""):
-                    return
-            else:
-                await self._request(f"session/set_{what}", {"sessionId": self.session, f"{what}Id": wanted})
-                return
-        text = f"the agent does not take the {what} {wanted!r}; it offers: {', '.join(known) or 'none'}"
-        raise _Unfit(TroubleKind.MODEL if what == "model" else TroubleKind.OTHER, text)
+        """Mode or model as it is wanted."""
+        option = _option(offer, what)
+        if option.value and wanted != option.text("currentValue"):
+            choice = {"sessionId": self.session, "configId": option.text("id"), "value": wanted}
+            option = _option(await self._request("session/set_config_option", choice), what)
+        if wanted != option.text("currentValue"):
+            kind = TroubleKind.MODEL if what == "model" else TroubleKind.OTHER
+            raise _Failed(_other(f"the agent does not take the {what} {wanted!r}", kind))
 
     async def _request(self, method: str, params: Mapping[str, Any]) -> Json:
         return _result(await self._sent(method, params))
 
     def _sent(self, method: str, params: Mapping[str, Any]) -> asyncio.Future[Json]:
-        self._number += 1
-        self._asked[self._number] = asyncio.get_running_loop().create_future()
-        self._send({"id": self._number, "method": method, "params": params})
-        return self._asked[self._number]
+        self._asked.append(asyncio.get_running_loop().create_future())
+        self._send({"id": len(self._asked), "method": method, "params": params})
+        return self._asked[-1]
 
     def _send(self, message: Mapping[str, Any]) -> None:
         if self._pipe is not None:
             self._pipe.write(json.dumps({"jsonrpc": "2.0", **message}, separators=(",", ":")).encode() + b"\n")
 
 
-_SIGN_IN = -32000
-"""The protocol's number for an agent that is not signed in."""
-_GREETING = {
-    "protocolVersion": VERSION,
-    "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
-    "clientInfo": {"name": "interlock", "title": "interlock", "version": "1"},
-}
-
-
 def _result(answer: Json) -> Json:
-    if answer.at("error").value is not None:
-        raise _Refused(answer.at("error"))
+    error = answer.at("error")
+    if error.value is not None:
+        code = error.at("code").value
+        status = code if isinstance(code, int) and 400 <= code < 600 else None
+        raise _Failed(trouble(_words_of(error), status=status), code)
     return answer.at("result")
 
 
@@ -404,8 +321,23 @@ def _words_of(error: Json) -> str:
     inner = Json(parsed(message)).at("error")
     words = [inner.text("message") or message.removeprefix("Internal error").lstrip(": "), inner.text("status")]
     words += [error.text("data", name) for name in ("details", "message", "errorKind")]
-    told = list(filter(None, words))
-    return ": ".join(told[:1] + [word for word in told[1:] if word not in told[0]]) or "an error without a word"
+    return ": ".join(dict.fromkeys(filter(None, words))) or "an error without a word"
+
+
+def _edits(tool: Json) -> list[str]:
+    """The files of its diffs."""
+    return [part.text("path") for part in tool.each("content") if part.text("type") == "diff"]
+
+
+def _files(tool: Json) -> list[str]:
+    """Every file that it says it changes, also where that stands only among its arguments."""
+    names = ("file_path", "filePath", "filepath", "fileName", "path", "absolute_path", "notebook_path")
+    places = [place.text("path") for place in tool.each("locations")]
+    return list(filter(None, (*_edits(tool), *places, *(tool.text("rawInput", name) for name in names))))
+
+
+def _subject(tool: Json) -> str:
+    return tool.at("rawInput").subject or next(iter(_files(tool)), "") or tool.text("title")
 
 
 def _tokens(said: Json) -> tuple[int, int]:
@@ -418,18 +350,6 @@ def _tokens(said: Json) -> tuple[int, int]:
 
 
 def _option(offer: Json, what: str) -> Json:
-    """The session's switch for the mode or the model, in the protocol's newer form."""
+    """The session's switch for the mode or the model."""
     options = (one for one in offer.each("configOptions") if what in (one.text("category"), one.text("id")))
     return next(options, Json(None))
-
-
-def _current(offer: Json, what: str) -> str:
-    return _option(offer, what).text("currentValue") or offer.text(f"{what}s", f"current{what.title()}Id")
-
-
-def _offered(offer: Json, what: str) -> list[str]:
-    """What the session can be switched to; choices may stand in groups."""
-    choices = [one for choice in _option(offer, what).each("options") for one in choice.each("options") or [choice]]
-    if choices:
-        return [one.text("value") for one in choices]
-    return [one.text("id") or one.text(f"{what}Id") for one in offer.each(f"{what}s", f"available{what.title()}s")]

@@ -1,9 +1,8 @@
 """What is particular about each program that speaks the Agent Client Protocol: rows of a table.
 
 The protocol says how a session goes.  How a model is chosen, how the program is freed of a sandbox of its own, what its
-adapter mixes into the model's words and whether it counts tokens, it does not.  Variables and files that keep a client
-quiet are those of its other way of speaking, in the module of its name.  A program that is not in the table needs none
-of this.
+adapter mixes into the model's words, it does not.  Variables and files that keep a client quiet are those of its other
+way of speaking, in the module of its name.  A program that is not in the table needs none of this.
 """
 
 from __future__ import annotations
@@ -35,12 +34,8 @@ class Profile:
     """What a person types to get the program, where it is one of its own."""
     model: str = ""
     """The option that names the model; empty: it is chosen among those that the session offers."""
-    modes: tuple[str, str] = ("", "")
-    """The session's mode in a confined layer, and in a copy; a call in another one does not count."""
-    sandboxed: bool = False
-    """A command that it asks about, where nothing else holds it, is one that its sandbox would not let through."""
-    counts: bool = False
-    """It tells the tokens of every turn that reached its model: without them the text is an error message."""
+    modes: tuple[str, ...] = ()
+    """Of one with a sandbox of its own: the session's mode in a confined layer, and in a copy."""
     notices: re.Pattern[str] = _NEVER
     """Words of its adapter, in a piece of their own."""
     numbered: bool = False
@@ -48,11 +43,15 @@ class Profile:
     harmless: re.Pattern[str] = _NEVER
     """Notices that report no failure."""
 
+    @property
+    def headless(self) -> Client | None:
+        return cast("Client", import_module(f"interlock.agents.{self.client}")) if self.client else None
+
     def row(self, program: str) -> Row:
         """As people and layers need to know it."""
-        if not self.client:
-            return Row("acp", title=program, program=program, install="", sign_in="", tells_tokens=False)
-        known = _module(self.client).ROW
+        if self.headless is None:
+            return Row("acp", title=program, program=program)
+        known = self.headless.ROW
         title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
         return replace(known, name="acp", title=title, program=program, install=self.install or known.install)
 
@@ -60,10 +59,6 @@ class Profile:
     def names_model(self) -> bool:
         """At the start, so that nothing is left to choose."""
         return bool(self.model) or self.client in ("claude", "codex")
-
-    @property
-    def headless(self) -> Client | None:
-        return _module(self.client) if self.client else None
 
     def is_notice(self, update: Json, text: str) -> bool:
         return bool(self.notices.match(text)) or (self.numbered and not update.text("messageId"))
@@ -97,33 +92,26 @@ def variables(profile: Profile, ask: Ask) -> dict[str, str]:
     return {"CODEX_CONFIG": json.dumps(config)} if config else {}
 
 
-def _module(name: str) -> Client:
-    return cast("Client", import_module(f"interlock.agents.{name}"))
-
-
 _NPM = "npm install -g @agentclientprotocol/"
 _MODE = re.compile(r"\[MODE_UPDATE\] ")
 ROWS = (
-    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp", counts=True),
+    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp"),
     Profile(
         ("codex-acp",),
         "codex",
         f"{_NPM}codex-acp",
         # Its own default would ask a model for permission; in a layer its sandbox writes nothing.
         modes=("agent-full-access", "workspace-write"),
-        sandboxed=True,
-        counts=True,
         numbered=True,
         harmless=re.compile(r"(Config warning|Warning): |\*Context compacted"),
     ),
-    Profile(("opencode", "acp"), "opencode", counts=True),
-    Profile(("gemini", "--acp"), "gemini", model="-m", counts=True, notices=_MODE, harmless=_MODE),
-    Profile(("qwen", "--acp"), "qwen", model="--model", counts=True),
+    Profile(("opencode", "acp"), "opencode"),
+    Profile(("gemini", "--acp"), "gemini", model="-m", notices=_MODE, harmless=_MODE),
+    Profile(("qwen", "--acp"), "qwen", model="--model"),
     Profile(
         ("copilot", "--acp"),
         "copilot",
         model="--model",
-        counts=True,
         notices=re.compile(r"(Info|Warning|Error): "),
         harmless=re.compile(r"(Info|Warning): "),
     ),

@@ -49,7 +49,7 @@ def start(ask: Ask, seat: Seat) -> Start:
         argv += ["--model", ask.role.model]
     if ask.form is not None and fits(schema := json.dumps(plain(ask.form))):
         argv += ["--json-schema", schema]
-    return Start((*argv, *seat.args), ask.brief, env)
+    return Start(tuple(argv), ask.brief, env)
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
@@ -64,8 +64,6 @@ class Stream(Reading):
         self._until: datetime | None = None
         self._words: list[str] = []
         """Since the last tool."""
-        self._tasks: dict[str, tuple[str, str]] = {}
-        """Its list, by number: what, and how far."""
         self._messages: dict[str, int] = {}
         """Tokens that the model read for each message, as long as there is no result."""
 
@@ -102,27 +100,14 @@ class Stream(Reading):
             if block.text("type") == "text" and (text := block.text("text")).strip():
                 self._words.append(text)
                 self.speak(text)
-            elif block.text("type") == "tool_use":
-                self._tool(block.text("id"), block.text("name"), block.at("input"))
+            elif block.text("type") == "tool_use" and block.text("name") != "StructuredOutput":  # its form, told again
+                self._words = []
+                self.tool(block.text("id"), block.text("name"), block.at("input").subject)
         # A message comes in several lines, each with the same account; of what it wrote that has the first count.
         number, read = message.text("id"), _input(message)
         if read and self._messages.get(number) != read:
             self._messages[number] = read
             self.spend(sum(self._messages.values()), None)
-
-    def _tool(self, call: str, name: str, given: Json) -> None:
-        match name:
-            case "TodoWrite":  # of older versions
-                self.plan([(one.text("content"), one.text("status")) for one in given.each("todos")])
-            case "TaskCreate" | "TaskUpdate":
-                number = given.text("taskId") or str(len(self._tasks) + 1)
-                if number in self._tasks or name == "TaskCreate":
-                    text, state = self._tasks.get(number, ("", "pending"))
-                    self._tasks[number] = given.text("subject") or text, given.text("status") or state
-                    self.plan([task for task in self._tasks.values() if task[1] != "deleted"])
-            case _ if name != "StructuredOutput":  # the form, which is in the result as well
-                self._words = []
-                self.tool(call, name, given.subject)
 
     def _end(self, line: Json) -> None:
         self._result, self.finished, self.text = line, True, line.text("result")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Final, cast
@@ -16,48 +15,38 @@ from typing import Final, cast
 from interlock.agents.client import Client, Row
 from interlock.documents.files import read
 from interlock.errors import ConfigInvalid
-from interlock.settings import Runner
+from interlock.settings import READY, Runner
 
-KNOWN: Final = ("claude", "codex", "copilot", "opencode", "gemini", "qwen")
+KNOWN: Final = tuple(name for name in READY if name != "scripted")
 """Coding agents with a module of their own, in the order in which one is chosen where nobody chose."""
 
 
 def client(runner: Runner, top: Path) -> Client:
-    """The client that a table of settings means.
+    """The client that a table of settings means; its scenario's path counts from the workspace's top."""
+    if runner.type != "scripted" or not runner.scenario:
+        return _client(runner.type, runner.argv or ())
+    from interlock.agents.scripted import Scenario, Scripted
 
-    Args:
-        top: the workspace's, where its scenario's path counts from.
-    """
-    if runner.type in KNOWN:
-        return _module(runner.type)
-    if runner.type == "scripted":
-        return _scripted(runner.scenario, read(top, runner.scenario) if runner.scenario else b"")
-    return _spoken(runner.type, tuple(runner.argv or ()))
+    raw = read(top, runner.scenario)
+    if raw is None:
+        raise ConfigInvalid("the scenario is not there", found=runner.scenario)
+    return Scripted(Scenario.parse(raw, runner.scenario))
 
 
 def row(type: str, argv: Sequence[str] = ()) -> Row:
     """What is to be known of a client; of `acp` and `command` by their command line."""
-    if type in KNOWN:
-        return _module(type).ROW
-    return _scripted(None, b"").ROW if type == "scripted" else _spoken(type, tuple(argv) or ("",)).ROW
+    return _client(type, argv).ROW
 
 
 def rows() -> list[Row]:
     """Of all coding agents with a module of their own."""
-    return [_module(name).ROW for name in KNOWN]
+    return [row(name) for name in KNOWN]
 
 
-def shows(type: str, *words: str) -> tuple[str, ...]:
-    """What must stay in sight for a client, beside its program and what is on PATH.
-
-    Args:
-        words: its command line.
-    """
-    if type == "scripted":
-        from interlock.agents.scripted import shows
-
-        return shows()
-    return tuple(word for word in words if word.startswith("/") and Path(word).exists())
+def _client(type: str, argv: Sequence[str]) -> Client:
+    module = import_module(f"interlock.agents.{type}")
+    made = {"acp": "Acp", "command": "Command", "scripted": "Scripted"}
+    return cast("Client", getattr(module, made[type])(*argv) if type in made else module)
 
 
 @dataclass(frozen=True)
@@ -107,30 +96,3 @@ def _signed_in(one: Row, environ: Mapping[str, str], home: Path) -> bool:
         if environ.get(mark) or ("/" in mark and place.is_file()):
             return True
     return False
-
-
-def _module(name: str) -> Client:
-    return cast("Client", import_module(f"interlock.agents.{name}"))
-
-
-def _spoken(type: str, argv: tuple[str, ...]) -> Client:
-    if type == "acp":
-        from interlock.agents.acp import Acp
-
-        return Acp(*argv)
-    from interlock.agents.command import Command
-
-    return Command(*argv)
-
-
-@cache
-def _scripted(path: str | None, raw: bytes | None) -> Client:
-    """One for each scenario: it counts how often its reactions were used."""
-    from interlock.agents.scenario import Scenario
-    from interlock.agents.scripted import Scripted
-
-    if path is None:
-        return Scripted()
-    if raw is None:
-        raise ConfigInvalid("the scenario is not there", found=path)
-    return Scripted(Scenario.parse(raw, path))

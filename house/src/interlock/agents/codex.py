@@ -7,7 +7,6 @@ another sandbox it does not work: commands then fail, and codex ends with 0.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
@@ -34,48 +33,50 @@ _SETTINGS = (
     "analytics.enabled=false",
     "feedback.enabled=false",
 )
-_PROFILE = "interlock"
 _SCHEMA = "schema-codex.json"
 
 
 def start(ask: Ask, seat: Seat) -> Start:
-    argv, files = [seat.program, "exec", "--color", "never"], {}
+    argv, settings, files = [seat.program, "exec", "--color", "never"], [*_SETTINGS, *_budget(ask)], {}
     argv += [*(("resume",) if ask.session else ()), "--json", "--skip-git-repo-check"]
     if seat.confined:
         argv.append("--dangerously-bypass-approvals-and-sandbox")
-    for setting in (*_SETTINGS, *_permissions(seat), *_budget(ask)):
+    else:
+        settings += _permissions(seat)
+    for setting in settings:
         argv += ["-c", setting]
     if ask.role.model:
         argv += ["-m", ask.role.model]
     if ask.form is not None and (schema := strict(ask.form)) is not None:
         files[_SCHEMA] = json.dumps(schema)
         argv += ["--output-schema", f"{seat.exchange}/{_SCHEMA}"]
-    return Start((*argv, *seat.args, *((ask.session,) if ask.session else ()), "-"), ask.brief, files=files)
+    return Start((*argv, *((ask.session,) if ask.session else ()), "-"), ask.brief, files=files)
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
     return Stream(formed=ask.form is not None and strict(ask.form) is not None, before=ask.spent)
 
 
-def _permissions(seat: Seat) -> Iterator[str]:
+def _permissions(seat: Seat) -> tuple[str, ...]:
     """A profile that is chosen here wins over every sandbox setting of the person's own files.
 
     Commands keep the network, which codex would take from them: builds and tests need it, if only on loopback.
     """
-    if not seat.confined:
-        yield f'default_permissions="{_PROFILE}"'
-        yield f'permissions.{_PROFILE}.extends=":workspace"'
-        yield f"permissions.{_PROFILE}.network.enabled=true"
-        yield f'permissions.{_PROFILE}.filesystem={{{json.dumps(seat.exchange)}="write"}}'
+    return (
+        'default_permissions="interlock"',
+        'permissions.interlock.extends=":workspace"',
+        "permissions.interlock.network.enabled=true",
+        f'permissions.interlock.filesystem={{{json.dumps(seat.exchange)}="write"}}',
+    )
 
 
-def _budget(ask: Ask) -> Iterator[str]:
+def _budget(ask: Ask) -> tuple[str, ...]:
     """Codex counts by itself, after each answer of its model; it says what it took at the end of its turn alone."""
-    if ask.budget_tokens is not None:
-        weights = "sampling_token_weight=1.0,prefill_token_weight=1.0,reminder_at_remaining_tokens=[]"
-        limit = f"enabled=true,enforce_limit=true,limit_tokens={max(ask.budget_tokens, 1)}"
-        yield f"features.rollout_budget={{{limit},{weights}}}"
-        yield "suppress_unstable_features_warning=true"
+    if ask.budget_tokens is None:
+        return ()
+    weights = "sampling_token_weight=1.0,prefill_token_weight=1.0,reminder_at_remaining_tokens=[]"
+    limit = f"enabled=true,enforce_limit=true,limit_tokens={max(ask.budget_tokens, 1)}"
+    return (f"features.rollout_budget={{{limit},{weights}}}",)
 
 
 class Stream(Reading):
@@ -101,7 +102,6 @@ class Stream(Reading):
                 self.wait(f"model service: {line.text('message')}")
             case "error":
                 self._failure = line.text("message") or "an error without a word"
-                self.warn(_plain(self._failure))
             case "turn.completed":
                 self.finished, self._failure, self.exhausted = True, "", False
                 used = line.at("usage")
@@ -118,12 +118,6 @@ class Stream(Reading):
             case "agent_message" if ended and text.strip():
                 self.text = text
                 self.speak(text)
-            case "todo_list":
-                done = {True: "completed"}
-                todos = [(one.text("text"), one.at("completed").value is True) for one in item.each("items")]
-                self.plan([(text, done.get(over, "pending")) for text, over in todos])
-            case "error" if ended:
-                self.warn(item.text("message"))
             case "command_execution" | "file_change" | "mcp_tool_call" | "collab_tool_call" | "web_search" as kind:
                 self._tool(kind, item, ended=ended)
 
@@ -135,7 +129,6 @@ class Stream(Reading):
         why = item.text("aggregated_output")
         if state == FAILED and why.startswith(("bwrap:", "codex-linux-sandbox")):
             state, why = REFUSED, f"the sandbox of codex does not work here: {why.splitlines()[0]}"
-            self.warn(why)
         self.tool(item.text("id"), name, subject, state, why)
 
     def trouble(self) -> Trouble | None:

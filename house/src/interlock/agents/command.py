@@ -38,7 +38,7 @@ class Command:
             names["SCHEMA"] = SCHEMA
             files[SCHEMA] = json.dumps(ask.form, ensure_ascii=False, indent=2)
         env = {f"INTERLOCK_{name}": f"{seat.exchange}/{file}" for name, file in names.items()}
-        argv = filled((seat.program, *self._args, *seat.args), ask)
+        argv = filled((seat.program, *self._args), ask)
         return Start(argv, ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
 
     def reader(self, ask: Ask, seat: Seat) -> Answer:

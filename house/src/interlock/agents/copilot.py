@@ -37,7 +37,7 @@ def start(ask: Ask, seat: Seat) -> Start:
     argv.append(f"--resume={ask.session}" if ask.session else f"--session-id={seat.new_session}")
     if ask.role.model:
         argv.append(f"--model={ask.role.model}")
-    return Start((*argv, *seat.args), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
+    return Start(tuple(argv), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
@@ -76,8 +76,6 @@ class Stream(Reading):
                 self.tool_ended(data.text("toolCallId"), state, data.text("error", "message"))
             case "assistant.turn_retry":
                 self.wait(f"model service: {data.text('reason') or 'error'}")
-            case "session.warning" if data.text("message"):
-                self.warn(data.text("message"))
             case "session.error":
                 self._error = data
             case "result":

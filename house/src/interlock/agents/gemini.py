@@ -6,11 +6,12 @@ Its settings come from files alone; the lowest of them can be ours, so that all 
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
+from pathlib import Path
 
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.mentions import MENTION, taken_literally
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
 from interlock.agents.trouble import service_trouble
 from interlock.agents.values import Ask, Trouble, TroubleKind
@@ -43,7 +44,7 @@ _NO_SEARCH = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n
 def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
     files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root / seat.place)
-    if MENTION.search(brief):
+    if _MENTION.search(brief):
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
         argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
         files[_POLICY] = _NO_SEARCH
@@ -54,7 +55,27 @@ def start(ask: Ask, seat: Seat) -> Start:
     if ask.role.model:
         argv += ["-m", ask.role.model]
     env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
-    return Start((*argv, *seat.args), brief, env, files)
+    return Start(tuple(argv), brief, env, files)
+
+
+_MENTION = re.compile(r'(?<!\\)@(?P<path>(?:"[^"]*"|\\.|[^ \t\n\r,;!?()\[\]{}.]|\.(?!\Z|[ \t\n\r]))+)')
+"""What gemini takes for the name of a file that it shall paste into the prompt."""
+
+
+def taken_literally(prompt: str, root: Path) -> str:
+    """The prompt, written so that gemini passes it on as it is.
+
+    A word after `@` that is the path of a file gets a backslash before it: otherwise the file, or a whole folder, is
+    pasted in and the spaces of the prompt change.  A slash at the very beginning would be a command.
+    """
+
+    def kept(found: re.Match[str]) -> str:
+        path = re.sub(r"\\(.)", r"\1", found["path"].replace('"', ""))
+        stands = os.path.exists(root / path)  # noqa: PTH110 - that of Path raises on names too long
+        return f"\\{found[0]}" if stands else found[0]
+
+    literal = _MENTION.sub(kept, prompt)
+    return f"\n{literal}" if literal.startswith("/") else literal
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
@@ -80,18 +101,13 @@ class Stream(Reading):
                 self.speak(line.text("content"))
             case "tool_use":
                 self._speaking, self._stopped = False, ""
-                if line.text("tool_name") == "write_todos":
-                    todos = line.each("parameters", "todos")
-                    self.plan([(one.text("description"), one.text("status")) for one in todos])
-                else:
-                    self.tool(line.text("tool_id"), line.text("tool_name"), line.at("parameters").subject)
+                self.tool(line.text("tool_id"), line.text("tool_name"), line.at("parameters").subject)
             case "tool_result":
                 refused = line.text("error", "type") == "policy_violation"
                 state = DONE if line.text("status") != "error" else REFUSED if refused else FAILED
                 self.tool_ended(line.text("tool_id"), state, line.text("error", "message"))
             case "error":
                 self._stopped = line.text("message") or "an error without a word"
-                self.warn(self._stopped)
             case "result":
                 self._result, self.finished = line, True
                 self.spend(line.count("stats", "input_tokens"), line.count("stats", "output_tokens"))

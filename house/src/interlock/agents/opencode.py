@@ -47,7 +47,7 @@ def start(ask: Ask, seat: Seat) -> Start:
     outside = {"external_directory": {"*": "deny", f"{seat.exchange}/*": "allow"}}
     settings = {**_SETTINGS, "permission": {"*": "allow"} if seat.confined else outside}
     env = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    return Start((*argv, *seat.args), ask.brief, env)
+    return Start(tuple(argv), ask.brief, env)
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
@@ -88,19 +88,16 @@ class Stream(Reading):
 
     def _tool(self, call: str, name: str, state: Json) -> None:
         """OpenCode speaks of a tool when it is done with it."""
-        if name == "todowrite":
-            self.plan([(one.text("content"), one.text("status")) for one in state.each("input", "todos")])
-            return
         refused = re.search(r"specified a rule which prevents|rejected permission", state.text("error"))
         ended = DONE if state.text("status") != "error" else REFUSED if refused else FAILED
         self.tool(call, name, state.at("input").subject, ended, state.text("error"))
 
     def _count(self, step: Json) -> None:
         """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
-        self._into += sum(
-            step.count("tokens", *path) or 0 for path in (("input",), ("cache", "read"), ("cache", "write"))
-        )
-        self._out += sum(step.count("tokens", name) or 0 for name in ("output", "reasoning"))
+        tokens = step.at("tokens")
+        cached = tokens.count("cache", "read"), tokens.count("cache", "write")
+        self._into += sum(filter(None, (tokens.count("input"), *cached)))
+        self._out += sum(filter(None, (tokens.count("output"), tokens.count("reasoning"))))
         self._cost += step.number("cost") or 0.0
         self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 

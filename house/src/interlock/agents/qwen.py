@@ -9,7 +9,7 @@ import json
 
 from interlock.agents import claude
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.mentions import taken_literally
+from interlock.agents.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import service_trouble
 from interlock.agents.values import Ask, Trouble, Usage
@@ -50,7 +50,7 @@ def start(ask: Ask, seat: Seat) -> Start:
     # The lowest of its settings files, so that all that a person has set stays.
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
     brief = taken_literally(ask.brief, seat.root / seat.place)
-    return Start((*argv, *seat.args), brief, env, {_FILE: json.dumps(_SETTINGS)})
+    return Start(tuple(argv), brief, env, {_FILE: json.dumps(_SETTINGS)})
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:

@@ -136,17 +136,12 @@ class Reading:
             self._working[call] = name, subject
         else:
             self._working.pop(call, None)
-        facts = {"call": call, "name": name, "subject": cut(_line(subject), 300), "state": state}
-        self._tell(NewsKind.TOOL, **facts, **({"why": cut(_line(why), 300)} if state == REFUSED else {}))
+        subject, why = (cut(" ".join(text.split()), 300) for text in (subject, why))
+        self._tell(NewsKind.TOOL, call=call, name=name, subject=subject, state=state, why=why)
 
     def tool_ended(self, call: str, state: str, why: str = "") -> None:
         if call in self._working:
             self.tool(call, *self._working[call], state, why)
-
-    def plan(self, entries: list[tuple[str, str]]) -> None:
-        """Its list of tasks: what, and how far."""
-        self.acted, self.waiting = True, ""
-        self._tell(NewsKind.PLAN, entries=[[cut(text, 300), state] for text, state in entries[:50]])
 
     def spend(
         self, read: int | None, written: int | None, cost: float | None = None, *, before: Usage | None = None
@@ -169,16 +164,9 @@ class Reading:
         self.waiting = cut(why, 300)
         self._tell(NewsKind.WAITING, why=self.waiting, seconds=seconds)
 
-    def warn(self, text: str) -> None:
-        self._tell(NewsKind.WARNING, text=cut(text))
-
     def _tell(self, kind: NewsKind, **facts: Any) -> None:
         self._news.append(News(kind=kind, facts=facts))
 
 
 def cut(text: str, limit: int = 4000) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}\N{HORIZONTAL ELLIPSIS}"
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

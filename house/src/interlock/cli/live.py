@@ -93,13 +93,6 @@ def doing(news: News) -> str:
             name = str(facts.get("name") or "tool")
             ended = f" {facts['state']}" if facts.get("state") in ("failed", "refused") else ""
             return f"{_DOES.get(name.casefold(), name)}{ended} {facts.get('subject') or ''}".strip()
-        case NewsKind.PLAN:
-            entries = [one for one in facts.get("entries") or () if len(one) == 2]
-            now = next((words for words, state in entries if state == "in_progress"), "")
-            done = sum(state == "completed" for _, state in entries)
-            return f"plan {done}/{len(entries)}{f': {now}' if now else ''}" if entries else ""
-        case NewsKind.WAITING | NewsKind.WARNING:
-            return (
-                f"{'waits' if news.kind is NewsKind.WAITING else 'warns'}: {facts.get('why') or facts.get('text', '')}"
-            )
+        case NewsKind.WAITING:
+            return f"waits: {facts.get('why', '')}"
     return ""
