@@ -130,8 +130,11 @@ class NoLayer:
     def inside_exchange(self) -> str:
         return str(self.exchange)
 
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Plain:
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".") -> Plain:
         return Plain(argv, env, str(self.root / cwd))
+
+    def over(self) -> str:
+        return ""
 
 
 @pytest.fixture

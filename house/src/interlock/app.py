@@ -411,7 +411,9 @@ class Place:
             await world.keep([standing.tree, after])
             facts = {"before": standing.tree, "after": after}
             recorder.add("", ev.Intended(what="undo", facts=facts), sync=True)
-            landing = await world.deliver(standing.tree, after)
+            landed = [one.landing for one in reversed(view.delivered) if one.landing and how == "undo"]
+            modes = {path: mode for landing in landed for path, mode in landing.modes.items()}  # git knows one bit
+            landing = Delivery(self.trees).deliver(standing.tree, after, modes=modes)
             if landing.state != "done":
                 raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
             recorder.add("", undone, sync=True)

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
@@ -46,44 +46,28 @@ class Exit(IntEnum):
 class Status(StrEnum):
     """How a run stands; the last two are answers of a command to whom no run belongs."""
 
-    WORKING = "working"
-    WAITING = "waiting"
-    INTERRUPTED = "interrupted"
-    FAILED = "failed"
-    COMPLETE = "complete"
-    DEGRADED = "degraded"
-    STOPPED = "stopped"
-    CANCELLED = "cancelled"
-    INVALID = "invalid"
-    LOCKED = "locked"
+    exit: Exit
+    is_open: bool
+    """The run can go on at its first unrecorded verb."""
+    has_ended: bool
 
-    @property
-    def exit(self) -> Exit:
-        """`working` is the status of a run that somebody else works on: looking at it went well."""
-        return _EXITS[self]
+    WORKING = "working", Exit.DONE, "open"
+    """Somebody else works on it: looking at it went well."""
+    WAITING = "waiting", Exit.WAITING, "open"
+    INTERRUPTED = "interrupted", Exit.INTERRUPTED, "open"
+    FAILED = "failed", Exit.FAILED, "open"
+    COMPLETE = "complete", Exit.DONE, "ended"
+    DEGRADED = "degraded", Exit.FINDINGS, "ended"
+    STOPPED = "stopped", Exit.STOPPED, "ended"
+    CANCELLED = "cancelled", Exit.STOPPED, "ended"
+    INVALID = "invalid", Exit.INPUT, ""
+    LOCKED = "locked", Exit.LOCKED, ""
 
-    @property
-    def is_open(self) -> bool:
-        """The run can go on at its first unrecorded verb."""
-        return self in {Status.WORKING, Status.WAITING, Status.INTERRUPTED, Status.FAILED}
-
-    @property
-    def has_ended(self) -> bool:
-        return self in {Status.COMPLETE, Status.DEGRADED, Status.STOPPED, Status.CANCELLED}
-
-
-_EXITS = {
-    Status.WORKING: Exit.DONE,
-    Status.WAITING: Exit.WAITING,
-    Status.INTERRUPTED: Exit.INTERRUPTED,
-    Status.FAILED: Exit.FAILED,
-    Status.COMPLETE: Exit.DONE,
-    Status.DEGRADED: Exit.FINDINGS,
-    Status.STOPPED: Exit.STOPPED,
-    Status.CANCELLED: Exit.STOPPED,
-    Status.INVALID: Exit.INPUT,
-    Status.LOCKED: Exit.LOCKED,
-}
+    def __new__(cls, word: str, exit: Exit = Exit.DONE, stands: str = "") -> Self:  # a status is found by its word
+        status = str.__new__(cls, word)
+        status._value_ = word
+        status.exit, status.is_open, status.has_ended = exit, stands == "open", stands == "ended"
+        return status
 
 
 class InterlockError(Exception):
@@ -99,7 +83,6 @@ class InterlockError(Exception):
         expected: str | None = None,
         found: str | None = None,
         remedy: str | None = None,
-        also: Sequence[InterlockError] = (),
     ) -> None:
         super().__init__(what)
         self.what = what
@@ -107,7 +90,7 @@ class InterlockError(Exception):
         self.expected = expected
         self.found = found
         self.remedy = remedy
-        self.also = tuple(also)
+        self.also: tuple[InterlockError, ...] = ()
         """Other problems that were found with it: a person can mend all of them at once."""
 
     def parts(self) -> Iterator[tuple[str, str]]:

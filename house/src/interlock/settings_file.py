@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -137,49 +138,33 @@ def _variables(
 ) -> tuple[list[tuple[Keys, object, str]], list[BadInput]]:
     """What the environment sets, and what in it plainly was meant to: others may use our prefix, too.
 
-    Text is taken as it stands, all else is written as in TOML; an empty variable is unset.
+    A table with names of its own (`[runners]`) is one setting, but for `[commands]`; an empty variable is unset.
     """
     ours = sorted(name for name in environ.keys() - PROTOCOL if name.startswith("INTERLOCK_") and environ[name])
-    known = _names(model) if ours else {}
+    known = {"_".join(keys).upper(): keys for keys, _ in _leaves(model().model_dump())} if ours else {}
     given: list[tuple[Keys, object, str]] = []
     wrong: list[BadInput] = []
     for variable in ours:
-        raw, where = environ[variable], f"environment variable {variable}"
         name = variable.removeprefix("INTERLOCK_")
-        if name in known:
-            keys, is_text = known[name]
-            given.append((keys, raw if is_text else _toml_value(raw), where))
-        elif name.startswith("COMMANDS_"):
-            given.append((("commands", name.removeprefix("COMMANDS_").lower()), raw, where))
+        keys = known.get(name)
+        if name.startswith("COMMANDS_"):
+            keys = ("commands", name.removeprefix("COMMANDS_").lower())
+        if keys:
+            given.append((keys, _value(environ[variable], keys, model), f"environment variable {variable}"))
         elif near := nearest(name, known, 0.75):
             remedy = f"Did you mean INTERLOCK_{near}?"
             wrong.append(ConfigInvalid(f"{variable} is no setting", where="environment", remedy=remedy))
     return given, wrong
 
 
-def _names(model: type[Settings]) -> dict[str, tuple[Keys, bool]]:
-    """Every setting by its variable, and whether its value is a text; a table with names of its own is one setting."""
-    schema = model.model_json_schema()
-    found: dict[str, tuple[Keys, bool]] = {}
-
-    def walk(node: Mapping[str, Any], above: Keys) -> None:
-        for name, field in node["properties"].items():
-            inner = schema["$defs"][field["$ref"].rpartition("/")[2]] if "$ref" in field else field
-            keys = (*above, name)
-            if "properties" in inner:
-                walk(inner, keys)
-            else:
-                is_text = any(each.get("type") == "string" for each in (inner, *inner.get("anyOf", ())))
-                found["_".join(map(str, keys)).upper()] = (keys, is_text)
-
-    walk(schema, ())
-    return found
-
-
-def _toml_value(raw: str) -> object:
-    """The value a variable holds; what is no TOML stays text, for validation to refuse."""
+def _value(raw: str, keys: Keys, model: type[Settings]) -> object:
+    """What a variable holds: text where the setting takes it as it stands, else as in TOML; validation refuses it."""
+    tree: dict[str, Any] = {}
+    _set(tree, keys, raw)
     try:
-        parsed = tomllib.loads(f"value = {raw}")
-    except (ValueError, RecursionError):
-        return raw
-    return parsed["value"] if parsed.keys() == {"value"} else raw
+        model.model_validate(tree)
+    except ValidationError:
+        with suppress(ValueError, RecursionError):
+            parsed = tomllib.loads(f"value = {raw}")
+            return parsed["value"] if parsed.keys() == {"value"} else raw
+    return raw

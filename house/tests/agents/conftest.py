@@ -19,6 +19,7 @@ from interlock.agents import process
 from interlock.agents.process import Ended
 from interlock.agents.process_tree import MARKER
 from interlock.agents.redaction import Redaction
+from tests.real import Plain
 
 Execute = Callable[..., Awaitable[Ended]]
 Program = Callable[[str], list[str]]
@@ -93,18 +94,12 @@ def program(tmp_path: Path) -> Program:
 
 
 @pytest.fixture
-def execute(tmp_path: Path, marker: str) -> Execute:
-    async def go(argv: list[str], **options: Any) -> Ended:
-        given: dict[str, Any] = {
-            "env": dict(os.environ),
-            "cwd": tmp_path,
-            "deadline_s": 600.0,
-            "grace_s": 0.3,
-            "marker": marker,
-            "redact": Redaction(),
-            "transcript": tmp_path / "out",
-        }
-        return await process.run(argv, **{**given, **options})
+def execute(tmp_path: Path, marker: str, monkeypatch: pytest.MonkeyPatch) -> Execute:
+    async def go(argv: list[str], *, cwd: Path = tmp_path, grace_s: float = 0.3, **options: Any) -> Ended:
+        how = {name: options.pop(name) for name in ("pass_fds", "exit_file") if name in options}
+        given = {"deadline_s": 600.0, "marker": marker, "redact": Redaction(), "transcript": tmp_path / "out"}
+        monkeypatch.setattr(process, "GRACE_S", grace_s)
+        return await process.run(Plain(argv, dict(os.environ), str(cwd), **how), **{**given, **options})
 
     return go
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -15,7 +16,6 @@ import pytest
 from interlock.agents import client, process
 from interlock.agents.client import Row, Seat, Start, call, model_hosts, read_back
 from interlock.agents.environment import Environment
-from interlock.agents.process_tree import MARKER
 from interlock.agents.reading import Json, Reading
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import trouble
@@ -57,20 +57,24 @@ class Plain:
 
     lines: tuple[dict[str, Any], ...]
     script: str = ""
-    program: str = "sh"
     ROW = Row("plain", "Plain", "sh", install="apt install plain")
 
     def start(self, ask: Ask, seat: Seat) -> Start:
         printed = "\n".join(json.dumps(line) for line in self.lines)
+        argv = (seat.program, "-c", f'printf "%s\\n" "$LINES"; {self.script}')
         env = {"LINES": printed, "WHOSE": "client's", "INTERLOCK_STEP": "client's"}
-        files = {"settings": "new"}
-        return Start(
-            (self.program, "-c", f'printf "%s\\n" "$LINES"; {self.script}'), ask.brief, env, files, leaves=("left",)
-        )
+        return Start(argv, ask.brief, env, {"settings": "new"}, leaves=("left",))
 
     def reader(self, ask: Ask, seat: Seat) -> Stream:
         self.heard = Stream()
         return self.heard
+
+
+class Grown(NoLayer):
+    """A layer that holds more than it may."""
+
+    def over(self) -> str:
+        return "12 GB"
 
 
 Call = Callable[..., Any]
@@ -79,7 +83,8 @@ Call = Callable[..., Any]
 @pytest.fixture
 def ask(tmp_path: Path, marker: str) -> Ask:
     role = Role(name="builder", runner="plain", type="plain")
-    return Ask(role=role, brief="Do it.", marker=marker, transcript=tmp_path / "t.jsonl", timeout_s=600)
+    env = {"OWN": "settings'", "INTERLOCK_STEP": "ours"}
+    return Ask(role=role, brief="Do it.", marker=marker, env=env, transcript=tmp_path / "t.jsonl", timeout_s=600)
 
 
 @pytest.fixture
@@ -87,15 +92,12 @@ def made(no_layer: NoLayer, ask: Ask) -> Call:
     """Makes a call of a client with these lines; what it comes to, and the news."""
 
     async def make(
-        *lines: dict[str, Any], script: str = "", by: Plain | None = None, watch: Any = None, **asked: Any
+        *lines: dict[str, Any], script: str = "", by: Plain | None = None, layer: NoLayer = no_layer, **asked: Any
     ) -> tuple[Exit, list[News]]:
         news: list[News] = []
-        redact = Redaction({"API_KEY": SECRET})
-        env = Environment({"PATH": os.environ["PATH"], "WHOSE": "person's"}, {"OWN": "settings'"})
-        asked = {"env": {"INTERLOCK_STEP": "ours"}, **asked}
-        one = by or Plain(lines, script)
-        told = ask.model_copy(update=asked)
-        return await call(one, told, no_layer, news.append, redact, env=env, watch=watch), news
+        env = Environment({"PATH": os.environ["PATH"], "WHOSE": "person's"}, left_out=("HUB_TOKEN", "MY_KEY"))
+        told, redact = ask.model_copy(update=asked), Redaction({"API_KEY": SECRET})
+        return await call(by or Plain(lines, script), told, layer, news.append, redact, env=env), news
 
     return make
 
@@ -113,11 +115,10 @@ async def test_a_call_that_ended_counts(made: Call, ask: Ask) -> None:
 
 
 async def test_variables_and_brief_reach_the_program(made: Call, ask: Ask) -> None:
-    """The protocol's win over all, the settings' and the client's over the person's; the marker is there."""
+    """The protocol's and the settings' win over all, the client's over the person's; the marker is there."""
     script = 'printf "%s\\n" "$(cat)" "$WHOSE" "$OWN" "$INTERLOCK_STEP" "$INTERLOCK_MARKER" >&2'
     got, _ = await made(END, script=script)
     assert got.stderr.splitlines() == ["Do it.", "client's", "settings'", "ours", ask.marker]
-    assert MARKER == "INTERLOCK_MARKER"
 
 
 @pytest.mark.req("EVID-10")
@@ -143,6 +144,24 @@ async def test_what_did_not_finish_does_not_count(
     assert re.search(text, got.trouble.text)
 
 
+@pytest.mark.req("TREE-10")
+@pytest.mark.parametrize(
+    ("script", "names"),
+    [
+        ("echo 'Please set an Auth method' >&2; exit 41", "HUB_TOKEN, MY_KEY;"),
+        ("echo \"KeyError: 'MY_KEY'\" >&2; exit 1", "(not handed on: MY_KEY;"),
+        ("echo 'out of memory' >&2; exit 1", ""),
+    ],
+)
+async def test_what_was_left_out_of_its_environment_is_said_beside_a_failure(
+    made: Call, script: str, names: str
+) -> None:
+    """Where nobody is signed in, or a variable is missed by its name."""
+    text = (await made(script=script))[0].trouble.text
+    assert names in text
+    assert ("not handed on" in text) == bool(names)
+
+
 @pytest.mark.parametrize("line", [{"tool": ["1", "write", "a.py", "done"]}, {"form": {"verdict": "ok"}}])
 async def test_deeds_and_forms_are_an_answer_too(made: Call, line: dict[str, Any]) -> None:
     """A turn that ended without a word."""
@@ -158,9 +177,9 @@ async def test_an_answer_too_long_to_be_read_is_said(made: Call, monkeypatch: py
     assert "too long to be read" in got.trouble.text
 
 
-async def test_a_program_that_is_not_there_was_not_started(made: Call) -> None:
+async def test_a_program_that_is_not_there_was_not_started(made: Call, ask: Ask) -> None:
     """What to type to get it is said."""
-    got, _ = await made(by=Plain((), program="no-such-client"))
+    got, _ = await made(role=ask.role.model_copy(update={"program": "no-such-client"}))
     assert (got.started, got.finished, got.exit) == (False, False, None)
     assert "'no-such-client' is not found. Install it: apt install plain" in got.trouble.text
 
@@ -184,41 +203,39 @@ async def test_a_client_that_slept_through_a_limit_was_not_slow(
     assert (got.timed_out, got.finished, got.exit, got.trouble and got.trouble.kind) == (True, False, None, kind)
 
 
+TOKENS, DOLLARS = {"budget_tokens": 1000}, {"budget_usd": 0.25}
+
+
 @pytest.mark.req("RUN-14")
 @pytest.mark.parametrize(
-    ("lines", "counts"),
+    ("lines", "budget", "counts"),
     [
-        ([{"tool": ["1", "shell", "make"]}, {"spend": [900, 200]}], False),
-        ([{"spend": [900, 200]}, {"tool": ["1", "shell", "make"]}], False),
-        ([{"spend": [900, 200]}], False),
-        ([{"spend": [900, 200]}, END], True),
-        ([{"spend": [500, 200]}, END], True),
+        ([{"tool": ["1", "shell", "make"]}, {"spend": [900, 200]}], TOKENS, False),
+        ([{"spend": [900, 200]}, {"tool": ["1", "shell", "make"]}], TOKENS, False),
+        ([{"spend": [900, 200]}], TOKENS, False),
+        ([{"spend": [900, 200, 0.3]}], DOLLARS, False),
+        ([{"spend": [900, 200]}, END], TOKENS, True),
+        ([{"spend": [500, 200, 0.2]}, END], TOKENS | DOLLARS, True),
     ],
 )
 async def test_a_budget_ends_a_call_at_most_one_turn_over(
-    made: Call, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]], counts: bool
+    made: Call, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]], budget: dict[str, Any], counts: bool
 ) -> None:
     """Before the next tool; what was spent last may be the answer, and then it counts."""
     monkeypatch.setattr(client, "_END_OF_TURN_S", 0.05)
-    got, _ = await made(*lines, script="exit 0" if counts else "sleep 300", budget_tokens=1000)
+    got, _ = await made(*lines, script="exit 0" if counts else "sleep 300", **budget)
     assert (got.finished, got.exhausted, got.timed_out) == (counts, not counts, False)
     assert got.usage.tokens in (700, 1100)
     assert got.trouble is None
 
 
-@pytest.mark.req("RUN-14")
-async def test_a_budget_in_dollars_is_followed_too(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As far as the client tells its price while it works."""
-    monkeypatch.setattr(client, "_END_OF_TURN_S", 0.05)
-    got, _ = await made({"spend": [1, 1, 0.3]}, script="sleep 300", budget_usd=0.25)
-    assert got.exhausted
-
-
 @pytest.mark.req("TREE-10")
-async def test_a_layer_that_grows_beyond_its_bounds_ends_the_call(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_layer_that_grows_beyond_its_bounds_ends_the_call(
+    made: Call, no_layer: NoLayer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing of it counts, and which bound it broke is said."""
     monkeypatch.setattr(process, "WATCH_S", 0.01)
-    got, _ = await made(END, script="sleep 300", watch=lambda: "12 GB")
+    got, _ = await made(END, script="sleep 300", layer=Grown(no_layer.root, no_layer.exchange))
     assert (got.over, got.finished, got.trouble) == ("12 GB", False, None)
 
 
@@ -268,25 +285,16 @@ async def test_nothing_that_stood_in_the_exchange_is_taken_for_this_call_s(made:
 
 
 @pytest.mark.req("AGENT-05")
-async def test_a_call_whose_engine_died_is_read_back(made: Call, ask: Ask, no_layer: NoLayer, tmp_path: Path) -> None:
-    """From what is kept of its stream, with its exit status where that was noted; a half turn is none."""
-    (tmp_path / "exit.json").write_text('{ "child-pid": 12 }\n{ "exit-code": 3 }\n')
+async def test_a_call_whose_engine_died_is_read_back(made: Call, ask: Ask, no_layer: NoLayer) -> None:
+    """From what is kept of its stream, whatever its budget was: it is paid for; a half turn is none."""
     one, redact = Plain(()), Redaction({"API_KEY": SECRET})
-    assert read_back(one, ask, no_layer, None, redact) is None
-    for lines, exit_file, status in ((({"began": ["S"]}, END), tmp_path / "exit.json", 3), ((END,), None, None)):
-        live, _ = await made(*lines, script="exit 3")
-        got = read_back(one, ask, no_layer, exit_file, redact)
-        assert got == live.model_copy(update={"exit": status, "seconds": 0.0})
+    assert read_back(one, ask, no_layer, redact) is None
+    live, _ = await made({"began": ["S"]}, {"spend": [900, 200]}, END)
+    poor = ask.model_copy(update={"budget_tokens": 1000})
+    got = await asyncio.to_thread(read_back, one, poor, no_layer, redact)  # where no event loop is
+    assert got == live.model_copy(update={"exit": None, "seconds": 0.0})
     ask.transcript.write_text('{"speak": ["half a turn"]}\n{"end": "torn')
-    assert read_back(one, ask, no_layer, None, redact) is None
-
-
-def test_reading_back_needs_no_event_loop_and_no_budget(ask: Ask, no_layer: NoLayer) -> None:
-    """What was paid for is paid for."""
-    ask.transcript.write_text('{"spend": [900, 200]}\n{"end": "All done."}\n')
-    got = read_back(Plain(()), ask.model_copy(update={"budget_tokens": 1000}), no_layer, None, Redaction())
-    assert got is not None
-    assert (got.finished, got.exhausted, got.usage.tokens) == (True, False, 1100)
+    assert read_back(one, ask, no_layer, redact) is None
 
 
 @pytest.mark.req("TREE-10")

@@ -26,11 +26,11 @@ def run(no_layer: NoLayer, marker: str, program: Callable[[str], list[str]]) -> 
         given: dict[str, Any] = {"brief": "# Do it ü\n", "form": FORM, "marker": marker, "timeout_s": 600}
         ask = Ask(
             role=Role(name="builder", runner="mine", type="command", model="small"),
-            env={"INTERLOCK_AGENT": "builder", "INTERLOCK_ATTEMPT": "2"},
+            env={"MODEL": "small", "INTERLOCK_AGENT": "builder", "INTERLOCK_ATTEMPT": "2"},
             transcript=no_layer.exchange / "transcript",
             **{**given, **fields},
         )
-        environment = Environment({"PATH": "/usr/bin:/bin"}, own={"MODEL": "small"})
+        environment = Environment({"PATH": "/usr/bin:/bin"})
         client = Command(*program(source), *words)
         return await call(client, ask, no_layer, lambda news: None, Redaction(), env=environment)
 

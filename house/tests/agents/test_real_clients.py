@@ -45,14 +45,14 @@ class Person:
         self.top = place / "workspace"
         self.top.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "-q"], cwd=self.top, check=True)
-        role = Role(name="builder", runner=name, type=name)
+        role = Role(name="builder", runner=name, type=name, program=real.program(name))
         self.ask = Ask(role=role, brief=WORK, marker=marker, transcript=place / "t.jsonl", timeout_s=600)
         self.news: list[News] = []
 
     async def call(self, layer: Layer, brief: str = WORK, **asked: Any) -> Exit:
         env = environment(self.environ, layer.root, needed=self.client.ROW.variables)
         ask, redact = self.ask.model_copy(update={"brief": brief, **asked}), Redaction(self.environ)
-        return await call(self.client, ask, layer, self.news.append, redact, env=env, program=real.program(self.name))
+        return await call(self.client, ask, layer, self.news.append, redact, env=env)
 
     def layer(self, **sandbox: Any) -> tuple[Trees, Any]:
         """A confined layer; skips where the kernel lets nobody make one."""
@@ -181,7 +181,7 @@ async def test_a_client_works_in_a_confined_layer(name: str, person: Callable[[s
     found = layer.found({})
     assert {change.path for change in trees.between(layer.shown, found.result)} == {"docs/note.md", "shell.txt"}
     assert not (one.top / "shell.txt").exists()
-    back = read_back(one.client, one.ask, layer, layer.exit_file, Redaction(one.environ))
+    back = read_back(one.client, one.ask, layer, Redaction(one.environ))
     assert back is not None
     assert (back.text, back.exit, back.session) == (got.text, 0, got.session)
     more = await one.call(layer, "@say Still here.", session=got.session)
@@ -198,7 +198,8 @@ async def test_a_program_that_a_layer_does_not_show_was_not_started(person: Call
     script.write_text("#!/no/such/interpreter\n")
     script.chmod(0o755)
     env = environment(one.environ, layer.root)
-    got = await call(one.client, one.ask, layer, one.news.append, Redaction(), env=env, program=str(script))
+    ask = one.ask.model_copy(update={"role": one.ask.role.model_copy(update={"program": str(script)})})
+    got = await call(one.client, ask, layer, one.news.append, Redaction(), env=env)
     assert (got.started, got.finished, got.exit) == (False, False, None)
     assert got.trouble is not None
     assert "only-outside" in got.trouble.text

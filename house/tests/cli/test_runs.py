@@ -179,6 +179,16 @@ def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLi
     assert "a + b" in done.read("lib.py")
 
 
+@pytest.mark.req("TREE-06")
+def test_undo_gives_a_private_file_back_as_a_private_one(interlock: CommandLine) -> None:
+    notes = interlock.top / "notes.txt"
+    notes.chmod(0o600)
+    interlock.act("builder", "rm notes.txt; sed -i 's/a - b/a + b/' lib.py; echo done")
+    assert (interlock("Make add right").code, notes.exists()) == (0, False)
+    assert interlock("undo", interlock.latest()).code == 0
+    assert (notes.read_text(), notes.stat().st_mode & 0o777) == ("one\ntwo\nthree\n", 0o600)
+
+
 @pytest.mark.req("PROOF-02")
 def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> None:
     before = interlock.bytes_of_all()

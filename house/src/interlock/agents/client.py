@@ -19,8 +19,7 @@ from typing import Protocol, runtime_checkable
 
 from interlock.agents import process
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended, Pipe
-from interlock.agents.process_tree import MARKER
+from interlock.agents.process import Ended, Pipe, Wrapped
 from interlock.agents.reading import BEGAN, DONE, REFUSED, Json, Reading, cut, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
@@ -66,8 +65,6 @@ class Seat:
     """Where a client is started, as far as its command line depends on it."""
 
     program: str
-    args: tuple[str, ...] = ()
-    """What settings add."""
     confined: bool = True
     """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
     root: Path = Path("/")
@@ -125,24 +122,6 @@ class Client(Protocol):
     def reader(self, ask: Ask, seat: Seat) -> Reading: ...
 
 
-class Wrapped(Protocol):
-    """How a program is started in a layer."""
-
-    @property
-    def argv(self) -> Sequence[str]: ...
-    @property
-    def env(self) -> Mapping[str, str]: ...
-    @property
-    def cwd(self) -> str: ...
-    @property
-    def pass_fds(self) -> Sequence[int]:
-        """Closed by whoever starts it."""
-        ...
-
-    @property
-    def exit_file(self) -> Path | None: ...
-
-
 class Layer(Protocol):
     """Where a client works, as far as it matters here."""
 
@@ -154,7 +133,10 @@ class Layer(Protocol):
     def exchange(self) -> Path: ...
     @property
     def inside_exchange(self) -> str: ...
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Wrapped: ...
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".") -> Wrapped: ...
+    def over(self) -> str:
+        """Which of its bounds it has grown beyond, if any; asked while a program is at work."""
+        ...
 
 
 async def call(
@@ -165,23 +147,17 @@ async def call(
     redact: Redaction,
     *,
     env: Environment,
-    program: str = "",
-    args: Sequence[str] = (),
-    cwd: str = ".",
-    network: str = "",
-    watch: Callable[[], str] | None = None,
+    place: str = ".",
 ) -> Exit:
     """Asks a client once.
 
     Args:
-        program, args: what settings say instead of the row's, and in addition.
-        cwd: the place, from the workspace's top.
-        watch: says why the call is to be ended, where the layer has grown beyond its bounds.
+        place: where it works, from the workspace's top.
     """
-    program = program or client.ROW.program
-    seat = Seat(program, tuple(args), layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), cwd)
+    program = ask.role.program or client.ROW.program
+    seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
     start, reader, heard = client.start(ask, seat), client.reader(ask, seat), Hearing(ask, hear)
-    given = {**env.variables, **start.env, **env.own, **ask.env, MARKER: ask.marker}
+    given = {**env.variables, **start.env, **ask.env}
     if not _is_there(start.argv[0], given):
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
         return _exit(ask, reader, Ended(error=f"{start.argv[0]!r} is not found.{remedy}"), heard, redact)
@@ -189,11 +165,8 @@ async def call(
         _clear(layer.exchange / name)
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "surrogateescape")
-    wrapped = layer.wrap(start.argv, given, cwd=cwd, network=network)
     ended = await process.run(
-        wrapped.argv,
-        wrapped.env,
-        wrapped.cwd,
+        layer.wrap(start.argv, given, cwd=place),
         marker=ask.marker,
         deadline_s=ask.timeout_s,
         redact=redact,
@@ -201,21 +174,31 @@ async def call(
         on_line=lambda line: heard.line(reader, line),
         transcript=ask.transcript,
         keep=start.keep,
-        watch=watch,
+        watch=layer.over,
         enough=heard.enough,
-        pass_fds=wrapped.pass_fds,
-        exit_file=wrapped.exit_file,
     )
     if isinstance(reader, Looks):
         reader.look(ended)
     ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
     reader.end(ended.stderr, _left(layer.exchange, start, redact))
-    return _exit(ask, reader, ended, heard, redact)
+    came = _exit(ask, reader, ended, heard, redact)
+    return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out)})
 
 
-def read_back(client: Client, ask: Ask, layer: Layer, exit_file: Path | None, redact: Redaction) -> Exit | None:
+def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | None:
+    """Beside a failure stands which variables that look like keys were left out, if that may be why (TREE-10)."""
+    if why is None or why.kind not in (TroubleKind.LOGIN, TroubleKind.OTHER):
+        return why
+    names = [name for name in left_out if why.kind is TroubleKind.LOGIN or name in why.text]
+    if not names:
+        return why
+    told = f"{why.text} (not handed on: {', '.join(names[:8])}; [sandbox] env names what it needs)"
+    return why.model_copy(update={"text": told})
+
+
+def read_back(client: Client, ask: Ask, layer: Layer, redact: Redaction) -> Exit | None:
     """What a call came to whose engine died before it could say so; None where its turn had not ended."""
-    seat = Seat(client.ROW.program, (), layer.confined, layer.root, layer.inside_exchange, ask.session)
+    seat = Seat(client.ROW.program, layer.confined, layer.root, layer.inside_exchange, ask.session)
     paid = ask.model_copy(update={"budget_usd": None, "budget_tokens": None})
     reader, heard = client.reader(ask, seat), Hearing(paid, lambda news: None)
     try:
@@ -225,8 +208,7 @@ def read_back(client: Client, ask: Ask, layer: Layer, exit_file: Path | None, re
     except OSError:
         return None
     reader.end("", _left(layer.exchange, client.start(ask, seat), redact))
-    ended = Ended(exit=process.recorded_exit(exit_file) if exit_file is not None else None)
-    return _exit(ask, reader, ended, heard, redact) if reader.finished else None
+    return _exit(ask, reader, Ended(), heard, redact) if reader.finished else None
 
 
 def model_hosts(row: Row, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from interlock.agents.redaction import looks_secret
@@ -16,8 +16,6 @@ class Environment:
     """The variables of one program."""
 
     variables: Mapping[str, str]
-    own: Mapping[str, str] = field(default_factory=dict)
-    """What settings give to this runner: it wins over a client's own."""
     left_out: tuple[str, ...] = ()
     """Names of variables that look like keys and that nobody named."""
 
@@ -29,8 +27,6 @@ def environment(
     *,
     needed: Collection[str] = (),
     allowed: Collection[str] = (),
-    own: Mapping[str, str] | None = None,
-    prefix: str | None = None,
 ) -> Environment:
     """The person's environment without what belongs to an outer run, to git or to nobody here.
 
@@ -39,10 +35,9 @@ def environment(
         place: where it works, from there.
         needed: the client's row: variables that look like keys and that it needs.
         allowed: `[sandbox] env`, the same by the person.
-        prefix: where interlock's own virtual environment is; unset: the one that this process runs in, if it does.
     """
     kept, left_out = {}, []
-    for name, value in without_our_own(base, top, prefix=prefix).items():
+    for name, value in without_our_own(base, top).items():
         # git exports these in hooks: they would send an agent's git to another repository. Identities stay.
         if name.startswith("INTERLOCK_") or (name.startswith("GIT_") and not name.startswith(_IDENTITY)):
             continue
@@ -51,7 +46,7 @@ def environment(
         else:
             kept[name] = value
     kept["PATH"] = os.pathsep.join([*_programs(top, place), kept.get("PATH") or os.defpath])
-    return Environment(kept, dict(own or {}), tuple(sorted(left_out)))
+    return Environment(kept, tuple(sorted(left_out)))
 
 
 _IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_SSL_", "GIT_TERMINAL_PROMPT")

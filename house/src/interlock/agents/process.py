@@ -14,22 +14,45 @@ import os
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import IO
+from typing import Any, Protocol
 
 from interlock.agents.output import Kept, Output, Transcript
 from interlock.agents.process_tree import ProcessTree
 from interlock.agents.redaction import Redaction
 
+GRACE_S = 5.0
+"""From the request to end to the kill."""
 WATCH_S = 2.0
 _LAST_WORDS_S = 0.3
 """How long output may stay open after the program has exited: a background child can keep it open for ever."""
 _LEFTOVER_GRACE_S = 1.0
 """How long what a finished program left running has to end itself."""
+_LAST_WORD_S = 2.0
 _FAREWELL_S = 0.5
 """How long a program may take to exit by itself once nothing more is said to it."""
 _STDERR = 64_000
+
+
+class Wrapped(Protocol):
+    """How a program is started, in a layer or without one."""
+
+    @property
+    def argv(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def pass_fds(self) -> Sequence[int]:
+        """Open descriptors that it inherits; closed by whoever starts it."""
+        ...
+
+    @property
+    def exit_file(self) -> Path | None:
+        """Where there is one, what is started is bubblewrap, and notes there whether and how the program ended."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -53,77 +76,26 @@ class Ended:
     """A line was longer than anybody could hear."""
 
 
-class Pipe:
-    """The input of a running program. What is written never blocks us, and what nobody reads is dropped at its end."""
-
-    def __init__(self, pipe: IO[bytes]) -> None:
-        self._pipe = pipe
-        self._handle = pipe.fileno()
-        self._left = bytearray()
-        self._loop = asyncio.get_running_loop()
-        self._closing = self._waiting = False
-        os.set_blocking(self._handle, False)
-
-    def write(self, content: bytes) -> None:
-        if self._pipe.closed or self._closing:
-            return
-        self._left += content
-        if not self._waiting:
-            self._waiting = True
-            self._loop.add_writer(self._handle, self._move)
-
-    def close(self) -> None:
-        """Ends the input, as soon as what was written is read."""
-        self._closing = True
-        if not self._waiting:
-            self.stop()
-
-    def stop(self) -> None:
-        """Ends it now."""
-        if self._waiting:
-            self._waiting = False
-            self._loop.remove_writer(self._handle)
-        with contextlib.suppress(OSError):
-            self._pipe.close()
-
-    def _move(self) -> None:
-        try:
-            del self._left[: os.write(self._handle, self._left[:65536])]
-        except BlockingIOError:
-            return
-        except OSError:  # the program does not want the rest
-            self.stop()
-            return
-        if not self._left:
-            self._waiting = False
-            self._loop.remove_writer(self._handle)
-            if self._closing:
-                self.stop()
-
-
+Pipe = asyncio.WriteTransport
+"""The input of a running program. What is written never blocks us, and what nobody reads is dropped at its end."""
 Talk = Callable[[Pipe], Awaitable[None]]
 """Speaks with a program while it runs; when it returns, the program is to end. It is cancelled at the deadline, and
 has two seconds then for a last word."""
 
 
 async def run(
-    argv: Sequence[str],
-    env: Mapping[str, str],
-    cwd: str | Path,
+    program: Wrapped,
     *,
     marker: str,
     deadline_s: float,
     redact: Redaction,
-    stdin: bytes | Path | Talk | None = None,
+    stdin: bytes | Talk = b"",
     on_line: Callable[[bytes], None] | None = None,
     transcript: Path | None = None,
     keep: int = 1_000_000,
     one_stream: bool = False,
     watch: Callable[[], str] | None = None,
     enough: asyncio.Event | None = None,
-    pass_fds: Sequence[int] = (),
-    exit_file: Path | None = None,
-    grace_s: float = 5.0,
 ) -> Ended:
     """Runs a program to its end, or to its deadline, and ends everything that it started.
 
@@ -135,130 +107,111 @@ async def run(
         one_stream: standard error is output, too.
         watch: asked every two seconds, in a thread; what it says ends the program.
         enough: set when the program is to be ended before it does so by itself.
-        pass_fds: open descriptors that it inherits; closed here.
-        exit_file: what is started is bubblewrap, and writes there whether and how the program ended.
-        grace_s: from the request to end to the kill.
     """
-    began = time.monotonic()
+    began, kept = time.monotonic(), Kept(keep)
+    said = kept if one_stream else Kept(_STDERR)
     with contextlib.ExitStack() as cleanup:
         try:
-            file = None if transcript is None else cleanup.enter_context(Transcript(transcript))
-            given = cleanup.enter_context(stdin.open("rb")) if isinstance(stdin, Path) else None
-            tree = ProcessTree.start(
-                argv,
-                cwd=cwd,
-                env=env,
-                marker=marker,
-                stdin=given or (subprocess.DEVNULL if stdin is None else subprocess.PIPE),
+            file = [cleanup.enter_context(Transcript(transcript))] if transcript else []
+            tree = ProcessTree(
+                program.argv,
+                program.env,
+                program.cwd,
+                marker,
                 stderr=subprocess.STDOUT if one_stream else subprocess.PIPE,
-                pass_fds=pass_fds,
-                launched=exit_file is not None,
+                pass_fds=program.pass_fds,
+                launched=program.exit_file is not None,
             )
         except (OSError, ValueError) as failure:
-            return Ended(error=_why(failure, argv), seconds=time.monotonic() - began)
+            return Ended(error=_why(failure, program.argv), seconds=time.monotonic() - began)
         finally:
-            for handle in pass_fds:
+            for handle in program.pass_fds:
                 os.close(handle)
         cleanup.callback(tree.close)
-        kept, errors = Kept(keep), Kept(_STDERR)
-        out = cleanup.enter_context(Output(tree.popen.stdout, redact, (kept, file), on_line))
-        sinks = [out]
-        if tree.popen.stderr is not None:
-            sinks.append(cleanup.enter_context(Output(tree.popen.stderr, redact, (errors,), None)))
-        ending = await _follow(tree, stdin, out, sinks, deadline_s, watch, enough, grace_s)
-        for sink in sinks:
-            sink.drain()
+        out = Output(redact, [kept, *file], on_line)
+        heard = [out] if one_stream else [out, Output(redact, [said])]
+        for one, source in zip(heard, (tree.popen.stdout, tree.popen.stderr), strict=False):
+            assert source is not None
+            cleanup.callback(one.finish)
+            cleanup.callback((await one.listen(source)).close)
+        assert tree.popen.stdin is not None
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, tree.popen.stdin)
+        cleanup.callback(_drop, transport)
+        ended = await _follow(tree, transport, stdin, heard, deadline_s, watch, enough or asyncio.Event())
     code = tree.close()
     if out.fault is not None:
         raise out.fault
-    if file is not None:
-        file.check(argv)
-    error = _not_started(exit_file, errors.text) if ending.by_itself and exit_file is not None else ""
-    return Ended(
-        exit=code if ending.by_itself and not error else None,
+    error = _not_started(program.exit_file, said.text) if program.exit_file and code is not None else ""
+    return replace(
+        ended,
+        exit=None if error or ended.timed_out or ended.over else code,
         error=error,
-        timed_out=ending.timed_out,
-        over=ending.over,
-        enough=ending.enough,
         seconds=time.monotonic() - began,
         out=kept.content,
-        stderr=(kept if one_stream else errors).text[-_STDERR:],
+        stderr=said.text[-_STDERR:],
         deaf=out.deaf,
     )
 
 
-@dataclass(frozen=True)
-class _Ending:
-    by_itself: bool
-    timed_out: bool = False
-    over: str = ""
-    enough: bool = False
-
-
 async def _follow(
     tree: ProcessTree,
-    stdin: bytes | Path | Talk | None,
-    out: Output,
-    sinks: Sequence[Output],
+    pipe: Pipe,
+    stdin: bytes | Talk,
+    heard: Sequence[Output],
     deadline_s: float,
     watch: Callable[[], str] | None,
-    enough: asyncio.Event | None,
-    grace_s: float,
-) -> _Ending:
+    enough: asyncio.Event,
+) -> Ended:
     """Waits for whatever comes first, and ends what is left in order."""
-    exited = tree.exited()
-    pipe = None if tree.popen.stdin is None else Pipe(tree.popen.stdin)
-    talk: asyncio.Future[None] | None = None
-    if pipe is not None and isinstance(stdin, bytes):
+    exited, talk = tree.exited(), None
+    if isinstance(stdin, bytes):
         pipe.write(stdin)
         pipe.close()
-    elif pipe is not None and callable(stdin):
+    else:
         talk = asyncio.ensure_future(stdin(pipe))
-    watching = None if watch is None else asyncio.create_task(_watch(watch))
-    told = None if enough is None else asyncio.create_task(enough.wait())
+    watching, told = asyncio.create_task(_watch(watch)), asyncio.create_task(enough.wait())
+    waits: list[asyncio.Future[Any]] = [exited, heard[0].broken, watching, told, *([talk] if talk else [])]
     try:
-        await asyncio.wait(
-            [future for future in (exited, out.broken, talk, watching, told) if future is not None],
-            timeout=deadline_s,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        spoken = talk is not None and talk.done()
-        timed_out = not any(future.done() for future in (exited, out.broken, talk, watching, told) if future)
-        await _take_leave(talk, pipe, exited)
-        if exited.done():
-            await asyncio.wait([sink.ended for sink in sinks], timeout=_LAST_WORDS_S)
-        await tree.end(min(grace_s, _LEFTOVER_GRACE_S) if exited.done() else grace_s)
-        if talk is not None and spoken:
-            talk.result()
-        over = watching.result() if watching is not None and watching.done() else ""
-        by_itself = exited.done() and not timed_out and not over
-        return _Ending(by_itself, timed_out, over, enough is not None and enough.is_set())
-    except asyncio.CancelledError:
-        await _take_leave(talk, pipe, exited)
-        await tree.end(grace_s)
-        raise
+        done, _ = await asyncio.wait(waits, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
     finally:
-        for task in (watching, told, talk):
-            if task is not None:
-                task.cancel()
-        if pipe is not None:
-            pipe.stop()
+        try:
+            if talk is not None and not exited.done():
+                await _take_leave(talk, pipe, exited)
+            if exited.done():
+                await asyncio.wait([one.ended for one in heard], timeout=_LAST_WORDS_S)
+            await tree.end(_LEFTOVER_GRACE_S if exited.done() else GRACE_S)
+            await asyncio.wait([one.ended for one in heard], timeout=_LAST_WORDS_S)
+        finally:
+            for task in (watching, told, talk):
+                if task is not None:
+                    task.cancel()
+    if talk is not None and talk in done:
+        talk.result()
+    over = watching.result() if watching in done else ""
+    return Ended(timed_out=not done, over=over, enough=told in done)
 
 
-async def _watch(watch: Callable[[], str]) -> str:
+def _drop(pipe: Pipe) -> None:
+    """Closes it now; a pipe that is closed already takes no `abort`."""
+    if pipe.get_write_buffer_size():
+        pipe.abort()
+    else:
+        pipe.close()
+
+
+async def _watch(watch: Callable[[], str] | None) -> str:
     while True:
         await asyncio.sleep(WATCH_S)
-        if why := await asyncio.to_thread(watch):
+        if watch is not None and (why := await asyncio.to_thread(watch)):
             return why
 
 
-async def _take_leave(talk: asyncio.Future[None] | None, pipe: Pipe | None, exited: asyncio.Future[None]) -> None:
+async def _take_leave(talk: asyncio.Future[None], pipe: Pipe, exited: asyncio.Future[None]) -> None:
     """Ends a conversation, so that the program can exit by itself before it is told to."""
-    if talk is None or pipe is None or exited.done():
-        return
     if not talk.done():
         talk.cancel()
-        await asyncio.wait([talk, exited], timeout=2.0, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait([talk, exited], timeout=_LAST_WORD_S, return_when=asyncio.FIRST_COMPLETED)
     pipe.close()
     await asyncio.wait([exited], timeout=_FAREWELL_S)
 
@@ -266,12 +219,12 @@ async def _take_leave(talk: asyncio.Future[None] | None, pipe: Pipe | None, exit
 def _not_started(exit_file: Path, said: str) -> str:
     """What bubblewrap, or what it starts in front of the program, says of one that could not be started."""
     last = (said.strip().splitlines() or ["the sandbox could not be made"])[-1]
-    code = recorded_exit(exit_file)
+    code = _recorded_exit(exit_file)
     by_us = code in (126, 127) and last.startswith("interlock: ")
     return last.removeprefix("interlock: ") if code is None or by_us else ""
 
 
-def recorded_exit(exit_file: Path) -> int | None:
+def _recorded_exit(exit_file: Path) -> int | None:
     """The exit status that bubblewrap noted; None where the program has not ended, or never began."""
     try:
         lines = exit_file.read_bytes().splitlines()

@@ -9,17 +9,18 @@ folder of another playbook is that playbook's alone.  Only the five processes ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from interlock.agents.values import Role
 from interlock.documents.files import read, relative
 from interlock.documents.markdown import front_matter
 from interlock.documents.reading import Text
 from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
+from interlock.settings import Agent, Runner
 
 PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
 _DEEPEST = 6
@@ -43,7 +44,7 @@ _PLACES = (
 
 
 @dataclass(frozen=True)
-class RoleFile:
+class _RoleFile:
     text: str
     """Its instructions; of a file that is ours, the template as it stands."""
     name: str = ""
@@ -53,21 +54,6 @@ class RoleFile:
     """The client that the model is one of; empty: any."""
     source: str = ""
     """Relative to the workspace; empty: ours."""
-
-
-class AgentSettings(Protocol):
-    """What `[agents.NAME]` says, as far as it is of interest here."""
-
-    @property
-    def runner(self) -> str | None: ...
-    @property
-    def model(self) -> str | None: ...
-    @property
-    def timeout_s(self) -> float | None: ...
-    @property
-    def writes(self) -> tuple[str, ...] | None: ...
-    @property
-    def role(self) -> str | None: ...
 
 
 class Roles:
@@ -83,7 +69,36 @@ class Roles:
         self._ours = ours
         self._places = _PLACES if playbook in PROCESSES else _PLACES[:1]
 
-    def find(self, role: str, named: str = "") -> RoleFile | None:
+    def resolve(self, role: str, *, runner: str, table: Runner, settings: Agent) -> Role:
+        """Who plays it: its file, and what settings say of it; `ConfigInvalid` where there is no file.
+
+        Args:
+            table: of the runner.
+            settings: of the agent.
+        """
+        found = self._find(role, settings.role or "")
+        if found is None:
+            near = nearest(role, (file.name.removesuffix(".md") for file in _files(self._ours)))
+            hint = f"; did you mean {near!r}?" if near else ""
+            raise ConfigInvalid(
+                f"{self._playbook} has no role {role!r}{hint}",
+                expected=f".interlock/agents/{self._playbook}/{role}.md",
+                remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
+            )
+        own = found.model if found.client in ("", table.type) else ""
+        return Role(
+            name=role,
+            text=found.text,
+            source=found.source,
+            runner=runner,
+            type=table.type,
+            program=table.program or "",
+            model=settings.model or own or table.model or "",
+            timeout_s=settings.timeout_s,
+            writes=settings.writes,
+        )
+
+    def _find(self, role: str, named: str) -> _RoleFile | None:
         """The role's file, if there is one.
 
         Args:
@@ -98,44 +113,17 @@ class Roles:
         wanted = f"{role}.md".casefold()
         return next((_parsed(file.read_bytes()) for file in _files(self._ours) if file.name.casefold() == wanted), None)
 
-    def resolve(
-        self, role: str, *, runner: str, type: str, settings: AgentSettings | None = None, title: str = ""
-    ) -> Role:
-        """Who plays it: its file, and what settings say of it; `ConfigInvalid` where there is no file."""
-        found = self.find(role, (settings.role if settings else None) or "")
-        if found is None:
-            near = nearest(role, (file.name.removesuffix(".md") for file in _files(self._ours)))
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise ConfigInvalid(
-                f"{self._playbook} has no role {role!r}{hint}",
-                expected=f".interlock/agents/{self._playbook}/{role}.md",
-                remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
-            )
-        return Role(
-            name=role,
-            title=title,
-            text=found.text,
-            source=found.source,
-            runner=runner,
-            type=type,
-            model=(settings.model if settings else None) or (found.model if found.client in ("", type) else ""),
-            timeout_s=settings.timeout_s if settings else None,
-            writes=settings.writes if settings else None,
-        )
-
-    def _in_place(self, place: _Place, owner: str, role: str) -> RoleFile | None:
+    def _in_place(self, place: _Place, owner: str, role: str) -> _RoleFile | None:
         """By its exact name, by its name in any case, then by what its front matter calls it."""
-        root = self._top / place.folder
-        files = [
-            file
+        root, wanted = self._top / place.folder, role.casefold()
+        files = {
+            file: file.name.removesuffix(place.suffix)
             for file in _files(root, _DEEPEST if place.deep else 1)
             if file.name.endswith(place.suffix) and self._belongs(file.parent, root, owner, deep=place.deep)
-        ]
-        bare = {file: file.name.removesuffix(place.suffix) for file in files}
-        wanted = role.casefold()
-        by_name = [file for file in files if bare[file] == role] or [f for f in files if bare[f].casefold() == wanted]
-        if by_name:
-            return self._read(by_name[0], place.client)
+        }
+        named = [file for file, name in files.items() if name.casefold() == wanted]
+        for file in sorted(named, key=lambda file: files[file] != role):
+            return self._read(file, place.client)
         for file in files:
             with suppress(BadInput):  # what cannot be read is no role that anybody asked for
                 found = self._read(file, place.client)
@@ -143,7 +131,7 @@ class Roles:
                     return found
         return None
 
-    def _read(self, file: Path, client: str = "") -> RoleFile:
+    def _read(self, file: Path, client: str = "") -> _RoleFile:
         """A file of the workspace: what a link would bring in from elsewhere would be told to a model."""
         path = relative(self._top, file)
         raw = read(self._top, path)
@@ -159,20 +147,17 @@ class Roles:
         return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
 
 
-def _parsed(raw: bytes, source: str = "", client: str = "") -> RoleFile:
+def _parsed(raw: bytes, source: str = "", client: str = "") -> _RoleFile:
+    """A header that cannot be read leaves the whole text as instructions."""
     text = Text.of(raw.decode(errors="replace").encode(), source).text
-    header, body = split(text, source)
-    model = _word(header.get("model"))
-    return RoleFile(body.strip("\n"), _word(header.get("name")), "" if model == "inherit" else model, client, source)
-
-
-def split(text: str, source: str) -> tuple[Mapping[str, Any], str]:
-    """Front matter and body; a header that cannot be read leaves the whole text as instructions."""
     try:
         found = front_matter(text, source)
     except DocumentInvalid:
-        return {}, text
-    return found.source.data, found.body.text
+        return _RoleFile(text.strip("\n"), client=client, source=source)
+    header = found.source.data
+    model = _word(header.get("model"))
+    name = _word(header.get("name"))
+    return _RoleFile(found.body.text.strip("\n"), name, "" if model == "inherit" else model, client, source)
 
 
 def _word(value: Any) -> str:

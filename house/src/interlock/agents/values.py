@@ -68,14 +68,10 @@ class NewsKind(StrEnum):
     """facts: text"""
     TOOL = "tool"
     """facts: call, name, subject (one line), state = began | done | failed | refused, why"""
-    PLAN = "plan"
-    """facts: entries = [[text, state]]"""
     USAGE = "usage"
     """facts: input_tokens, output_tokens, cost_usd; so far, of this call"""
     WAITING = "waiting"
     """facts: why, seconds: the client itself waits for its service"""
-    WARNING = "warning"
-    """facts: text"""
 
 
 class News(Model):
@@ -90,7 +86,6 @@ class Role(Model):
 
     name: str
     """The role's name in the playbook (`INTERLOCK_AGENT`)."""
-    title: str = ""
     text: str = ""
     """What its file tells it, without front matter; rendered into the brief."""
     source: str = ""
@@ -99,6 +94,8 @@ class Role(Model):
     """The name under which settings know it: `claude`, or a name of `[runners]`."""
     type: str
     """claude | codex | copilot | opencode | gemini | qwen | acp | command | scripted"""
+    program: str = ""
+    """What settings start in place of the client's own."""
     model: str = ""
     timeout_s: float | None = None
     writes: tuple[str, ...] | None = None
@@ -114,8 +111,6 @@ class Ask(Model):
     """The JSON Schema of the form that is asked for."""
     samples: dict[str, str] = {}
     """The outputs that the contract names, each at its best; empty: any text. For who plays by script."""
-    example: str = ""
-    """A path in its scope: what who plays by script changes where nothing is said of its work."""
     known: dict[str, Any] = {}
     """Fields of the form that follow from the dispatch (the criteria it was given): for who plays by script."""
     session: str = ""
@@ -125,7 +120,7 @@ class Ask(Model):
     marker: str = ""
     """Stands in the environment of everything that this call starts, so that leftovers are found."""
     env: dict[str, str] = {}
-    """The plain protocol's variables (DESIGN 5)."""
+    """What settings give to this runner, and the plain protocol's variables (DESIGN 5); they win over all others."""
     timeout_s: float = 3600
     budget_usd: float | None = None
     budget_tokens: int | None = None

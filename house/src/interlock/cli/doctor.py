@@ -133,7 +133,7 @@ def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
             yield _program(door, name, table)
         else:
             yield Found("ok", "runner", f"{name}: {row.title}")
-        left_out = _environment(door, table, row).left_out
+        left_out = _environment(door, row).left_out
         if left_out:
             said = f"{name} does not get variables that look like keys: {text.few(left_out, 8)}"
             yield Found("note", "sandbox", said, f"Name those that it needs: [sandbox] env = [{left_out[0]!r}]")
@@ -152,20 +152,20 @@ def _used(door: Door) -> Iterator[tuple[str, Runner]]:
 
 def _program(door: Door, name: str, table: Runner) -> Found:
     program = (table.argv or ("",))[0]
-    path = _environment(door, table, None).variables.get("PATH")
+    path = _environment(door, None).variables.get("PATH")
     local = "/" in program and (door.place.workspace.top / program).exists()
     if local or shutil.which(program, path=path):
         return Found("ok", "runner", f"{name}: {shlex.join(table.argv or ())}")
     return Found("BROKEN", "runner", f"{name}: {program!r} is not found", f"Correct [runners.{name}] argv.")
 
 
-def _environment(door: Door, table: Runner, row: Row | None) -> Environment:
+def _environment(door: Door, row: Row | None) -> Environment:
     from interlock.agents.environment import environment
 
     place = door.place
     needed = row.variables if row else ()
     allowed = place.settings.sandbox.env
-    return environment(os.environ, place.workspace.top, needed=needed, allowed=allowed, own=table.env)
+    return environment(os.environ, place.workspace.top, needed=needed, allowed=allowed)
 
 
 async def _asked(door: Door, name: str, table: Runner, row: Row) -> Found:
@@ -176,17 +176,23 @@ async def _asked(door: Door, name: str, table: Runner, row: Row) -> Found:
 
     place = door.place
     with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as folder:
-        role = Role(name="doctor", runner=name, type=table.type, model=table.model or "")
-        transcript = Path(folder, "transcript")
-        ask = Ask(role=role, brief=QUESTION, marker=f"doctor/{name}", timeout_s=ANSWERS_S, transcript=transcript)
+        ask = Ask(
+            role=Role(
+                name="doctor", runner=name, type=table.type, program=table.program or "", model=table.model or ""
+            ),
+            brief=QUESTION,
+            marker=f"doctor/{name}",
+            env=table.env,
+            timeout_s=ANSWERS_S,
+            transcript=Path(folder, "transcript"),
+        )
         came = await call(
             clients.client(table, place.workspace.top),
             ask,
             Nowhere(Path(folder)),
             lambda news: None,
             place.redaction,
-            env=_environment(door, table, row),
-            program=table.program or "",
+            env=_environment(door, row),
         )
     if came.finished:
         spent = [text.duration(came.seconds)]
@@ -211,8 +217,11 @@ class Nowhere:
         self.root = self.exchange = root
         self.inside_exchange = str(root)
 
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Any:
+    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".") -> Any:
         return SimpleNamespace(argv=argv, env=env, cwd=str(self.root), pass_fds=(), exit_file=None)
+
+    def over(self) -> str:
+        return ""
 
 
 # --- mending

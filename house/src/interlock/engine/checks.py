@@ -194,7 +194,7 @@ def _before(run: Run, command: Command) -> ev.Run1 | None:
 def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:
     """The tests that are red now, where each is red without the work, too, and was not when that was measured."""
     pairs = _by_test(run, alone, after)
-    known = {test for test, state in _tests(run, before).items() if state is junit.State.FAILED}
+    known = {test for test, state in _tests(run, before).items() if state == junit.FAILED}
     return [] if pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
 
 
@@ -203,29 +203,18 @@ def _by_test(run: Run, before: ev.Run1, after: ev.Run1) -> junit.Pairs:
 
 
 def _tests(run: Run, one: ev.Run1) -> junit.Tests:
-    told = json.loads(run.text(one.tests)) if one.tests else {}
-    return {name: junit.State(state) for name, state in told.items()} or {
-        junit.WHOLE: junit.State.PASSED if one.green else junit.State.FAILED
-    }
+    told: junit.Tests = json.loads(run.text(one.tests)) if one.tests else {}
+    return told or {junit.WHOLE: junit.PASSED if one.green else junit.FAILED}
 
 
 def _word(run: Run, before: ev.Run1 | None, after: ev.Run1) -> tuple[Any, list[str]]:
     """The one word of a pair, and the tests that made it."""
     if before is None:
         return ("held" if after.green else "broken"), []
-    was, now = _tests(run, before), _tests(run, after)
-    red = [test for test, state in was.items() if state is junit.State.FAILED]
-    word = junit.word(was, now, red if run.start.inputs.get("accept_baseline") else ())
-    pairs = junit.compare(was, now)
-    names = {
-        junit.Word.BROKEN: pairs.broken,
-        junit.Word.STILL_RED: (*pairs.still_red, *pairs.unmended),
-        junit.Word.MENDED: pairs.mended,
-        junit.Word.HELD: (),
-    }
-    if not after.green and word in (junit.Word.MENDED, junit.Word.HELD):
-        return "known", list(pairs.still_red)
-    return word.value, [test for test in names[word] if test != junit.WHOLE]
+    was = _tests(run, before)
+    red = [test for test, state in was.items() if state == junit.FAILED]
+    word, tests = junit.word(was, _tests(run, after), red if run.start.inputs.get("accept_baseline") else ())
+    return word, [test for test in tests if test != junit.WHOLE]
 
 
 # --- one run
@@ -296,7 +285,7 @@ async def _weakened(
     product = await world.product(command, tree, [change.path for change in changes])
     other = [change for change in changes if change.path not in product]
     known = _tests(run, before) if before is not None else {}
-    gone = _lost(junit.compare(known, _tests(run, after))) if known else []
+    gone = junit.compare(known, _tests(run, after)).lost if known else ()
     touched = [one.path for one in other if one.path in after.opened or one.kind == "deleted"]
     if not touched:
         return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
@@ -311,7 +300,7 @@ async def _weakened(
         return all(
             there.get(name) in (state, None if name in new else state)
             for name, state in here.items()
-            if state is junit.State.PASSED
+            if state == junit.PASSED
         )
 
     every = [one.path for one in other]
@@ -354,8 +343,3 @@ async def tree_now(run: Run) -> Tree:
     """The run's work merged with the person's tree of this moment, their version on conflicts."""
     standing = await run.world.standing(run.start.where, run.full.standing)
     return (await delivery.merged(run.world, run.pending, standing.tree))[0]
-
-
-def _lost(pairs: junit.Pairs) -> list[str]:
-    """Tests that were green and are gone or skipped."""
-    return [*pairs.gone, *pairs.skipped]

@@ -10,9 +10,8 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
-from enum import StrEnum
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 from xml.parsers import expat
 
 WHOLE = "(the command)"
@@ -20,15 +19,9 @@ WHOLE = "(the command)"
 REPORT = "TEST-*.xml"
 
 
-class State(StrEnum):
-    PASSED = "passed"
-    FAILED = "failed"
-    SKIPPED = "skipped"
-    EXPECTED = "expected"
-    """It failed, as it is marked to."""
-
-
-_RANK = (State.FAILED, State.PASSED, State.EXPECTED, State.SKIPPED)
+PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+"""What a test came to; one that is expected to fail, and does, is skipped."""
+_RANK = (FAILED, PASSED, SKIPPED)
 """Of one test that is told twice (an error in its teardown, several environments), the first of these counts."""
 Tests = Mapping[str, str]
 
@@ -66,33 +59,33 @@ def is_report(path: str, globs: Sequence[str] = ()) -> bool:
 # reading reports
 
 
-def tests_of(exit_code: int | None, out: str, reports: Iterable[bytes]) -> dict[str, State]:
+def tests_of(exit_code: int | None, out: str, reports: Iterable[bytes]) -> dict[str, str]:
     """What a run of a command came to, test by test."""
     told = [*(each for raw in reports for each in _junit(raw)), *_go(out)]
-    found: dict[str, State] = {}
+    found: dict[str, str] = {}
     for test, state in told:
         found[test] = min(found.get(test, state), state, key=_RANK.index)
     if exit_code == 0:
-        found = {test: state for test, state in found.items() if state != State.FAILED}
-        return {**found, WHOLE: State.PASSED}
-    return found if State.FAILED in found.values() else {**found, WHOLE: State.FAILED}
+        found = {test: state for test, state in found.items() if state != FAILED}
+        return {**found, WHOLE: PASSED}
+    return found if FAILED in found.values() else {**found, WHOLE: FAILED}
 
 
-def _junit(raw: bytes) -> list[tuple[str, State]]:
+def _junit(raw: bytes) -> list[tuple[str, str]]:
     """The tests of a JUnit report; none where it is no report, cut off, or defines entities (an attack)."""
-    found: list[tuple[str, State]] = []
+    found: list[tuple[str, str]] = []
     open_case = False
 
     def start(tag: str, given: dict[str, str]) -> None:
         nonlocal open_case
         if tag == "testcase":
             about, name = given.get("classname", ""), given.get("name", "")
-            found.append((" ".join(f"{about}::{name}".strip(":").split()), State.PASSED))
+            found.append((" ".join(f"{about}::{name}".strip(":").split()), PASSED))
             open_case = True
         elif open_case and tag in ("failure", "error"):
-            found[-1] = (found[-1][0], State.FAILED)
-        elif open_case and tag == "skipped" and found[-1][1] == State.PASSED:
-            found[-1] = (found[-1][0], State.EXPECTED if given.get("type") == "pytest.xfail" else State.SKIPPED)
+            found[-1] = (found[-1][0], FAILED)
+        elif open_case and tag == "skipped" and found[-1][1] == PASSED:
+            found[-1] = (found[-1][0], SKIPPED)
 
     def end(tag: str) -> None:
         nonlocal open_case
@@ -112,14 +105,14 @@ def _junit(raw: bytes) -> list[tuple[str, State]]:
 
 _GO = re.compile(r"(?:^|\n)[ \t]*(?:=== RUN[ \t]+(\S+)|--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\))[ \t]*(?=\r?\n|$)")
 _GO_PACKAGE = re.compile(r"(?:^|\n)(ok|FAIL)[ \t]+(\S+)[ \t]+(?:\(cached\)|[\d.]+s|\[[a-z ]+ failed\])")
-_GO_STATES = {"PASS": State.PASSED, "FAIL": State.FAILED, "SKIP": State.SKIPPED}
+_GO_STATES = {"PASS": PASSED, "FAIL": FAILED, "SKIP": SKIPPED}
 
 
-def _go(out: str) -> Iterator[tuple[str, State]]:
+def _go(out: str) -> Iterator[tuple[str, str]]:
     """The tests of `go test -v`: a package is named behind its tests; one that was not built is one red test."""
     begin = 0
     for package in _GO_PACKAGE.finditer(out):
-        tests: dict[str, State | None] = {}
+        tests: dict[str, str | None] = {}
         for found in _GO.finditer(out, begin, package.start() + 1):
             if found[1]:
                 tests.setdefault(found[1], None)
@@ -128,105 +121,83 @@ def _go(out: str) -> Iterator[tuple[str, State]]:
         green = package[1] == "ok"
         begin = package.end()
         if not tests and not green:
-            yield package[2], State.FAILED
+            yield package[2], FAILED
         for test, state in tests.items():  # one without an end: its output hid it, or the program broke down in it
-            yield f"{package[2]}::{test}", state or (State.PASSED if green else State.FAILED)
+            yield f"{package[2]}::{test}", state or (PASSED if green else FAILED)
 
 
 # comparing
 
 
-class Word(StrEnum):
-    """What a pair of runs is called everywhere (EVID-06)."""
-
-    MENDED = "mended"
-    HELD = "held"
-    BROKEN = "broken"
-    STILL_RED = "still red"
-
-
-@dataclass(frozen=True)
-class Pairs:
-    """What became of each test between two runs; names in order."""
+class Pairs(NamedTuple):
+    """What became of each test between two runs; names in order. One that only moved stands nowhere."""
 
     mended: tuple[str, ...] = ()
     broken: tuple[str, ...] = ()
     """Red now, and not before."""
     still_red: tuple[str, ...] = ()
-    unmended: tuple[str, ...] = ()
-    """Red, then gone, skipped or expected to fail: that is no mending."""
-    gone: tuple[str, ...] = ()
-    """Green, then gone: told as weakened, as what is `skipped`."""
-    skipped: tuple[str, ...] = ()
-    """Green, then skipped or expected to fail."""
-    moved: tuple[str, ...] = ()
-    """Gone here, and green wherever its bare name stands now."""
+    """Or red, then gone or skipped: that is no mending."""
+    lost: tuple[str, ...] = ()
+    """Green, then gone or skipped: told as weakened."""
 
 
 def compare(before: Tests, after: Tests) -> Pairs:
     """Pairs by test; of a file that could not be loaded: mended by any green test in it."""
-    pairs: dict[str, list[str]] = {field.name: [] for field in fields(Pairs)}
+    pairs: dict[str, list[str]] = {name: [] for name in (*Pairs._fields, "")}
     arrived: dict[str, set[str]] = {}
     for test, state in after.items():
         arrived.setdefault(_bare(test), set()).add(state)
     came = {_bare(test) for test in after.keys() - before.keys()}
-    lost, blind = _is_cut_off(after), _is_cut_off(before)
+    cut_off, blind = _is_cut_off(after), _is_cut_off(before)
 
-    def absent(test: str, *, was_red: bool) -> str:
-        inside = {state for other, state in after.items() if _is_in(other, test)} & {State.PASSED, State.FAILED}
+    def gone(test: str, *, was_red: bool) -> str:
+        inside = {state for other, state in after.items() if _is_in(other, test)} & {PASSED, FAILED}
         if was_red and inside:
-            return "mended" if State.PASSED in inside else "still_red"
-        if lost:  # it was not run: nobody took it away
+            return "mended" if PASSED in inside else "still_red"
+        if cut_off:  # it was not run: nobody took it away
             return "still_red" if was_red else ""
-        if _bare(test) in came and arrived[_bare(test)] == {State.PASSED}:
-            return "moved"
-        return "unmended" if was_red else "gone"
+        if _bare(test) in came and arrived[_bare(test)] == {PASSED}:  # moved
+            return ""
+        return "still_red" if was_red else "lost"
 
     for test in sorted((before.keys() | after.keys()) - {WHOLE}):
-        match before.get(test), after.get(test):
-            case State.FAILED, State.PASSED:
-                became = "mended"
-            case State.FAILED, State.FAILED:
-                became = "still_red"
-            case State.FAILED, State.SKIPPED | State.EXPECTED:
-                became = "unmended"
-            case State.PASSED, State.SKIPPED | State.EXPECTED:
-                became = "skipped"
-            case (State.FAILED | State.PASSED) as was, None:
-                became = absent(test, was_red=was == State.FAILED)
-            case None, State.FAILED if blind:  # nobody knows what it was
-                became = "still_red"
-            case _, State.FAILED:
-                became = "broken"
-            case _:
-                became = ""
-        if became:
-            pairs[became].append(test)
-    if after.get(WHOLE) == State.FAILED:
-        pairs["broken" if before.get(WHOLE) == State.PASSED else "still_red"].append(WHOLE)
-    elif before.get(WHOLE) == State.FAILED and WHOLE in after:
+        was, now = before.get(test), after.get(test)
+        if now is None and was in (FAILED, PASSED):
+            became = gone(test, was_red=was == FAILED)
+        elif now == FAILED:
+            became = "still_red" if was == FAILED or (was is None and blind) else "broken"
+        elif was == FAILED:
+            became = "mended" if now == PASSED else "still_red"
+        else:
+            became = "lost" if was == PASSED and now != PASSED else ""
+        pairs[became].append(test)
+    if after.get(WHOLE) == FAILED:
+        pairs["broken" if before.get(WHOLE) == PASSED else "still_red"].append(WHOLE)
+    elif before.get(WHOLE) == FAILED and WHOLE in after:
         pairs["mended"].append(WHOLE)
-    return Pairs(**{name: tuple(tests) for name, tests in pairs.items()})
+    return Pairs(*(tuple(pairs[name]) for name in Pairs._fields))
 
 
-def word(before: Tests, after: Tests, known: Container[str] = ()) -> Word:
-    """The word for a pair of runs.
+def word(before: Tests, after: Tests, known: Container[str] = ()) -> tuple[str, tuple[str, ...]]:
+    """The one word for a pair of runs (EVID-06), and the tests that made it.
 
     Args:
         known: tests that were red before and may stay so (`--accept-baseline`).
     """
     pairs = compare(before, after)
     if pairs.broken:
-        return Word.BROKEN
-    if any(test not in known for test in (*pairs.still_red, *pairs.unmended)):
-        return Word.STILL_RED
-    was_red = any(state == State.FAILED and test not in known for test, state in before.items())
-    return Word.MENDED if was_red else Word.HELD
+        return "broken", pairs.broken
+    if any(test not in known for test in pairs.still_red):
+        return "still red", pairs.still_red
+    if FAILED in after.values():
+        return "known", pairs.still_red
+    was_red = any(state == FAILED and test not in known for test, state in before.items())
+    return ("mended", pairs.mended) if was_red else ("held", ())
 
 
 def _is_cut_off(tests: Tests) -> bool:
     """Whether not all of them were run: a file or package could not be loaded, or there is nothing but the status."""
-    red = [test for test, state in tests.items() if state == State.FAILED]
+    red = [test for test, state in tests.items() if state == FAILED]
     return any("::" not in test for test in red if test != WHOLE) or (WHOLE in red and len(tests) == 1)
 
 

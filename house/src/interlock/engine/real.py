@@ -280,10 +280,9 @@ class RealWorld:
     def role(self, name: str, *, judges: bool) -> Role:
         runner = self.runner_of(name, judges=judges)
         table = self._settings.runner_named(runner)
-        role = self._roles.resolve(
-            name, runner=runner, type=table.type, settings=self._settings.agent(self._playbook, name)
+        return self._roles.resolve(
+            name, runner=runner, table=table, settings=self._settings.agent(self._playbook, name)
         )
-        return role.model_copy(update={"model": role.model or table.model or ""})
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
         if goes_on and not self._layers.has(self.run, slot):
@@ -300,33 +299,29 @@ class RealWorld:
         variables = {**os.environ, **table.env}
         return Needs(
             logins=row.logins,
-            shows=(*clients.shows(table.type, *words), *(str(home / name) for name in row.shows)),
+            shows=(*(word for word in words if word.startswith("/")), *(str(home / name) for name in row.shows)),
             hosts=(*clients_client.model_hosts(row, variables, home), *table.hosts),
             network=table.network or "",
         )
 
-    def environment(self, needed: Sequence[str] = (), own: Mapping[str, str] | None = None) -> Environment:
-        top = self._trees.workspace.top
-        allowed = self._settings.sandbox.env
-        return environment(os.environ, top, self._place, needed=needed, allowed=allowed, own=own)
+    def environment(self, needed: Sequence[str] = ()) -> Environment:
+        top, allowed = self._trees.workspace.top, self._settings.sandbox.env
+        return environment(os.environ, top, self._place, needed=needed, allowed=allowed)
 
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
         layer: Layer = seat.layer
         table = self._settings.runner_named(ask.role.runner)
         made = clients.client(table, self._trees.workspace.top)
         await thread(layer.refresh_logins)
-        workspace = str(layer.root)
+        env = {**table.env, **ask.env, "INTERLOCK_WORKSPACE": str(layer.root)}
         exit_ = await clients_client.call(
             made,
-            ask.model_copy(update={"env": {**ask.env, "INTERLOCK_WORKSPACE": workspace}}),
+            ask.model_copy(update={"env": env}),
             layer,
             hear,
             self._redact,
-            env=self.environment(made.ROW.variables, table.env),
-            program=table.program or "",
-            cwd=self._place,
-            network=table.network or self._settings.sandbox.network,
-            watch=self._watch(layer),
+            env=self.environment(made.ROW.variables),
+            place=self._place,
         )
         await thread(layer.logins_back)
         return exit_
@@ -334,20 +329,7 @@ class RealWorld:
     async def recover(self, ask: Ask, seat: Any) -> Exit | None:
         layer: Layer = seat.layer
         made = clients.client(self._settings.runner_named(ask.role.runner), self._trees.workspace.top)
-        return await thread(clients_client.read_back, made, ask, layer, layer.exit_file, self._redact)
-
-    def _watch(self, layer: Layer) -> Callable[[], str]:
-        bounds = self._settings.sandbox
-
-        def grown() -> str:
-            size, count = layer.touched()
-            if size > bounds.max_bytes:
-                return f"{size:,} bytes of at most {bounds.max_bytes:,} ([sandbox] max_bytes)"
-            if count > bounds.max_files:
-                return f"{count:,} files of at most {bounds.max_files:,} ([sandbox] max_files)"
-            return ""
-
-        return grown
+        return await thread(clients_client.read_back, made, ask, layer, self._redact)
 
     # commands
     async def toolbox(self, tree: Tree, place: str) -> Toolbox:
@@ -392,19 +374,14 @@ class RealWorld:
         reports.mkdir(parents=True)
         env = self.environment()
         asking = junit.asking(env.variables, f"{layer.inside_exchange}/reports")
-        wrapped = layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place, network="")
         ended = await process.run(
-            wrapped.argv,
-            wrapped.env,
-            wrapped.cwd,
+            layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place),
             marker=f"{self.run}/command/{secrets.token_hex(4)}",
             deadline_s=command.timeout_s,
             redact=self._redact,
             one_stream=True,
             keep=OUT,
-            watch=self._watch(layer),
-            pass_fds=wrapped.pass_fds,
-            exit_file=wrapped.exit_file,
+            watch=layer.over,
         )
         if ended.error:  # a shell is always there: it is the layer that could not be made
             raise WorkspaceFailed(f"a command could not be started: {ended.error}", where=command.line)
@@ -430,7 +407,7 @@ class RealWorld:
             with suppress(OSError):  # anything may have been left there
                 contents.append(files.read_plain(file))
         contents += layer.left(lambda path: junit.is_report(path, globs))
-        return {name: state.value for name, state in junit.tests_of(came.exit, came.out, contents).items()}
+        return junit.tests_of(came.exit, came.out, contents)
 
     async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
         """Where a manifest is not the person's, or what it makes is missing; once for each state of the manifests."""

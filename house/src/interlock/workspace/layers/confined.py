@@ -11,11 +11,10 @@ import os
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from interlock.workspace.layers import gitdir, inside
-from interlock.workspace.layers.bubblewrap import MARK, Bubblewrap
+from interlock.workspace.layers.bubblewrap import MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
 from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
@@ -62,17 +61,15 @@ class Slot:
 class Confined:
     """The mounts of one layer."""
 
-    def __init__(
-        self, trees: Trees, slot: Slot, bubblewrap: Bubblewrap, around: Surroundings, below: Slot | None
-    ) -> None:
+    def __init__(self, trees: Trees, slot: Slot, bubblewrap: Making, around: Surroundings, below: Slot | None) -> None:
         self._trees = trees
         self._slot = slot
         self._bubblewrap = bubblewrap
-        self._around = around
+        self.around = around
         self._below = below
         self._top = trees.workspace.top
         lowers = (slot.store / "top", *([below.store / "top"] if below else []), self._top)
-        self.upper = Upper(*lowers, apart=apart)
+        self.upper = Upper(*lowers, apart=_APART.__contains__)
         home = around.home
         self.home = _OWN_HOME if home is None or self._top == home else home
 
@@ -96,15 +93,16 @@ class Confined:
         words += self._bubblewrap.words
         words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
         words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
-        sealed = (Path("/dev"), *(at for at in self._around.homes if at != self.home))
+        sealed = (Path("/dev"), *(at for at in self.around.homes if at != self.home))
         words += [word for at in sealed for word in ("--remount-ro", str(at))]
         words += ["--unshare-net"] if cut_off else []
-        python = [os.path.realpath(sys.executable), "-I", "-S", "-c", _text(), str(_PROCESSES)]
+        text = Path(inside.__file__).read_text(encoding="utf-8")
+        python = [os.path.realpath(sys.executable), "-I", "-S", "-c", text, str(_PROCESSES)]
         doors = [str(door[0]), *door[1]] if door else ["-"]
         return [*words, "--chdir", str(cwd), "--", *python, *doors, "--", *argv]
 
     def _mounts(self, sized: tuple[str, ...], shows: Sequence[str]) -> dict[Path, tuple[str, ...]]:
-        around, slot, top, workspace = self._around, self._slot, self._top, self._trees.workspace
+        around, slot, top, workspace = self.around, self._slot, self._top, self._trees.workspace
         mounts: dict[Path, tuple[str, ...]] = {place: ("--tmpfs", str(place)) for place in around.homes}
         for place in around.scratch:
             mounts[place] = (*sized, "--perms", "1777", "--tmpfs", str(place))
@@ -113,7 +111,9 @@ class Confined:
         if around.runtime and any(around.runtime.is_relative_to(place) for place in around.services):
             mounts[around.runtime] = (*sized, "--perms", "0700", "--tmpfs", str(around.runtime))
         python = (Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(os.path.realpath(sys.executable)))
-        named = (*around.programs, *python, *self._borrowed(), *map(Path, shows))
+        repository = self._trees.repository
+        borrowed = repository.stores if repository else []
+        named = (*around.programs, *python, *borrowed, *map(Path, shows))
         seen = dict(sorted(pair for path in named for pair in around.seen(path)))
         for at, source in seen.items():
             whole = at == source and any(seen.get(folder) == folder for folder in at.parents)
@@ -125,7 +125,7 @@ class Confined:
         # The workspace is what it is, whatever else is said of its folder.
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
         mounts[top] = self._overlay("top", slot.store / "below" if self._is_staged("top") else top, top)
-        if repository := self._trees.repository:
+        if repository:
             mounts[top / ".git"] = ("--bind", str(slot.git), str(top / ".git"))
             mounts[top / ".git/objects"] = self._overlay("objects", repository.objects, top / ".git/objects")
             for name in gitdir.shared(repository):
@@ -167,7 +167,8 @@ class Confined:
 
     def _prepared(self, mounts: Mapping[Path, tuple[str, ...]]) -> list[Path]:
         """Make the mount points in what programs could write to; sockets that are left to be masked."""
-        areas = {at: self._area(words) for at, words in mounts.items() if words[0] in ("--bind", "--overlay-src")}
+        areas = {at: Path(words[1]) for at, words in mounts.items() if words[0] == "--bind"}
+        areas |= {at: Path(words[-3]) for at, words in mounts.items() if words[0] == "--overlay-src"}
 
         def area(place: Path) -> Path | None:
             around = [at for at in areas if at != place and place.is_relative_to(at)]
@@ -177,9 +178,10 @@ class Confined:
             folder.mkdir(parents=True, exist_ok=True)
         for at in sorted(mounts, key=lambda at: at.parts):
             if (around := area(at)) is not None:
-                way(areas[around], at.relative_to(around).as_posix(), file=_is_file(mounts[at]))
+                is_file = mounts[at][0] == "--ro-bind" and not Path(mounts[at][1]).is_dir()
+                way(areas[around], at.relative_to(around).as_posix(), file=is_file)
         left = []
-        for place in masked_sockets(self._around):
+        for place in masked_sockets(self.around):
             around = area(place)
             if around is None:
                 left.append(place)
@@ -189,35 +191,12 @@ class Confined:
                 way(areas[around], place.relative_to(around).as_posix(), file=True)
         return left
 
-    @staticmethod
-    def _area(words: Sequence[str]) -> Path:
-        """Where the writes of a mount go."""
-        return Path(words[1] if words[0] == "--bind" else words[-3])
 
-    def _borrowed(self) -> list[Path]:
-        """Object folders that the person's git reads from, outside of the workspace."""
-        repository = self._trees.repository
-        return repository.stores if repository else []
-
-
-def apart(path: str) -> bool:
-    """Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
-    return path == ".git" or path in _APART
-
-
-_APART = frozenset(f".interlock/{name}" for name in COVERED)
-
-
-def _is_file(words: Sequence[str]) -> bool:
-    return words[0] == "--ro-bind" and not Path(words[1]).is_dir()
+_APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
+"""Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
 
 
 def _parts(program: str) -> list[str]:
     """What a program that is named by its path needs to be seen."""
     place = Path(program)
     return [program, *map(str, program_parts(place))] if place.is_absolute() and place.is_file() else []
-
-
-@cache
-def _text() -> str:
-    return Path(inside.__file__).read_text(encoding="utf-8")

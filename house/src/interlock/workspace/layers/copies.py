@@ -15,36 +15,35 @@ import os
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from uuid import uuid4
 
-from interlock.workspace.layers.bubblewrap import scratch
-from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove, walk
-from interlock.workspace.place import above
+from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove, scratch, walk
+from interlock.workspace.place import above, counts
 
 _FICLONE = 0x40049409
 """Linux: make one file share another's blocks."""
 _NOT_HERE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
 
-Stamp = tuple[int, int, int]
+_Stamps = list[list[int]]
+"""Of the file in the source, and of the one in the copy."""
 
 
 class Copy(Upper):
     """The writes of a layer that is a copy; its manifest lies beside it."""
 
-    def __init__(self, source: Path, copy: Path, *, apart: Callable[[str], bool]) -> None:
-        super().__init__(copy, apart=apart)
+    def __init__(self, source: Path, copy: Path) -> None:
+        super().__init__(copy, apart=not_copied)
         self.source = source
         self._manifest = copy.with_name(f"{copy.name}.json")
-        self._known: dict[str, tuple[Stamp, Stamp]] = {}
-        with suppress(OSError, ValueError, TypeError):
-            listed = json.loads(self._manifest.read_bytes())
-            self._known = {path: ((a, b, c), (d, e, f)) for path, a, b, c, d, e, f in listed}
+        self._known: dict[str, _Stamps] = {}
+        with suppress(OSError, ValueError):
+            self._known = json.loads(self._manifest.read_bytes())
 
-    def update(self, kept: Collection[str]) -> None:
-        """Make the copy what the source is now, but for what programs wrote (`kept`, and what is below)."""
+    def restore(self, touched: Touched, kept: Collection[str]) -> None:
+        """Make the copy what the source is now, but for paths that are kept, and what is below them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         stays = set(kept)
 
@@ -52,7 +51,7 @@ class Copy(Upper):
             return bool(stays) and (path in stays or not stays.isdisjoint(above(path)))
 
         there = {path: status for path, status in walk(self.folder, self.apart) if not is_kept(path)}
-        fresh: dict[str, tuple[Stamp, Stamp]] = {}
+        fresh: dict[str, _Stamps] = {}
         for path, status in walk(self.source, self.apart):
             if is_kept(path):
                 continue
@@ -61,7 +60,7 @@ class Copy(Upper):
                 self._folder(path, stat.S_IMODE(status.st_mode) | stat.S_IRWXU, found)
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 known = self._known.get(path)
-                if known is None or found is None or known != (_stamp(status), _stamp(found)):
+                if known is None or found is None or known != [_stamp(status), _stamp(found)]:
                     known = self._copied(self.source / path, self.folder / path)
                 if known is not None:
                     fresh[path] = known
@@ -76,8 +75,7 @@ class Copy(Upper):
         if fresh != self._known:
             self._known = fresh
             written = self._manifest.with_name(f"{self._manifest.name}.{uuid4().hex}")
-            rows = [(path, *one, *two) for path, (one, two) in fresh.items()]
-            written.write_text(json.dumps(rows, separators=(",", ":")), encoding="ascii")
+            written.write_text(json.dumps(fresh, separators=(",", ":")), encoding="ascii")
             written.replace(self._manifest)
 
     def _folder(self, path: str, mode: int, found: os.stat_result | None) -> None:
@@ -88,7 +86,7 @@ class Copy(Upper):
         if found is None or stat.S_IMODE(found.st_mode) != mode:
             target.chmod(mode)
 
-    def _copied(self, source: Path, target: Path) -> tuple[Stamp, Stamp] | None:
+    def _copied(self, source: Path, target: Path) -> _Stamps | None:
         """Copy one file; its stamps, or None when it is not there any more, or nobody lets us read it."""
         remove(target)
         try:
@@ -96,12 +94,12 @@ class Copy(Upper):
             before = source.lstat()
             if stat.S_ISLNK(before.st_mode):
                 target.symlink_to(source.readlink())
-            elif source.name == ".git" and (content := source.read_bytes()).startswith(b"gitdir: /"):
+            elif source.name == ".git" and source.read_bytes().startswith(b"gitdir: /"):
                 # git in there would write into the repository that it names.
-                target.write_bytes(b"gitdir: /nonexistent\n" if content else b"")
+                target.write_bytes(b"gitdir: /nonexistent\n")
             else:
                 clone(source, target)
-            return _stamp(before), _stamp(target.lstat())
+            return [_stamp(before), _stamp(target.lstat())]
         except (FileNotFoundError, PermissionError):
             remove(target)
             return None
@@ -110,7 +108,6 @@ class Copy(Upper):
         missing = dict(self._known)
         for path, status in walk(self.folder, self.apart, opening=opening):
             if stat.S_ISDIR(status.st_mode):
-                found.folders.append(path)
                 continue
             found.newest = max(found.newest, status.st_mtime_ns)
             known = missing.pop(path, None)
@@ -119,6 +116,11 @@ class Copy(Upper):
                 found.files[path] = status
         found.gone += missing
         return found
+
+
+def not_copied(path: str) -> bool:
+    """git's own folder, and of the engine's all but what a team shares."""
+    return path == ".git" or (path.startswith(".interlock/") and path != ".interlock/.gitignore" and not counts(path))
 
 
 def clone(source: Path, target: Path) -> None:
@@ -149,5 +151,5 @@ def shares_blocks(*folders: Path) -> bool:
     return True
 
 
-def _stamp(status: os.stat_result) -> Stamp:
-    return (status.st_ino, status.st_size, status.st_ctime_ns)
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_ino, status.st_size, status.st_ctime_ns]

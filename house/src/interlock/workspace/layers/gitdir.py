@@ -35,7 +35,7 @@ _LARGEST = 1 << 30
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-def lay(repository: Repository, place: Path, *, commit: str, branch: str, index: Path) -> dict[str, str]:
+def lay(repository: Repository, place: Path, commit: str, branch: str, index: Path) -> dict[str, str]:
     """Make the private git in a folder, but for objects; the refs that are in it.
 
     Args:
@@ -64,7 +64,8 @@ def lay(repository: Repository, place: Path, *, commit: str, branch: str, index:
 
 
 def lay_stores(place: Path, stores: Sequence[Path]) -> None:
-    """An object folder that borrows from others."""
+    """An object folder that is empty and borrows from others."""
+    remove(place)
     (place / "info").mkdir(parents=True, exist_ok=True)
     (place / "pack").mkdir(exist_ok=True)
     (place / "info/alternates").write_bytes(borrowing(stores))

@@ -2,7 +2,7 @@
 
 Theory of operation.  A layer *shows* a tree.  What of it the person's disk does not have is laid: into the upper folder
 of an overlay, or into a copy.  What a program did is what lies there now and was not laid; it is compared with the tree
-that was shown.  The makers differ in where the writes of programs lie (`Held`) and in how a program is started.
+that was shown.  The makers differ in where the writes of programs lie (`held`) and in how a program is started.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import ParamSpec, TypeVar
 
 from interlock.documents.files import read_plain
 from interlock.errors import WorkspaceFailed
 from interlock.settings import SandboxSettings
 from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
+from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.copies import Copy
-from interlock.workspace.layers.laying import Stamp, State, is_same, lay, stamp
-from interlock.workspace.layers.reading import Left, Reading
+from interlock.workspace.layers.laying import State, is_same, lay, stamp
+from interlock.workspace.layers.reading import Reading
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import TooMuch, Touched, Upper, remove, walk
 from interlock.workspace.setting_back import free, mend
@@ -42,23 +41,16 @@ _REFS = 20
 _FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
 _DROPPED = ("TMPDIR", "TMP", "TEMP")
 """The person's own may be hidden."""
+_MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
-
-def told(work: Callable[P, T]) -> Callable[P, T]:
+@contextmanager
+def told() -> Iterator[None]:
     """What the system refuses (a full disk, a folder without rights) is said with what helps."""
-
-    @wraps(work)
-    def done(*args: P.args, **kwargs: P.kwargs) -> T:
-        try:
-            return work(*args, **kwargs)
-        except OSError as error:
-            raise WorkspaceFailed.of(error, "a layer cannot be used") from error
-
-    return done
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "a layer cannot be used") from error
 
 
 @dataclass(frozen=True)
@@ -82,17 +74,14 @@ class Layer:
         sandbox: SandboxSettings,
         slot: Slot,
         held: Upper,
-        state: State,
-        *,
         line: Confined | None,
-        confined: bool,
+        state: State,
         clean: Callable[[Tree], Tree],
-        environ: Mapping[str, str],
-        home: Path | None,
     ) -> None:
         self.name = slot.name
         self.shown = state.shown
-        self.confined = confined
+        self.live = state.live
+        self.confined = line is not None or within()
         self.root = trees.workspace.top if line else held.folder
         """The workspace's top as programs inside see it."""
         self.exchange = slot.exchange
@@ -103,30 +92,35 @@ class Layer:
         self._sandbox = sandbox
         self._slot = slot
         self._held = held
-        self._state = state
         self._line = line
+        self._state = state
         self._clean = clean
-        self._environ = environ
-        self._home = home
+        self._home = line.around.home if line else None
         self._relay: Relay | None = None
 
     # -- programs
 
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "") -> Wrapped:
+    @told()
+    def wrap(
+        self,
+        argv: Sequence[str],
+        env: Mapping[str, str],
+        *,
+        cwd: str = ".",
+        network: str = "",
+        exit_file: Path | None = None,
+    ) -> Wrapped:
         """How the program is started; `cwd` counts from the workspace's top."""
-        return self._wrapped(argv, env, cwd, network, self._slot.exit_file)
-
-    @told
-    def _wrapped(self, argv: Sequence[str], env: Mapping[str, str], cwd: str, network: str, exit_file: Path) -> Wrapped:
         if self._line is None:
             return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
         self._wait()
-        needs = self._state.needs
-        network = network or needs.network or self._sandbox.network
+        needs, sandbox = self._state.needs, self._sandbox
+        network = network or needs.network or sandbox.network
         door = None
         if network == "model":
-            self._relay = self._relay or Relay((*needs.hosts, *self._sandbox.hosts), self._environ)
+            self._relay = self._relay or Relay((*needs.hosts, *sandbox.hosts))
             door = (self._relay.door(), self._relay.own_servers)
+        exit_file = exit_file or self._slot.exit_file
         status = os.open(exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         line = self._line.line(
             argv,
@@ -134,32 +128,22 @@ class Layer:
             status=status,
             door=door,
             cut_off=network != "open",
-            shows=(*needs.shows, *(str((self._home or Path("/")) / name) for name in self._sandbox.home)),
-            tmp_bytes=min(self._sandbox.max_bytes, os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 4),
+            shows=(*needs.shows, *(str((self._home or Path("/")) / name) for name in sandbox.home)),
+            tmp_bytes=min(sandbox.max_bytes, _MEMORY_BYTES // 4),
         )
         inner = {name: value for name, value in env.items() if name not in _DROPPED}
         handles = (status, *((door[0],) if door else ()))
-        own = {**inner, "HOME": str(self._line.home)}
-        return Wrapped(tuple(line), own, str(self._trees.workspace.top), handles, exit_file)
+        return Wrapped(tuple(line), {**inner, "HOME": str(self._line.home)}, str(self.root), handles, exit_file)
 
     def _inside(
         self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: Sequence[int] = (0,)
     ) -> bytes | None:
         """What a short program of ours prints in the layer; None where it fails."""
         around = {**environment(personal=True), **(env or {})}
-        wrapped = self._wrapped(argv, around, ".", "none", self._slot.folder / "ours.json")
+        wrapped = self.wrap(argv, around, network="none", exit_file=self._slot.folder / "ours.json")
+        how = {"env": dict(wrapped.env), "cwd": wrapped.cwd, "pass_fds": wrapped.pass_fds, "process_group": 0}
         try:
-            ended = subprocess.run(
-                wrapped.argv,
-                input=stdin,
-                capture_output=True,
-                env=dict(wrapped.env),
-                cwd=wrapped.cwd,
-                pass_fds=wrapped.pass_fds,
-                timeout=_GIT_S,
-                check=False,
-                process_group=0,
-            )
+            ended = subprocess.run(wrapped.argv, input=stdin, capture_output=True, timeout=_GIT_S, check=False, **how)  # type: ignore[call-overload]
         except (OSError, subprocess.TimeoutExpired):
             return None
         finally:
@@ -170,10 +154,10 @@ class Layer:
     def _wait(self) -> None:
         """bubblewrap says how the program ended before the kernel has ended all that it left running."""
         with suppress(OSError, ValueError, KeyError, IndexError):
-            told = json.loads(self._slot.exit_file.read_bytes().splitlines()[0])
-            first = os.pidfd_open(told["child-pid"])
+            begun = json.loads(self._slot.exit_file.read_bytes().splitlines()[0])
+            first = os.pidfd_open(begun["child-pid"])
             try:
-                if Path(f"/proc/{told['child-pid']}/ns/pid").stat().st_ino == told["pid-namespace"]:
+                if Path(f"/proc/{begun['child-pid']}/ns/pid").stat().st_ino == begun["pid-namespace"]:
                     poll = select.poll()
                     poll.register(first, select.POLLIN)
                     poll.poll(_ENDING_S * 1000)
@@ -182,40 +166,46 @@ class Layer:
 
     def refresh_logins(self) -> None:
         """The person's logins of this moment, copied in (RUN-15)."""
-        if self._line and self._home:
+        if self._home:
             self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
-            self._state.save(self._slot.folder)
+        self._state.save(self._slot.folder)
 
     def logins_back(self) -> None:
         """Tokens that the client refreshed, brought to the person's own files."""
-        if self._line and self._home:
+        if self._home:
             logins.bring_back(self._home, self._slot.home, self._state.logins)
             self._state.save(self._slot.folder)
 
     # -- what is there
 
-    def touched(self) -> tuple[int, int]:
-        """Bytes and files so far; the program may be at work."""
-        found = Touched(1 << 62, 1 << 62)
-        if isinstance(self._held, Copy):
-            self._held.touched(found, opening=False)
-        else:
-            for _, status in walk(self._slot.store, "work".__eq__, opening=False):
-                found.add(status)
-        return found.size, found.count
+    def over(self) -> str:
+        """Which of its bounds the layer broke, while its programs are at work; empty: none."""
+        found = self._bounds()
+        try:
+            if isinstance(self._held, Copy):
+                self._held.touched(found, opening=False)
+            else:
+                for _, status in walk(self._slot.store, "work".__eq__, opening=False):
+                    found.add(status)
+        except TooMuch as error:
+            return str(error)
+        return ""
+
+    def _bounds(self) -> Touched:
+        return Touched(self._sandbox.max_bytes, self._sandbox.max_files)
 
     def opened(self, paths: Sequence[str]) -> set[str]:
         """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
         if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
             return set(paths)
-        return {path for path in paths if (one := self._state.laid.get(path)) and self._was_opened(path, one.stamp)}
+        return {path for path in paths if path in self._state.laid and self._was_opened(path)}
 
-    def _was_opened(self, path: str, laid: Stamp) -> bool:
+    def _was_opened(self, path: str) -> bool:
         try:
             status = (self._held.folder / path).lstat()
         except OSError:
             return True
-        return status.st_atime_ns != 0 or stamp(status) != laid
+        return status.st_atime_ns != 0 or stamp(status) != self._state.laid[path].stamp
 
     def read(self, path: str) -> bytes | None:
         """A file as it lies in the layer; None where there is none, or nothing that can be read."""
@@ -230,25 +220,24 @@ class Layer:
         twice."""
         self._wait()
         found = []
-        for path in self._held.touched(Touched(1 << 62, 1 << 62)).files:
+        for path in self._held.touched(Touched()).files:
             if which(path) and path not in self._state.laid:
                 with suppress(OSError):
                     found.append(read_plain(self._held.folder / path, limit=_LARGEST_READ))
                     (self._held.folder / path).unlink()
         return found
 
-    @told
+    @told()
     def put_back(self, paths: Sequence[str]) -> None:
         """These paths are again as the layer shows them."""
         there = self._trees.entries(self.shown, paths)
-        laid = self._state.laid
         for path in paths:
             if path not in there:
                 self._held.remove(path)
-        self._state.laid = laid | lay(self._trees, self._held, there, time.time_ns(), {})
+        self._state.laid |= lay(self._trees, self._held, there, time.time_ns(), {})
         self._state.save(self._slot.folder)
 
-    @told
+    @told()
     def found(self, own: Mapping[str, str]) -> Found:
         """What the layer holds, now that its program has ended.
 
@@ -256,16 +245,17 @@ class Layer:
             own: path to blob of what this run delivered (see `setting_back.owned`).
         """
         self._wait()
-        try:
-            bounds = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
-            touched = self._held.touched(bounds)
-            size, count = self.touched()
-        except TooMuch as error:
-            over = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {error}")
-            return Found(result=self.shown, mended=self.shown, remarks=(over,))
-        reading = Reading(self._trees, self._held, self._state, self.root, self._sandbox.max_untracked_bytes)
-        left = reading.left(touched, self._ignored)
         shown, state = self.shown, self._state
+        try:
+            touched = self._held.touched(self._bounds())
+            over = self.over()
+        except TooMuch as error:
+            over = str(error)
+        if over:
+            remark = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {over}")
+            return Found(result=shown, mended=shown, remarks=(remark,))
+        left = Reading(self._trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
+        left.read(touched, self._ignored)
         result = self._trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
         result, clashes = self._freed(result, left)
         clean = None
@@ -285,11 +275,9 @@ class Layer:
             clashes=tuple(dict.fromkeys((*clashes, *mended.clashes))),
             ignored=tuple(left.ignored),
             remarks=tuple(left.remarks),
-            size_bytes=size,
-            files=count,
         )
 
-    def _freed(self, result: Tree, left: Left) -> tuple[Tree, tuple[str, ...]]:
+    def _freed(self, result: Tree, left: Reading) -> tuple[Tree, tuple[str, ...]]:
         """The result without what the person wrote below meanwhile; who wrote the same files is told."""
         trees, state = self._trees, self._state
         if result == state.shown:
@@ -316,34 +304,30 @@ class Layer:
         (place / "HEAD").write_text("ref: refs/heads/none\n")
         (place / "info/exclude").write_bytes(self._trees.repository.excludes() if self._trees.repository else b"")
         words = ("git", f"--git-dir={place}", f"--work-tree={self.root}", "-c", "core.excludesFile=/dev/null")
-        told = self._inside(
-            (*words, "check-ignore", "-z", "--stdin", "--non-matching", "--verbose"),
+        said = self._inside(
+            (*words, "check-ignore", "-z", "--stdin"),
             stdin=lines([f"./{path}" for path in paths]),
             env={"GIT_LITERAL_PATHSPECS": "0"},
             ok=(0, 1),
         )
         remove(place)
-        if told is None:
+        if said is None:
             raise WorkspaceFailed("the layer's ignore files cannot be asked", where=self.name)
-        fields = os.fsdecode(told).split("\0")[:-1]
-        rules = zip(fields[2::4], fields[3::4], strict=True)
-        return {path[2:] for rule, path in rules if rule and not rule.startswith("!")}
+        return {path[2:] for path in os.fsdecode(said).split("\0")[:-1]}
 
     def _only_in_git(self, result: Tree) -> list[Remark]:
         """Work that lies in a stash or on another branch of the layer alone."""
         if not self._trees.repository:
             return []
         place = self._slot.git if self._line else self._held.folder / ".git"
-        told: list[Remark] = []
+        remarks: list[Remark] = []
         for name, value in list(gitdir.moved(place, self._state.refs).items())[:_REFS]:
-            paths = [path for path, entry in self._commits_work(value).items() if entry != self._entry(result, path)]
-            if paths:
+            work = self._commits_work(value)
+            there = self._trees.entries(result, list(work)) if work else {}
+            if paths := tuple(path for path, blob in work.items() if there.get(path, (0, ""))[1] != blob):
                 where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
-                told.append(Remark(kind=RemarkKind.GIT, text=f"work that lies in {where} alone", paths=tuple(paths)))
-        return told
-
-    def _entry(self, tree: Tree, path: str) -> str:
-        return self._trees.entries(tree, [path]).get(path, (0, ""))[1]
+                remarks.append(Remark(kind=RemarkKind.GIT, text=f"work that lies in {where} alone", paths=paths))
+        return remarks
 
     def _commits_work(self, commit: str) -> dict[str, str]:
         """Path to blob of what a commit of the layer has and its HEAD has not."""
@@ -352,10 +336,7 @@ class Layer:
         fields = os.fsdecode(self._inside((*git, "diff", *words, f"HEAD...{commit}")) or b"").split("\0")
         found = {path: facts.split(" ")[3] for facts, path in zip(fields[::2], fields[1::2], strict=False)}
         untracked = self._inside((*git, "ls-tree", "-r", "-z", f"{commit}^3"))  # of a stash
-        for entry in os.fsdecode(untracked or b"").split("\0")[:-1]:
-            facts, _, path = entry.partition("\t")
-            found[path] = facts.split(" ")[2]
-        return found
+        return found | {path: blob for path, (_, blob) in _entries(untracked or b"").items()}
 
     def spelled(self, paths: Sequence[str]) -> dict[str, Entry]:
         """Mode and blob of files as the person's git stores them: what their filters make of them in here.
@@ -368,19 +349,14 @@ class Layer:
         places = {"DIR": ".git", "WORK_TREE": ".", "ALTERNATE_OBJECT_DIRECTORIES": ".git/objects"}
         env = {f"GIT_{name}": str(self.root / place) for name, place in places.items()}
         env |= {"GIT_INDEX_FILE": str(index), "GIT_OBJECT_DIRECTORY": str(store)}
-        line = "git update-index -z --add --remove --stdin && exec git ls-files -s -z"
-        told = self._inside(("sh", "-c", line), stdin=lines(paths), env=env)
-        if told is None:
+        line = "git update-index -z --add --remove --replace --stdin && exec git ls-files -s -z"
+        said = self._inside(("sh", "-c", line), stdin=lines(paths), env=env)
+        if said is None:
             raise WorkspaceFailed(
                 "git cannot convert the files of the workspace", where=str(self.root), remedy=_FILTERS
             )
-        found = {}
-        for entry in os.fsdecode(told).split("\0")[:-1]:
-            facts, _, path = entry.partition("\t")
-            mode, blob, _ = facts.split(" ")
-            found[path] = (int(mode, 8), blob)
         gitdir.take_over(store, self._trees.objects)
-        return found
+        return _entries(said)
 
     # -- its end
 
@@ -396,3 +372,13 @@ class Layer:
             self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one
         else:
             self._slot.remove()
+
+
+def _entries(said: bytes) -> dict[str, Entry]:
+    """What `ls-files -s -z` or `ls-tree -z` printed."""
+    found = {}
+    for entry in os.fsdecode(said).split("\0")[:-1]:
+        facts, _, path = entry.partition("\t")
+        mode, *rest = facts.split(" ")
+        found[path] = (int(mode, 8), next(word for word in rest if len(word) == 40))
+    return found

@@ -12,33 +12,39 @@ import os
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Collection, Mapping
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha1
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
-from interlock.workspace.layers.upper import OPAQUE, Touched, Upper, remove
+from interlock.workspace.layers.upper import Touched, Upper
 from interlock.workspace.place import above
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import Entry, Trees
-from interlock.workspace.values import Needs, Tree
+from interlock.workspace.values import EMPTY, Needs, Tree
 
 _SECOND = 10**9
-_NO_BOUND = 1 << 62
 
 Stamp = tuple[int, int, int, int]
+Ignoring = Callable[[Sequence[str]], set[str]]
 
 
-@dataclass(frozen=True)
-class Laid:
+class Laid(NamedTuple):
     """A file that the engine laid, as it was then."""
 
     mode: int
     blob: str
     stamp: Stamp
+
+    @property
+    def time(self) -> int:
+        return self.stamp[2]
+
+
+_UNKNOWN = Laid(0, "", (0, 0, 0, 0))
 
 
 @dataclass
@@ -62,9 +68,8 @@ class State:
     """Everything that programs left is older than this."""
 
     def save(self, folder: Path) -> None:
-        told = {**asdict(self), "needs": self.needs.model_dump()}
         fresh = folder / f"layer.{uuid4().hex}"
-        fresh.write_text(json.dumps(told), encoding="ascii")
+        fresh.write_text(json.dumps({**vars(self), "needs": self.needs.model_dump()}), encoding="ascii")
         fresh.replace(folder / "layer.json")
 
     @staticmethod
@@ -75,10 +80,8 @@ class State:
     def load(cls, folder: Path) -> State | None:
         try:
             told: dict[str, Any] = json.loads((folder / "layer.json").read_bytes())
-            laid = {path: Laid(one["mode"], one["blob"], (*one["stamp"],)) for path, one in told.pop("laid").items()}
-            clean = told.pop("clean")
-            needs = Needs.model_validate(told.pop("needs"))
-            return cls(**told, laid=laid, clean=(clean[0], clean[1]) if clean else None, needs=needs)
+            laid = {path: Laid(mode, name, (*when,)) for path, (mode, name, when) in told.pop("laid").items()}
+            return cls(**{**told, "laid": laid, "needs": Needs.model_validate(told["needs"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
@@ -88,41 +91,56 @@ def stamp(status: os.stat_result) -> Stamp:
 
 
 def bring(
-    trees: Trees, held: Upper, before: State | None, differs: Mapping[str, Entry | None], live: Tree, shown: Tree
+    trees: Trees, held: Upper, before: State | None, differs: Mapping[str, Entry | None], shown: Tree
 ) -> dict[str, Laid]:
     """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards.
 
     Args:
-        differs: what `shown` has where it differs from what lies on disk (`live`).
+        differs: what `shown` has where it differs from what lies on disk.
     """
-    if before is None:
-        held.update(())
-    touched = held.touched(Touched(_NO_BOUND, _NO_BOUND))
-    laid_before = before.laid if before else {}
-    found = [*touched.files, *touched.gone, *touched.emptied, *laid_before]
-    there = trees.entries(shown, found) if found else {}
-    ignored = _ignored(trees, touched, {*there, *laid_before}, live)
-    if before is not None:
-        held.update([*touched.files, *touched.gone])
-    wanted: dict[str, Entry | None] = {path: there.get(path) for path in touched.files if path not in ignored}
-    wanted |= {path: there.get(path) for path in laid_before}
-    hidden = {*touched.gone, *touched.emptied}
-    for path, shows in there.items():
-        if path not in touched.files and (path in hidden or not hidden.isdisjoint(above(path))):
-            wanted[path] = shows
-    wanted = {**differs, **wanted}
     laid: dict[str, Laid] = {}
     missing: dict[str, Entry] = {}
-    for path, entry in sorted(wanted.items()):
+    before_that: dict[str, Laid] = {}
+    newest = 0
+    if before is None:
+        held.restore(Touched(), ())
+    else:
+        laid, missing = clear(trees, held, before, shown)
+        before_that, newest = before.laid, before.newest
+    for path, entry in sorted(differs.items()):
         if entry is None:
-            if not _is_folder(held.place(path)):
-                held.remove(path)
-        elif path in touched.files and (same := _same(held, path, touched.files[path], entry, laid_before)):
-            laid[path] = same
-        elif entry[0] != GITLINK:
+            held.remove(path)
+        elif path not in laid:
             missing[path] = entry
-    newest = max(touched.newest, before.newest if before else 0)
-    return laid | lay(trees, held, missing, newest, laid_before)
+    return laid | lay(trees, held, missing, newest, before_that)
+
+
+def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple[dict[str, Laid], dict[str, Entry]]:
+    """Take what is neither ignored nor shown out of a layer; it has what is below again, and `state` says what it had.
+
+    Returns:
+        What lies there as it is shown, and what of the rest that was touched is shown.
+    """
+    touched = held.touched(Touched())
+    unknown = [path for path in (*touched.files, *touched.gone) if path not in state.laid]
+    kept = ignored(trees.workspace.top, unknown, trees.ignored)
+    files = [path for path in touched.files if path not in kept]
+    asked = (*files, *touched.gone, *touched.emptied, *state.laid)
+    wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
+    state.laid = dict.fromkeys(wanted, _UNKNOWN) | state.laid
+    state.newest = max(state.newest, touched.newest)
+    stays: dict[str, Laid] = {}
+    for path in files:
+        place, status, shows = held.folder / path, touched.files[path], wanted.get(path)
+        known = state.laid.get(path, _UNKNOWN)
+        if known.stamp != stamp(status):  # a program wrote it
+            known = Laid(*shows, stamp(status)) if shows and is_same(place, shows) else Laid(0, "", stamp(status))
+            state.laid[path] = known
+        if shows == known[:2]:
+            os.utime(place, ns=(0, known.time), follow_symlinks=False)  # it counts as not opened again
+            stays[path] = Laid(*shows, stamp(place.lstat()))
+    held.restore(touched, {*kept, *stays})
+    return stays, {path: entry for path, entry in wanted.items() if path not in stays}
 
 
 def lay(
@@ -130,55 +148,34 @@ def lay(
 ) -> dict[str, Laid]:
     """Lay files, later than `newest`; one with the content that it had there `before` gets its time again."""
     paths: dict[str, list[str]] = defaultdict(list)
-    for path, (_, name) in wanted.items():
-        paths[name].append(path)
-    newest = max(newest, *(one.stamp[2] for one in before.values()), 0)
+    for path, (mode, name) in wanted.items():
+        if mode != GITLINK:
+            paths[name].append(path)
+    newest = max(newest, *(one.time for one in before.values()), 0)
     laid: dict[str, Laid] = {}
     for name, content in trees.blobs(paths):
         for path in paths[name]:
             mode, known = wanted[path][0], before.get(path)
-            if known and (known.mode, known.blob) == (mode, name):
-                when = known.stamp[2]
+            if known and known[:2] == (mode, name):
+                when = known.time
             else:
-                times = (newest, _time(trees.workspace.top / path), _time(held.place(path)))
+                times = (newest, _time(trees.workspace.top / path))
                 when = max(time.time_ns(), *((one // _SECOND + 1) * _SECOND for one in times))
             laid[path] = Laid(mode, name, stamp(held.put(path, mode, content, when)))
     return laid
 
 
-def clear(trees: Trees, upper: Upper, state: State) -> None:
-    """Take what is not ignored out of an upper folder that others are to lie on; it shows what is below again."""
-    touched = upper.touched(Touched(_NO_BOUND, _NO_BOUND))
-    ignored = _ignored(trees, touched, set(state.laid), state.live)
-    live = trees.entries(state.live, [*touched.gone, *touched.emptied])
-    for path in touched.files:
-        if path not in ignored:
-            known = state.laid.get(path)
-            if known is None or known.stamp != stamp(touched.files[path]):
-                state.laid[path] = Laid(0, "", stamp(touched.files[path]))
-            remove(upper.folder / path)
-    for path in touched.gone:
-        if path in live or any(path in above(one) for one in live):
-            remove(upper.folder / path)
-    for path in touched.emptied:
-        with suppress(OSError):
-            os.removexattr(upper.folder / path, OPAQUE)
-    state.newest = max(state.newest, touched.newest)
-
-
-def _ignored(trees: Trees, touched: Touched, known: Collection[str], live: Tree) -> set[str]:
-    unknown = [path for path in touched.files if path not in known]
-    tracked = trees.entries(live, unknown) if unknown else {}
-    asked = [path for path in unknown if path not in tracked]
-    return trees.ignored(asked) if asked else set()
-
-
-def _same(held: Upper, path: str, status: os.stat_result, entry: Entry, laid: dict[str, Laid]) -> Laid | None:
-    """The file as it lies there, where it is what is to be shown; it counts as not opened again."""
-    known = laid.get(path)
-    untouched = known is not None and known.stamp == stamp(status)
-    same = (known.mode, known.blob) == entry if known and untouched else is_same(held.folder / path, entry)
-    return again(held, path, Laid(*entry, stamp(status))) if same else None
+def ignored(top: Path, paths: Sequence[str], ask: Ignoring) -> set[str]:
+    """Which of the files are ignored; of what lies in a new folder that is ignored, the folder alone is asked."""
+    tops: dict[str, list[str]] = defaultdict(list)
+    is_new = cache(lambda folder: not os.path.lexists(top / folder))
+    for path in paths:
+        new = [folder for folder in above(path) if is_new(folder)]
+        tops[f"{new[-1]}/" if new else path].append(path)
+    found = ask(list(tops)) if tops else set()
+    whole = {path for folder in found for path in tops.get(folder, ())}
+    rest = [path for folder, below in tops.items() if folder.endswith("/") and folder not in found for path in below]
+    return whole | (ask(rest) if rest else set())
 
 
 def is_same(place: Path, entry: Entry | None) -> bool:
@@ -197,25 +194,14 @@ def is_same(place: Path, entry: Entry | None) -> bool:
         return False  # a program took the right to read it away
 
 
-def again(held: Upper, path: str, laid: Laid) -> Laid:
-    """The same file, as if it had not been opened yet."""
-    place = held.folder / path
-    os.utime(place, ns=(0, laid.stamp[2]), follow_symlinks=False)
-    return Laid(laid.mode, laid.blob, stamp(place.lstat()))
-
-
 def blob(place: Path, status: os.stat_result) -> str:
     """The name that git gives to a file's content."""
     content = os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes()
     return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
-def _is_folder(place: Path | None) -> bool:
-    return place is not None and stat.S_ISDIR(place.lstat().st_mode)
-
-
-def _time(place: Path | None) -> int:
+def _time(place: Path) -> int:
     try:
-        return place.lstat().st_mtime_ns if place else 0
+        return place.lstat().st_mtime_ns
     except OSError:
         return 0

@@ -4,41 +4,43 @@ Theory of operation.  With `network = "model"` a program has a network of its ow
 Before it begins, `inside.py` listens on loopback in there and hands the listening sockets out over a pair of sockets
 that the program never gets; a socket stays in the network where it was made, so what connects to it in there is
 accepted out here.  Nothing that could be talked into more remains inside.  The relay looks at the host that is asked
-for before any name is resolved; what passes through a tunnel is not looked into.  Bytes, seconds and connections
-before the decision have bounds.
+for before any name is resolved; what passes through a tunnel is not looked into.  Bytes and seconds before the
+decision, and connections, have bounds.
 """
 
 from __future__ import annotations
 
+import asyncio
 import base64
-import contextlib
 import ipaddress
 import json
 import re
-import selectors
 import socket
 import threading
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
 from typing import Final
 from urllib.parse import unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
 
-NOTED: Final = 100
+_NOTED: Final = 100
 """So many refused addresses are kept by name."""
-
 _ORDINARY_PORTS: Final = (443, 80)
 """What an allowed host without a port means."""
 _HEAD: Final = 65_536
 _PATIENCE_S: Final = 30.0
-_QUIET_S: Final = 300.0
-"""How long a connection that one side has ended may be silent on the other."""
+_HALF_OPEN_S: Final = 300.0
+"""How long a connection that one side has ended may go on."""
 _CONNECTIONS: Final = 256
 _END_OF_HEAD: Final = b"\r\n\r\n"
 _OF_THE_HOP: Final = frozenset(
     (b"host", b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate")
 )
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 @dataclass(frozen=True)
@@ -69,16 +71,17 @@ class _Answer(Exception):
 class Relay:
     """The relay of one layer: `host` (ports 443 and 80), `host:port`, and `*.domain` for all below it are allowed."""
 
-    def __init__(self, hosts: Sequence[str], environ: Mapping[str, str]) -> None:
-        self.refused: Counter[str] = Counter()
-        """Address to how often it was asked for in vain."""
-        self._environ = environ
+    def __init__(self, hosts: Sequence[str]) -> None:
+        self.refused: dict[str, None] = {}
+        """Addresses that were asked for in vain."""
         self._ports: dict[str, set[int]] = {}
         for entry in hosts:
             host, port = host_and_port(entry)
             self._ports.setdefault(host, set()).update(_ORDINARY_PORTS if port is None else (port,))
-        self._open: set[socket.socket] = set()
-        self._room = threading.BoundedSemaphore(_CONNECTIONS)
+        self._doors: list[asyncio.Server] = []
+        self._connections = 0
+        self._loop = asyncio.new_event_loop()
+        threading.Thread(target=self._loop.run_forever, daemon=True).start()
 
     @property
     def own_servers(self) -> list[str]:
@@ -89,85 +92,94 @@ class Relay:
     def door(self) -> int:
         """The descriptor that a program's `inside.py` inherits; whoever starts it closes it."""
         ours, theirs = socket.socketpair()
-        threading.Thread(target=self._serve, args=(ours,), daemon=True).start()
+        threading.Thread(target=self._take_doors, args=(ours,), daemon=True).start()
         return theirs.detach()
 
     def close(self) -> None:
         """End all that goes through it."""
-        for one in list(self._open):
-            with contextlib.suppress(OSError):
-                one.shutdown(socket.SHUT_RDWR)
+        asyncio.run_coroutine_threadsafe(self._end(), self._loop)
 
-    def _serve(self, ours: socket.socket) -> None:
-        """Take the listening sockets, once, and accept on them for as long as they are open."""
-        with ours:
-            try:
-                said, handles, *_ = socket.recv_fds(ours, 65_536, 64)
-                doors = [socket.socket(fileno=handle) for handle in handles]
-                self._open.update(doors)
-                for door, target in zip(doors, json.loads(said or b"[]"), strict=False):
-                    threading.Thread(target=self._accept, args=(door, target), daemon=True).start()
-                ours.sendall(b".")
-            except (OSError, ValueError):  # it ended before it began
-                return
+    async def _end(self) -> None:
+        for door in self._doors:
+            door.close()
+        at_work = asyncio.all_tasks() - {asyncio.current_task()}
+        for task in at_work:
+            task.cancel()
+        await asyncio.gather(*at_work, return_exceptions=True)
+        self._loop.stop()
 
-    def _accept(self, door: socket.socket, target: str) -> None:
-        with door:
-            while True:
-                self._room.acquire()
-                try:
-                    client, _ = door.accept()
-                except OSError:  # closed
-                    self._room.release()
-                    self._open.discard(door)
-                    return
-                threading.Thread(target=self._carry, args=(client, target), daemon=True).start()
+    def _take_doors(self, ours: socket.socket) -> None:
+        """Take the listening sockets, and accept on them from now on."""
+        with ours, suppress(OSError, ValueError):  # it may end before it began
+            said, handles, *_ = socket.recv_fds(ours, 65_536, 64)
+            doors = [socket.socket(fileno=handle) for handle in handles]
+            for door, target in zip(doors, json.loads(said or b"[]"), strict=False):
+                asyncio.run_coroutine_threadsafe(self._open_door(door, target), self._loop).result()
+            ours.sendall(b".")
 
-    def _carry(self, client: socket.socket, target: str) -> None:
-        """One connection, to its end."""
-        self._open.add(client)
+    async def _open_door(self, door: socket.socket, target: str) -> None:
+        self._doors.append(await asyncio.start_server(partial(self._carry, target), sock=door, limit=_HEAD))
+
+    async def _carry(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """One connection, to its end; `target` is where it leads to, else it says that itself."""
+        self._connections += 1
         try:
-            with client:
-                client.settimeout(_PATIENCE_S)
-                try:
-                    if target:
-                        to, head, early = Address(*_whole(target)), b"", b""
-                    else:
-                        raw, early = _head(client)
-                        to, head = request(raw)
-                    with self._connected(to) as out:
-                        out.sendall(head + early)
-                        if not head and not target:
-                            client.sendall(b"HTTP/1.1 200 Connection established" + _END_OF_HEAD)
-                        _exchange(client, out)
-                except _Answer as answer:
-                    client.sendall(answer.encoded)
-                    client.shutdown(socket.SHUT_WR)
-                    while client.recv(65_536):  # closed with unread bytes, it would take the answer with it
-                        pass
-        except OSError:
-            pass  # one of the two has gone
+            if self._connections <= _CONNECTIONS:
+                with suppress(OSError, EOFError):  # one of the two has gone
+                    await self._answered(target, reader, writer)
         finally:
-            self._open.discard(client)
-            self._room.release()
+            self._connections -= 1
+            writer.close()
 
-    def _connected(self, to: Address) -> socket.socket:
+    async def _answered(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(_PATIENCE_S):
+                host, port = host_and_port(target)
+                to, head = (Address(host, port or 0), b"") if target else request(await _head(reader))
+            from_there, there = await self._connected(to)
+        except _Answer as answer:
+            writer.write(answer.encoded)
+            writer.write_eof()
+            async with asyncio.timeout(_PATIENCE_S):
+                while await reader.read(65_536):  # closed with unread bytes, it would take the answer with it
+                    pass
+            return
+        try:
+            there.write(head)
+            if not head and not target:
+                writer.write(b"HTTP/1.1 200 Connection established" + _END_OF_HEAD)
+            ways = [asyncio.ensure_future(_passed_on(*way)) for way in ((reader, there), (from_there, writer))]
+            try:
+                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+                await asyncio.wait(ways, timeout=_HALF_OPEN_S)
+            finally:
+                for way in ways:
+                    way.cancel()
+        finally:
+            there.close()
+
+    async def _connected(self, to: Address) -> _Streams:
         by_name = to.port in self._ports.get(to.host, ())
         labels = to.host.split(".")
         domains = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
         if not by_name and not any(to.port in self._ports.get(domain, ()) for domain in domains):
-            if str(to) in self.refused or len(self.refused) < NOTED:
-                self.refused[str(to)] += 1
+            if len(self.refused) < _NOTED:
+                self.refused[str(to)] = None
             why = f'{to} is not among the hosts that can be reached here (sandbox.network = "model")'
             raise _Answer(HTTPStatus.FORBIDDEN, why)
         try:
-            if (proxy := _proxy_for(to, self._environ)) is not None:
-                return _through(proxy, to)
-            return _open(to.host if by_name else _public_address(to), to.port)
+            async with asyncio.timeout(_PATIENCE_S):
+                if (proxy := _proxy_for(to)) is not None:
+                    streams = await _through(proxy, to)
+                else:
+                    host = to.host if by_name else await _public_address(to)
+                    streams = await asyncio.open_connection(host, to.port)
         except TimeoutError as error:
             raise _Answer(HTTPStatus.GATEWAY_TIMEOUT, f"{to} does not answer") from error
-        except (OSError, UnicodeError) as error:
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
             raise _Answer(HTTPStatus.BAD_GATEWAY, f"{to} cannot be reached: {error}") from error
+        streams[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return streams
 
 
 def request(raw: bytes) -> tuple[Address, bytes]:
@@ -200,90 +212,55 @@ def host_and_port(authority: str) -> tuple[str, int | None]:
     return match[1].lower(), int(match[2]) if match[2] else None
 
 
-def _whole(target: str) -> tuple[str, int]:
-    host, port = host_and_port(target)
-    return host, port or 0
+async def _head(reader: asyncio.StreamReader) -> bytes:
+    """The head of a request; what is behind it stays to be read."""
+    try:
+        return (await reader.readuntil(_END_OF_HEAD)).removesuffix(_END_OF_HEAD)
+    except asyncio.LimitOverrunError:
+        text = f"the head has more than {_HEAD} bytes"
+        raise _Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text) from None
 
 
-def _head(client: socket.socket) -> tuple[bytes, bytes]:
-    """The head of a request, and what was read behind it."""
-    raw = b""
-    while _END_OF_HEAD not in raw:
-        if len(raw) > _HEAD:
-            raise _Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, f"the head has more than {_HEAD} bytes")
-        part = client.recv(65_536)
-        if not part:
-            raise ConnectionAbortedError
-        raw += part
-    head, _, early = raw.partition(_END_OF_HEAD)
-    return head, early
+async def _passed_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
+    """Bytes of one direction, and their end."""
+    with suppress(OSError):
+        while part := await source.read(65_536):
+            sink.write(part)
+            await sink.drain()
+        sink.write_eof()
 
 
-def _exchange(one: socket.socket, two: socket.socket) -> None:
-    """Bytes in both directions until both have ended; once one has, the other may not be silent for long."""
-    other = {one: two, two: one}
-    with selectors.DefaultSelector() as reading:
-        for source, sink in other.items():
-            source.settimeout(_QUIET_S)
-            reading.register(source, selectors.EVENT_READ, sink)
-        while left := len(reading.get_map()):
-            ready = reading.select(None if left == 2 else _QUIET_S)
-            if not ready:
-                return
-            for key, _ in ready:
-                ended: socket.socket = other[key.data]
-                if part := ended.recv(65_536):
-                    key.data.sendall(part)
-                else:
-                    reading.unregister(ended)
-                    key.data.shutdown(socket.SHUT_WR)
-
-
-def _open(host: str, port: int) -> socket.socket:
-    out = socket.create_connection((host, port), timeout=_PATIENCE_S)
-    out.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    return out
-
-
-def _public_address(to: Address) -> str:
+async def _public_address(to: Address) -> str:
     """Where a host of an allowed domain is. Nobody named that very host: it must not be a machine in here."""
-    for *_, address in socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
+    loop = asyncio.get_running_loop()
+    for *_, address in await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
             return str(address[0])
     raise OSError("its address is not a public one; name the host itself to allow that")
 
 
-def _proxy_for(to: Address, environ: Mapping[str, str]) -> str | None:
+def _proxy_for(to: Address) -> str | None:
     """The person's own proxy for this address."""
-
-    def named(name: str) -> str:
-        return environ.get(name) or environ.get(name.upper()) or ""
-
-    spared = [one.strip().lower() for one in named("no_proxy").split(",")]
-    domains = (one.removeprefix("*").lstrip(".").partition(":")[0] for one in spared)
-    if to.is_loopback or "*" in spared or any(one and f".{to.host}".endswith(f".{one}") for one in domains):
+    if to.is_loopback or proxy_bypass(to.host):
         return None
-    return named("https_proxy") or named("all_proxy") or None
+    named = getproxies()
+    return named.get("https") or named.get("all")
 
 
-def _through(proxy: str, to: Address) -> socket.socket:
+async def _through(proxy: str, to: Address) -> _Streams:
     """A tunnel to the address through the person's own proxy."""
     place = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     if place.scheme != "http" or place.hostname is None:
         raise OSError("the proxy in the environment is not an http:// one")
-    out = _open(place.hostname, place.port or 80)
+    reader, writer = await asyncio.open_connection(place.hostname, place.port or 80)
     try:
         login = f"{unquote(place.username or '')}:{unquote(place.password or '')}".encode()
         knock = b"Proxy-Authorization: Basic " + base64.b64encode(login) + b"\r\n" if place.username else b""
-        out.sendall(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n".encode() + knock + b"\r\n")
-        said = b""
-        while not said.endswith(_END_OF_HEAD):  # what follows the head is the host's
-            if not (part := out.recv(1)) or len(said) > _HEAD:
-                raise OSError("the proxy in the environment does not speak HTTP")
-            said += part
+        writer.write(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n".encode() + knock + b"\r\n")
+        said = await reader.readuntil(_END_OF_HEAD)
         if not re.match(rb"HTTP/1\.\d 2\d\d\b", said):
-            raise OSError(f"the proxy in the environment answers {said.split(_END_OF_HEAD[:2])[0]!r}")
+            raise OSError(f"the proxy in the environment answers {said.splitlines()[0]!r}")
     except BaseException:
-        out.close()
+        writer.close()
         raise
-    return out
+    return reader, writer

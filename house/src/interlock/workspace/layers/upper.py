@@ -6,14 +6,18 @@ Overlayfs keeps a deleted name as a character device 0:0 and a folder that hides
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 import stat
 import subprocess
+import tempfile
 from collections.abc import Callable, Collection, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from interlock.errors import WorkspaceFailed
 
 OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
@@ -27,11 +31,10 @@ class TooMuch(Exception):
 class Touched:
     """What in a layer may differ from the workspace."""
 
-    max_bytes: int
-    max_files: int
+    max_bytes: float = math.inf
+    max_files: float = math.inf
     files: dict[str, os.stat_result] = field(default_factory=dict)
     """What is there and is no folder."""
-    folders: list[str] = field(default_factory=list)
     gone: list[str] = field(default_factory=list)
     """Files or whole folders that are not there any more."""
     emptied: list[str] = field(default_factory=list)
@@ -46,9 +49,9 @@ class Touched:
         self.size += status.st_blocks * 512
         self.newest = max(self.newest, status.st_mtime_ns)
         if self.count > self.max_files:
-            raise TooMuch(f"it holds more than {self.max_files:,} files")
+            raise TooMuch(f"it holds more than {self.max_files:,} files ([sandbox] max_files)")
         if self.size > self.max_bytes:
-            raise TooMuch(f"it holds more than {self.max_bytes:,} bytes")
+            raise TooMuch(f"it holds more than {self.max_bytes:,} bytes ([sandbox] max_bytes)")
 
 
 class Upper:
@@ -63,7 +66,6 @@ class Upper:
     def touched(self, found: Touched) -> Touched:
         for path, status in walk(self.folder, self.apart):
             if stat.S_ISDIR(status.st_mode):
-                found.folders.append(path)
                 if is_opaque(self.folder / path):
                     found.emptied.append(path)
             elif is_whiteout(status):
@@ -93,8 +95,8 @@ class Upper:
         return place.lstat()
 
     def remove(self, path: str) -> None:
-        """Programs find nothing at that path."""
-        if self.place(path) is None:
+        """Programs find no file at that path."""
+        if (status := _status(self.place(path))) is None or stat.S_ISDIR(status.st_mode):
             return
         place = self._cleared(path)
         if _place(self.levels, path) is not None:
@@ -102,8 +104,16 @@ class Upper:
         else:
             self._without_empty_folders(path)
 
-    def update(self, kept: Collection[str]) -> None:
-        """What is below is live."""
+    def restore(self, touched: Touched, kept: Collection[str]) -> None:
+        """Programs find again what is below, but for paths that are kept."""
+        for path in (*touched.files, *touched.gone):
+            if path not in kept:
+                remove(self.folder / path)
+                self._without_empty_folders(path)
+        for path in touched.emptied:
+            with suppress(OSError):
+                os.removexattr(self.folder / path, OPAQUE)
+            self._without_empty_folders(f"{path}/")
 
     def hide(self, path: str) -> None:
         """The same for a file below that is no program's: on whatever lies there of their own nothing changes."""
@@ -117,12 +127,12 @@ class Upper:
             above = "/".join(parts[:number])
             place = self.folder / above
             status = _status(place)
-            if status is not None and stat.S_ISDIR(status.st_mode):
+            if _is_folder(status):
                 continue
             below = _status(_place(self.levels[1:], above))
             remove(place)
             place.mkdir()
-            if below is not None and stat.S_ISDIR(below.st_mode):
+            if below is not None and _is_folder(below):
                 place.chmod(stat.S_IMODE(below.st_mode))
             self._owned(place, below or place.parent.stat())
             if status is not None and below is not None:
@@ -136,19 +146,13 @@ class Upper:
 
     def _without_empty_folders(self, path: str) -> None:
         """Folders that only led to what is gone."""
-        while (path := path.rpartition("/")[0]) and _place(self.levels[1:], path) is None:
-            try:
+        with suppress(OSError):
+            while (path := path.rpartition("/")[0]) and not _is_folder(_status(_place(self.levels[1:], path))):
                 (self.folder / path).rmdir()
-            except OSError:
-                return
-
-
-def nothing(_: str) -> bool:
-    return False
 
 
 def walk(
-    root: Path, apart: Callable[[str], bool] = nothing, *, opening: bool = True
+    root: Path, apart: Callable[[str], bool] = lambda _: False, *, opening: bool = True
 ) -> Iterator[tuple[str, os.stat_result]]:
     """Everything below a folder, links not followed; a folder that a program closed is opened again."""
     waiting = [""]
@@ -157,11 +161,7 @@ def walk(
         if folder.count("/") > _DEEPEST:
             raise TooMuch(f"its folders lie more than {_DEEPEST} deep in each other")
         prefix = f"{folder}/" if folder else ""
-        try:
-            entries = _entries(root / folder, opening=opening)
-        except OSError as error:
-            raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
-        for entry in entries:
+        for entry in _entries(root / folder, opening=opening):
             path = prefix + entry.name
             if apart(path):
                 continue
@@ -177,11 +177,14 @@ def _entries(place: Path, *, opening: bool = True) -> list[os.DirEntry[str]]:
         return list(os.scandir(place))
     except FileNotFoundError:
         return []
-    except PermissionError:
-        if not opening:
+    except OSError as error:
+        if not opening:  # programs are at work in it
             return []
-        place.chmod(0o700)
-        return list(os.scandir(place))
+        try:
+            place.chmod(0o700)
+            return list(os.scandir(place))
+        except OSError:
+            raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
 
 
 def _place(levels: tuple[Path, ...], path: str) -> Path | None:
@@ -228,6 +231,10 @@ def _status(place: Path | None) -> os.stat_result | None:
         return None
 
 
+def _is_folder(status: os.stat_result | None) -> bool:
+    return status is not None and stat.S_ISDIR(status.st_mode)
+
+
 def way(root: Path, path: str, *, file: bool = False) -> Path:
     """A folder (or file) below a folder that programs wrote to; whatever else is in the way goes."""
     here = root
@@ -245,9 +252,7 @@ def way(root: Path, path: str, *, file: bool = False) -> Path:
 def remove(place: Path) -> None:
     """Remove a file, or a folder with all below it, whatever modes and depth it has."""
     status = _status(place)
-    if status is None:
-        return
-    if not stat.S_ISDIR(status.st_mode):
+    if not _is_folder(status):
         place.unlink(missing_ok=True)
         return
     try:
@@ -258,3 +263,19 @@ def remove(place: Path) -> None:
         subprocess.run(["rm", "-rf", "--", place], capture_output=True, check=False)
         if place.exists():
             raise
+
+
+@contextmanager
+def scratch(above: Path) -> Iterator[Path]:
+    """A new folder, gone afterwards, and the one above as it was."""
+    before = above.stat()
+    try:
+        place = Path(tempfile.mkdtemp(prefix=".interlock-", dir=above))
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "a layer cannot be made", where=str(above)) from error
+    try:
+        yield place
+    finally:
+        remove(place)
+        with suppress(PermissionError):
+            os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
