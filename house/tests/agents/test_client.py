@@ -130,7 +130,7 @@ async def test_variables_and_brief_reach_the_program(made: Call, ask: Ask) -> No
         ([{"speak": ["OK: done"]}], "echo; echo why >&2; exit 7", TroubleKind.OTHER, "status 7 .* of its turn: why$"),
         ([], "kill -9 $$", TroubleKind.OTHER, "signal 9"),
         ([], "echo 'Please set an Auth method' >&2; exit 41", TroubleKind.LOGIN, "Please set"),
-        ([END, {"wrong": "API Error: 401 bad key"}], "", TroubleKind.LOGIN, "^API Error: 401 bad key$"),
+        ([END, {"wrong": "API Error: 401 bad key"}], "", TroubleKind.LOGIN, "^API Error: 401 bad key"),
         ([END, {"wrong": "usage limit reached"}], "", TroubleKind.LIMIT, "usage limit"),
     ],
 )

@@ -24,13 +24,14 @@ async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple
     """What is kept, the lines that are heard, and whether one was too long, of output that comes in these pieces."""
     read, write = os.pipe()
     kept, heard = Kept(10**9), list[bytes]()
-    with os.fdopen(read, "rb", buffering=0) as pipe, Output(pipe, redact, (kept,), heard.append) as out:
-        for piece in pieces:
-            os.write(write, piece)
-            await asyncio.sleep(0)  # one look of the loop: it is read before the next one comes
-            await asyncio.sleep(0)
-        os.close(write)
-        await out.ended
+    out = Output(redact, (kept,), heard.append)
+    await out.listen(os.fdopen(read, "rb", buffering=0))
+    for piece in pieces:
+        os.write(write, piece)
+        await asyncio.sleep(0)  # one look of the loop: it is read before the next one comes
+        await asyncio.sleep(0)
+    os.close(write)
+    await out.ended
     return kept.content, heard, out.deaf
 
 

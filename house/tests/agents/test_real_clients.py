@@ -183,7 +183,7 @@ async def test_a_client_works_in_a_confined_layer(name: str, person: Callable[[s
     assert not (one.top / "shell.txt").exists()
     back = read_back(one.client, one.ask, layer, Redaction(one.environ))
     assert back is not None
-    assert (back.text, back.exit, back.session) == (got.text, 0, got.session)
+    assert (back.finished, back.text, back.session) == (True, got.text, got.session)
     more = await one.call(layer, "@say Still here.", session=got.session)
     assert (more.finished, more.text) == (True, "Still here.")
 
