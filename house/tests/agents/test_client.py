@@ -171,9 +171,9 @@ async def test_deeds_and_forms_are_an_answer_too(made: Call, line: dict[str, Any
 async def test_an_answer_too_long_to_be_read_is_said(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is lost, and no success."""
     monkeypatch.setattr("interlock.agents.output.LINE_LIMIT", 70_000)
-    got, _ = await made({"end": "x" * 1000}, script="head -c 200000 /dev/zero; echo")
+    got, _ = await made({"end": "x" * 1000}, script="head -c 2000000 /dev/zero; echo")
     assert got.finished
-    got, _ = await made(script="head -c 200000 /dev/zero; echo")
+    got, _ = await made(script="head -c 2000000 /dev/zero; echo")
     assert "too long to be read" in got.trouble.text
 
 

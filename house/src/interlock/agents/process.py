@@ -109,6 +109,7 @@ async def run(
         enough: set when the program is to be ended before it does so by itself.
     """
     began, kept = time.monotonic(), Kept(keep)
+    deadline = asyncio.get_running_loop().time() + deadline_s
     said = kept if one_stream else Kept(_STDERR)
     with contextlib.ExitStack() as cleanup:
         try:
@@ -138,7 +139,7 @@ async def run(
         loop = asyncio.get_running_loop()
         transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, tree.popen.stdin)
         cleanup.callback(_drop, transport)
-        ended = await _follow(tree, transport, stdin, heard, deadline_s, watch, enough or asyncio.Event())
+        ended = await _follow(tree, transport, stdin, heard, deadline, watch, enough or asyncio.Event())
     code = tree.close()
     if out.fault is not None:
         raise out.fault
@@ -159,7 +160,7 @@ async def _follow(
     pipe: Pipe,
     stdin: bytes | Talk,
     heard: Sequence[Output],
-    deadline_s: float,
+    deadline: float,
     watch: Callable[[], str] | None,
     enough: asyncio.Event,
 ) -> Ended:
@@ -173,7 +174,8 @@ async def _follow(
     watching, told = asyncio.create_task(_watch(watch)), asyncio.create_task(enough.wait())
     waits: list[asyncio.Future[Any]] = [exited, heard[0].broken, watching, told, *([talk] if talk else [])]
     try:
-        done, _ = await asyncio.wait(waits, timeout=deadline_s, return_when=asyncio.FIRST_COMPLETED)
+        left = max(0.0, deadline - asyncio.get_running_loop().time())
+        done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
     finally:
         try:
             if talk is not None and not exited.done():
