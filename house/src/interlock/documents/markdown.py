@@ -97,14 +97,14 @@ class Markdown:
 
     def word(self, title: str) -> Line | None:
         """What stands under a heading as one line, without emphasis and back-quotes; None where it is not one line."""
-        lines = [line for line in self._open_lines(title) if line.text.strip()]
+        lines = [line for line in self.open_lines(title) if line.text.strip()]
         return Line(_bare(lines[0].text), lines[0].line) if len(lines) == 1 else None
 
     def items(self, title: str | None = None) -> list[Line]:
         """The bullets of a section's own text, without marks and boxes; further lines of one are joined to it."""
         found: list[Line] = []
         inside = -1  # the indent of the list that is being read
-        for text, line in self._open_lines(title):
+        for text, line in self.open_lines(title):
             indent = len(text) - len(text.lstrip())
             if (match := _BULLET.match(text.rstrip())) and not 0 <= inside < indent - 1:
                 found.append(Line(match[1], line))
@@ -122,11 +122,11 @@ class Markdown:
         line below it.
         """
         found: dict[str, Line] = {}
-        for text, line in self._open_lines(title, deep):
-            cells = _cells(text)
-            if len(cells) == 2 and not _RULE_ROW.fullmatch(text):
-                found.setdefault(_folded(_bare(cells[0])).rstrip(":"), Line(cells[1], line))
-            elif match := _LABEL.fullmatch(text.rstrip()):
+        for text, line in self.open_lines(title, deep):
+            row = cells(text)
+            if len(row) == 2 and not _RULE_ROW.fullmatch(text):
+                found.setdefault(_folded(_bare(row[0])).rstrip(":"), Line(row[1], line))
+            elif match := label(text):
                 found.setdefault(_folded(match["name"]), Line(match["value"].strip(), line))
         start, end = self._span(title, deep)
         for section in self.sections:
@@ -139,11 +139,11 @@ class Markdown:
     def rows(self, title: str | None = None) -> list[Row]:
         """The first pipe table in a section's own text, its head first; empty where there is none."""
         found: list[Row] = []
-        for text, line in self._open_lines(title):
-            if found and (not _cells(text) or line != found[-1].line + 1):
+        for text, line in self.open_lines(title):
+            if found and (not cells(text) or line != found[-1].line + 1):
                 break
-            if _cells(text):
-                found.append(Row(_cells(text), line))
+            if cells(text):
+                found.append(Row(cells(text), line))
         return [row for row in found if not _RULE_ROW.fullmatch(self._lines[row.line - self._first])]
 
     def fences(self, info: str, title: str | None = None) -> list[Fence]:
@@ -162,7 +162,7 @@ class Markdown:
     def _between(self, start: int, end: int) -> str:
         return "".join(f"{line}\n" for line in self._lines[start - self._first : end - self._first])
 
-    def _open_lines(self, title: str | None, deep: bool = False) -> Iterator[Line]:
+    def open_lines(self, title: str | None = None, deep: bool = False) -> Iterator[Line]:
         """The lines that are not code or comment."""
         for line in range(*self._span(title, deep)):
             if line not in self._structure.opaque:
@@ -233,7 +233,16 @@ def _folded(title: str) -> str:
     return " ".join(title.split()).casefold()
 
 
-def _cells(line: str) -> tuple[str, ...]:
+def bullet(line: str) -> re.Match[str] | None:
+    return _BULLET.match(line.rstrip())
+
+
+def label(line: str) -> re.Match[str] | None:
+    """A line `Name: value`, with or without bullet and emphasis."""
+    return _LABEL.fullmatch(line.rstrip())
+
+
+def cells(line: str) -> tuple[str, ...]:
     """Of a table's row; empty where it is none."""
     if not line.lstrip().startswith("|"):
         return ()

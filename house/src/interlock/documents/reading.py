@@ -116,13 +116,13 @@ def read_json(text: str, path: str) -> Source:
         _refuse(path, "JSON", error.msg, error.lineno, error.colno)
     except _Twice:
         seen: set[Keys] = set()
-        keys, at = next((keys, at) for keys, at in _entries(text) if keys in seen or seen.add(keys))  # type: ignore[func-returns-value]
+        keys, at = next((keys, at) for keys, at in entries(text) if keys in seen or seen.add(keys))  # type: ignore[func-returns-value]
         _refuse(path, "JSON", f'key "{keys[-1]}" appears twice', *_line_and_column(text, at))
     except RecursionError:
         _refuse(path, "JSON", _TOO_DEEP)
     except ValueError as error:  # int() and its limit of digits
         _refuse(path, "JSON", str(error).partition(";")[0])
-    offsets = cache(lambda: dict(_entries(text)))
+    offsets = cache(lambda: dict(entries(text)))
 
     def find(keys: Keys) -> tuple[int, int] | None:
         at = offsets().get(keys)
@@ -138,7 +138,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _entries(text: str) -> Iterator[tuple[Keys, int]]:
+def entries(text: str) -> Iterator[tuple[Keys, int]]:
     """Each entry with the offset at which it begins: that of its key, or of its value in a list.
 
     The text need be well-formed only as far as it is walked through.
