@@ -143,3 +143,22 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
     with pytest.raises(OSError, match="No space"):
         files.replace(target, b"new", mode=0o640)
     assert [(place, place.read_bytes()) for place in tmp_path.iterdir()] == [(target, b"old")]
+
+
+def test_a_document_is_written_whole_with_its_mode_and_never_through_a_link(tmp_path: Path) -> None:
+    files.write(tmp_path, "a/b.txt", b"one")
+    (tmp_path / "a/b.txt").chmod(0o640)
+    files.write(tmp_path, "a/b.txt", b"two")
+    assert ((tmp_path / "a/b.txt").read_bytes(), (tmp_path / "a/b.txt").stat().st_mode & 0o777) == (b"two", 0o640)
+    (tmp_path / "link").symlink_to("a/b.txt")
+    with pytest.raises(PathRefused):
+        files.write(tmp_path, "link", b"three")
+
+
+def test_what_is_set_aside_is_moved_once(tmp_path: Path) -> None:
+    files.write(tmp_path, "a/b.txt", b"one")
+    place = files.move(tmp_path, "a/b.txt", tmp_path / "attic")
+    assert (place, (tmp_path / place).read_bytes()) == ("attic/a/b.txt", b"one")
+    files.write(tmp_path, "a/b.txt", b"new")
+    assert files.move(tmp_path, "a/b.txt", tmp_path / "attic") == place
+    assert (tmp_path / "a/b.txt").read_bytes() == b"new"

@@ -105,7 +105,7 @@ def set_yaml(text: str, values: Mapping[Keys, Any]) -> str:
         if value is ABSENT and known is not ABSENT:
             del inner[keys[-1]]
         elif value is not ABSENT and (type(known) is bool, known) != (type(value) is bool, value):
-            inner[keys[-1]] = type(known)(value) if _quoted(known) and isinstance(value, str) else value
+            inner[keys[-1]] = _like(known)(value) if isinstance(value, str) else value
         else:
             continue
         changed = True
@@ -119,10 +119,11 @@ def dumped(data: Any, yaml: Any = None) -> str:
     return out.getvalue()
 
 
-def _quoted(value: Any) -> bool:
+def _like(known: Any) -> Any:
+    """The kind of text that stands there: in the same quotes."""
     from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
 
-    return isinstance(value, DoubleQuotedScalarString | SingleQuotedScalarString)
+    return type(known) if isinstance(known, DoubleQuotedScalarString | SingleQuotedScalarString) else str
 
 
 def _yaml(text: str) -> Any:

@@ -123,3 +123,35 @@ def replace(target: Path, content: bytes, *, mode: int, sync: bool = True) -> No
             os.fsync(folder)
         finally:
             os.close(folder)
+
+
+def write(top: Path, path: str, content: bytes) -> None:
+    """A document of the workspace, whole; no link is written, a mode stays."""
+    place = inside(top, path)
+    if os.path.islink(place):  # noqa: PTH114 - pathlib's own raises on names too long
+        raise PathRefused(path, "it is a symlink; refusing to write")
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~_umask()
+        replace(place, content, mode=mode)
+    except OSError as error:
+        raise WorkspaceFailed.of(error, f"cannot write {path}", where=path) from error
+
+
+def move(top: Path, path: str, attic: Path) -> str:
+    """A document into a folder of ours, if it is still there; where it lies, from the workspace."""
+    place, target = inside(top, path), attic / path
+    try:
+        if not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(target)
+    except OSError as error:
+        raise WorkspaceFailed.of(error, f"cannot set {path} aside", where=path) from error
+    return target.relative_to(top).as_posix()
+
+
+def _umask() -> int:
+    """Of this process; there is no way to look at it but to set it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

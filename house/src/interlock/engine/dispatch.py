@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from interlock.agents.values import Ask, Exit, News, NewsKind, Usage
 from interlock.documents.model import plain
-from interlock.engine import brief, delivery
+from interlock.engine import brief, delivery, documents
 from interlock.engine import events as ev
 from interlock.engine.examine import complaint, examine
 from interlock.engine.forms import fingerprint, schema
@@ -91,6 +91,9 @@ class Dispatch:
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
         row = self.call.row
+        if not self.slot.traces and (path := await documents.overtaken(self.run)):
+            self._uncalled("edited", f"{path} was changed by a person")
+            return
         ground = await self._ground()
         if ground is None:
             return
@@ -121,6 +124,14 @@ class Dispatch:
         await self._settle(ground, report)
         await ground.seat.drop(keep_ignored=not row.judges)
 
+    def _uncalled(self, reason: str, complaint: str = "", standing: Standing | None = None, **more: Any) -> None:
+        """What it came to, where nobody is called and nothing is paid."""
+        call, run = self.call, self.run
+        known = {"agent": call.row.agent, "member": call.member, "attempt": call.attempt, "calls": 0, **more}
+        report = ev.Report.model_validate({"outcome": "fault", "reason": reason, "complaint": complaint, **known})
+        now = standing or run.full.standing or run.start.standing
+        self.slot.settle(ev.Done(report=report, pair=run.pending, standing=now))
+
     @property
     def _tries(self) -> list[ev.Tried]:
         """The tries that count: a person who has a parked run go on gives it all of them again."""
@@ -146,16 +157,7 @@ class Dispatch:
             standing, pair = await world.standing(run.start.where, run.full.standing), run.pending
         shown, lost = await delivery.merged(world, pair, standing.tree)
         if lost and call.row.judges:
-            report = ev.Report(
-                agent=call.row.agent,
-                member=call.member,
-                attempt=call.attempt,
-                outcome="fault",
-                reason="conflict",
-                conflicts=lost,
-                calls=0,
-            )
-            self.slot.settle(ev.Done(report=report, pair=pair, standing=standing))
+            self._uncalled("conflict", conflicts=lost, standing=standing)
             return None
         why = [f"The run had stopped here: {' '.join(run.full.stopped.split())}"] if run.full.stopped else []
         why += [_lost(lost, await world.patch(pair.base, pair.work, lost))] if lost else []

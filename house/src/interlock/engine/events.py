@@ -244,6 +244,20 @@ class Proved(Outcome):
     """Whether it is red with the changed product as before (EVID-14); empty: not asked."""
 
 
+class Wrote(Outcome):
+    """A document of the process, changed by the engine."""
+
+    e: Literal["wrote"] = "wrote"
+    path: str
+    state: Literal["written", "same", "edited", "aside"]
+    """`edited`: a person changed what is the playbook's own; nothing was written."""
+    digest: str = ""
+    text: Digest | None = None
+    """Of a watched one: what it holds now."""
+    aside: str = ""
+    """Where it was moved."""
+
+
 class GateOpened(Event):
     e: Literal["gate opened"] = "gate opened"
     gate: str
@@ -315,7 +329,7 @@ class Report(Model):
     outcome: Literal["done", "fault"]
     reason: str = ""
     """Of a fault: `no start`, `crash`, `timeout`, `over`, `limit`, `login`, `model`, `unusable`, `scope`, `conflict`,
-    `no verdict`."""
+    `no verdict`, `edited` (a person changed a document that is the playbook's own: nobody was called)."""
     complaint: str = ""
     """The fault in words; of a judge what its ruling was asked about."""
     form: Any = None
@@ -392,8 +406,8 @@ class Committed(Outcome):
 
 AnyEvent = Annotated[
     RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got
-    | Decided | Turn | Joined | Noted | Said | Based | Proved | GateOpened | GateDecided | Started | Heard | Tried
-    | Done | Delivered | Committed,
+    | Decided | Turn | Joined | Noted | Said | Based | Proved | Wrote | GateOpened | GateDecided | Started | Heard
+    | Tried | Done | Delivered | Committed,
     Field(discriminator="e"),
 ]  # fmt: skip
 EVENTS: TypeAdapter[Any] = TypeAdapter(AnyEvent)

@@ -6,7 +6,8 @@ the gate opens anew.  `approve` on the command line takes the documents as they 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
@@ -71,6 +72,25 @@ async def gate(
         if file:
             run.world.folder.taken(file)
     return slot.outcome
+
+
+async def approve(
+    run: Run,
+    name: str,
+    question: str,
+    revise: Callable[[str], Awaitable[None]],
+    *,
+    rounds: int = 5,
+    **shown: Any,
+) -> ev.GateDecided:
+    """A person approves, or it is revised with their words and asked about again; the last rejection is the answer
+    (PERSON-03)."""
+    async for n in run.loop(name, cap=rounds + 1):
+        decided = await gate(run, name, question, **shown)
+        if decided.choice == "approve" or n > rounds:
+            break
+        await revise(decided.note)
+    return decided
 
 
 _OVERTAKEN = "what was approved has changed before it was carried out"

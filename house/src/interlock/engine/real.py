@@ -206,6 +206,23 @@ class RealWorld:
     async def document(self, path: str) -> bytes | None:
         return await thread(files.read, self._trees.workspace.top, path)
 
+    async def names(self, folder: str) -> list[str]:
+        def find() -> list[str]:
+            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(files.inside(top, folder)) as found:
+                return [one.name for one in found if one.is_file()]
+            return []
+
+        top = self._trees.workspace.top
+        return await thread(find)
+
+    async def write(self, path: str, content: bytes) -> None:
+        await thread(files.write, self._trees.workspace.top, path, content)
+
+    async def aside(self, path: str, key: str) -> str:
+        workspace = self._trees.workspace
+        attic = workspace.own / "attic" / self.run / key.replace("/", "-")
+        return await thread(files.move, workspace.top, path, attic)
+
     async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
         def find() -> Tree | None:
             planned = self._planned(where, order)

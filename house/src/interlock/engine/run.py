@@ -15,7 +15,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from interlock.documents.model import Model, canonical, plain
-from interlock.engine import checks, commits, delivery, dispatch, keys, people, receipt
+from interlock.engine import checks, commits, delivery, dispatch, documents, keys, people, receipt
 from interlock.engine import events as ev
 from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
 from interlock.engine.forms import Form
@@ -155,6 +155,8 @@ class Run:
         """Prepares what commands need; known when `commands` were asked for."""
         self.limited: dict[str, datetime] = {}
         """Runner -> when its service takes requests again: members of a group wait as one."""
+        self.watched: dict[str, tuple[documents.Fields, Any]] = {}
+        """Document -> what of it is the playbook's own, and what that was when it was last read or written."""
         assert recorder.view.start is not None
         self.start = recorder.view.start
 
@@ -291,6 +293,12 @@ class Run:
     commit = commits.commit
     pull_request = commits.pull_request
     gate = people.gate
+    approve = people.approve
+    read = documents.read
+    names = documents.names
+    watch = documents.watch
+    change = documents.change
+    set_aside = documents.set_aside
     listen = people.listen
 
     def receipt(self) -> str:

@@ -179,6 +179,7 @@ class Simulated:
         self.commits: dict[str, tuple[Tree, Tree, Tree]] = {}
         """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
         self.refs: dict[str, str] = {}
+        self.attic: dict[str, bytes] = {}
         self.away = False
         """Another branch is checked out."""
         self.clock = datetime(2026, 1, 1, tzinfo=UTC)
@@ -302,6 +303,22 @@ class Simulated:
 
     async def document(self, path: str) -> bytes | None:
         return self.files.get(path)
+
+    async def names(self, folder: str) -> list[str]:
+        inside = [path.removeprefix(f"{folder}/") for path in self.files if path.startswith(f"{folder}/")]
+        return [name for name in inside if "/" not in name]
+
+    async def write(self, path: str, content: bytes) -> None:
+        self.cast.moment(f"write {path}")
+        self.files[path] = content
+        self.cast.moment(f"wrote {path}")
+
+    async def aside(self, path: str, key: str) -> str:
+        self.cast.moment(f"set aside {path}")
+        place = f".interlock/attic/{key}/{path}"
+        if path in self.files:
+            self.attic[place] = self.files.pop(path)
+        return place
 
     def _committed(self, order: CommitOrder) -> Merged:
         """The run's work alone, on what is committed."""

@@ -83,7 +83,7 @@ ENDS = {
     "does not end": CommandExit(timed_out=True),
     "is not installed": CommandExit(error="no such program"),
 }
-EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ")
+EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ", "write ", "set aside ")
 MAY_BE_REFUSED = ("plan commit", "publish", "push")
 MOST_CALLS = 200
 

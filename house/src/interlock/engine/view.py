@@ -115,6 +115,8 @@ class View:
         self.held: list[Pending] = []
         """Guarded work that waits for a person's word."""
         self.said: dict[str, ev.Digest] = {}
+        self.documents: dict[str, str] = {}
+        """What the engine itself wrote: path -> digest."""
         self.words: list[ev.Words] = []
         self._hearing: dict[str, tuple[ev.Words, ...]] = {}
         """Dispatch -> what of them stood in its briefs."""
@@ -212,6 +214,8 @@ class View:
                 self.shown_by = event.value
             case ev.Said():
                 self.said[key] = event.text
+            case ev.Wrote(path=path, digest=digest) if digest:
+                self.documents[path] = digest
             case ev.Delivered():
                 self.delivered.append(event)
                 self._move(line.seq, event.pair)
@@ -317,7 +321,7 @@ class View:
     @property
     def began(self) -> bool:
         """It had an effect: something was paid for, asked, delivered or committed."""
-        return bool(self.calls or self.gates or self.delivered or self.committed)
+        return bool(self.calls or self.gates or self.delivered or self.committed or self.documents)
 
     @property
     def gate(self) -> GateView | None:

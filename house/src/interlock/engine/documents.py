@@ -1,0 +1,135 @@
+"""Documents of a process: read as people left them, changed a value at a time, looked at before each call.
+
+What a playbook reads is recorded, so that a replay reads the same.  What it changes is put into the text that stands
+there at that moment, noted before, and opened again afterwards; an `edit` is a pure function that changes nothing where
+it was done already, so that what a crash left is simply done once more.  Of a document that is watched, some fields are
+the playbook's own: a person who changed them meanwhile is heard, and nothing is written over it (PERSON-04).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from typing import TYPE_CHECKING, Any
+
+from interlock.documents.model import plain
+from interlock.documents.reading import Text
+from interlock.engine import events as ev
+from interlock.engine.halts import Parked
+from interlock.engine.keys import sha256
+from interlock.errors import WorkspaceFailed
+
+if TYPE_CHECKING:
+    from interlock.engine.run import Run
+
+Fields = Callable[[str], Any]
+"""What of a document's text nobody else may change, as plain data; its own error where it cannot be read."""
+
+
+async def read(run: Run, path: str) -> str | None:
+    """The text of a document as it stands now; None where there is none.
+
+    Raises:
+        DocumentInvalid: it is no UTF-8, or no plain file.
+    """
+    slot = run.slot("read", {"path": path}, ev.Got)
+    if slot.outcome is None:
+        raw = await _now(run, path)
+        text = None if raw is None else Text.of(raw, path).text
+        kept = None if text is None else run.world.folder.put(text.encode())
+        slot.settle(ev.Got(verb="read", value=path, text=kept))
+    text = None if slot.settled.text is None else run.text(slot.settled.text)
+    _know(run, path, text)
+    return text
+
+
+async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
+    """The names of the files in a folder that fit the pattern, in order."""
+    slot = run.slot("list", {"folder": folder, "pattern": pattern}, ev.Got)
+    if slot.outcome is None:
+        found = [name for name in await run.world.names(folder) if fnmatchcase(name, pattern)]
+        slot.settle(ev.Got(verb="list", value=sorted(found)))
+    return list(slot.settled.value)
+
+
+def watch(run: Run, path: str, fields: Fields) -> None:
+    """From here on these fields of the document are the playbook's own: see `change`, and `Report.reason` `edited`."""
+    run.watched[path] = (fields, None)
+
+
+async def change(run: Run, path: str, edit: Callable[[str], str]) -> ev.Wrote:
+    """The document with one change; a new one where there is none.
+
+    Its state is `edited`, and nothing was written, where a person changed what is the playbook's own.
+    """
+    slot = run.slot("write", {"path": path}, ev.Wrote)
+    if slot.outcome is None:
+        run.listen()
+        slot.settle(await _write(run, slot, path, edit))
+        run.recorder.sync()
+    if slot.settled.text is not None:
+        _know(run, path, run.text(slot.settled.text))
+    return slot.settled
+
+
+async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> ev.Wrote:
+    raw = await _now(run, path)
+    old = Text.of(raw or b"", path)
+    new = edit(old.text)
+    fields, known = run.watched.get(path, (None, None))
+    if fields is not None and known is not None and plain(fields(old.text)) not in (known, plain(fields(new))):
+        return ev.Wrote(path=path, state="edited")
+    kept = None if fields is None else run.world.folder.put(new.encode())
+    content = old.encode(new)
+    if raw != content:
+        if _is_away(run) and raw != await run.world.document(path):
+            why = f"{path} is to be written, and another branch than {run.start.where.branch} is checked out"
+            raise Parked("waiting", why, f"interlock resume {run.id}")
+        slot.add(ev.Intended(what="write", facts={"path": path}), sync=True)
+        for _ in range(2):
+            await run.world.write(path, content)
+            if await run.world.document(path) == content:
+                break
+        else:
+            raise WorkspaceFailed(f"{path} does not hold what was written", where=path)
+    return ev.Wrote(path=path, state="written" if raw != content else "same", digest=sha256(content), text=kept)
+
+
+async def set_aside(run: Run, path: str) -> str:
+    """Where a document lies now that was moved out of the way; empty: there was none. Nothing is ever deleted."""
+    slot = run.slot("aside", {"path": path}, ev.Wrote)
+    if slot.outcome is None:
+        if not slot.traces and await run.world.document(path) is None:
+            return slot.settle(ev.Wrote(path=path, state="same")).aside
+        slot.add(ev.Intended(what="aside", facts={"path": path}), sync=True)
+        slot.settle(ev.Wrote(path=path, state="aside", aside=await run.world.aside(path, slot.key)))
+        run.recorder.sync()
+    return slot.settled.aside
+
+
+async def overtaken(run: Run) -> str:
+    """The first watched document of which a person changed what is the playbook's own; empty: none. Live alone."""
+    for path, (fields, known) in run.watched.items():
+        if known is not None:
+            raw = await _now(run, path)
+            if raw is None or plain(fields(Text.of(raw, path).text)) != known:
+                return path
+    return ""
+
+
+def _is_away(run: Run) -> bool:
+    return run.world.where().branch != run.start.where.branch
+
+
+async def _now(run: Run, path: str) -> bytes | None:
+    """As it stands on the run's own branch: while another one is checked out, as it was last seen there (TREE-15)."""
+    there = None
+    if _is_away(run) and (standing := run.full.standing):
+        there = await run.world.read(standing.tree, path)
+    return await run.world.document(path) if there is None else there
+
+
+def _know(run: Run, path: str, text: str | None) -> None:
+    if path in run.watched and text is not None:
+        fields, _ = run.watched[path]
+        run.watched[path] = (fields, plain(fields(text)))
