@@ -289,7 +289,7 @@ def test_a_test_that_was_green_and_is_gone_or_skipped_is_told_and_a_judge_says_w
         why = [{"path": name, "why": "it tested what is gone"} for name in ("p::B", "p::C")]
         bench.cast.acts["judge"] = [verdict(checks=[], weakened=why if explains else [])] * 2
         assert bench.start().why == str(explains)
-        assert bench.events("proved")[0].weak.gone == ("p::C", "p::B")
+        assert bench.events("proved")[0].weak.gone == ("p::B", "p::C")
         assert "weakened: it is green only because of tests that are gone" in bench.briefs("judge")[0]
         assert len(bench.briefs("judge")) == (1 if explains else 2)
 
