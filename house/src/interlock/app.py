@@ -123,7 +123,14 @@ class Place:
     # --- beginning and going on
 
     async def run(
-        self, playbook: Playbook, inputs: Model, watcher: Watcher, *, runner: str = "", said: str = ""
+        self,
+        playbook: Playbook,
+        inputs: Model,
+        watcher: Watcher,
+        *,
+        runner: str = "",
+        said: str = "",
+        flags: Model | None = None,
     ) -> tuple[Entry, View]:
         """Begin a run, or go on with the open one of its key and inputs (RUN-08)."""
         if playbook.check is not None:
@@ -138,14 +145,16 @@ class Place:
                         f"run {last.id} of the same request is open, with other options",
                         remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
                     )
-                return last, await self.resume(last, watcher, runner=runner, said=said)
-            return await self._begin(playbook, inputs, key, watcher, runner, said)
+                return last, await self.resume(last, watcher, runner=runner, said=said, flags=flags)
+            entry = self.runs.new(playbook.name, datetime.now(UTC))
+            player = self._player(playbook, entry, watcher, runner, flags)
+            return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said)
 
     async def _begin(
-        self, playbook: Playbook, inputs: Model, key: str, watcher: Watcher, runner: str, said: str
+        self, player: Player, entry: Entry, inputs: Model, key: str, last: Entry | None, said: str
     ) -> tuple[Entry, View]:
-        entry = self.runs.new(playbook.name, datetime.now(UTC))
-        player = self._player(playbook, entry, watcher, runner)
+        """Begin a run; `last`: one of the same key, whose pending work it takes over."""
+        playbook = player.playbook
         world = player.world
         roles = [world.role(row.agent, judges=row.judges) for row in playbook.rows]  # found before anything is paid for
         self._check_budget(roles)
@@ -163,7 +172,12 @@ class Place:
                     caps=self.caps(playbook, inputs),
                     key=key,
                     said=self._words(said),
+                    continues=last.id if last else "",
+                    units=_left(last.view()) if last else {},
+                    documents=tuple(playbook.documents(inputs)),
                 )
+                if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
+                    await world.keep(kept)
                 if not maker.confined:
                     player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")
                 return entry, await self._play(player)
@@ -229,6 +243,7 @@ class Place:
         runner: str = "",
         said: str = "",
         accepted: bool = False,
+        flags: Model | None = None,
         **options: Any,
     ) -> View:
         """Go on with a run: an open one at its first unrecorded verb, a stopped one with what failed (RUN-08)."""
@@ -239,7 +254,7 @@ class Place:
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
                 again = f"Ask again: interlock run {view.start.playbook} ..."
                 raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)
-            player = self._player(playbook_named(view.start.playbook), entry, watcher, runner)
+            player = self._player(playbook_named(view.start.playbook), entry, watcher, runner, flags)
             known = {name: value for name, value in options.items() if value is not None}
             player.resume(installed("interlock"), said=self._words(said), accepted=accepted, **known)
             return await self._play(player)
@@ -261,7 +276,9 @@ class Place:
     def _words(self, text: str) -> ev.Words | None:
         return ev.Words(text=text, who=who(), at=datetime.now(UTC)) if text.strip() else None
 
-    def _player(self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str) -> Player:
+    def _player(
+        self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str, flags: Model | None = None
+    ) -> Player:
         ours = Path(str(files(playbook.package).joinpath("agents"))) if playbook.package else self.folder
         world = RealWorld(
             entry.id,
@@ -282,6 +299,7 @@ class Place:
             Prompts(playbook.prompts, self._own_prompts(playbook.name)),
             settings=self.settings.of(playbook.name),
             limits=self._limits(),
+            flags=dict(flags) if flags else {},
             hear=watcher.hear,
             told=lambda event, key: watcher.told(player.view, key),
         )
@@ -424,6 +442,12 @@ def entry_where(entry: Entry) -> Where | None:
     """Where a run belongs, as its first event has it."""
     found = entry.first.get("where")
     return Where.model_validate(found) if found else None
+
+
+def _left(view: View) -> dict[str, Pending]:
+    """What a run had pending when it ended, by unit, for the one that continues it."""
+    pending = {view.unit: view.pending} if view.pending else {}
+    return {unit: pair for unit, pair in {**view.units, **pending}.items() if pair.base != pair.work}
 
 
 def _delivered(view: View) -> list[Pending]:

@@ -417,7 +417,13 @@ def test_settings_narrow_a_scope_and_the_brief_says_so() -> None:
 
 @pytest.mark.req("TREE-08")
 def test_a_state_document_is_the_engines_alone_and_fails_nothing() -> None:
-    bench = Bench(replace(one(deliver=True), state_documents=("roadmap.json",)), files={"roadmap.json": b"{}"})
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        run.watch("roadmap.json")
+        await run.dispatch(Call(WRITER))
+        await run.deliver("it")
+        return Outcome.complete("done")
+
+    bench = Bench(small(play), files={"roadmap.json": b"{}"})
     bench.cast.acts["writer"] = [said(None, {"roadmap.json": b"mine", "a.txt": b"1"})]
     assert bench.start().status is Status.COMPLETE
     assert (bench.text("roadmap.json"), bench.text("a.txt")) == ("{}", "1")

@@ -342,7 +342,7 @@ def record() -> None:
     for name, acts in {
         "task": {},
         "task-rounds": {
-            "builder": [said({"status": "done"}), said("x", {"a.txt": b"1"}), said(None, {"b.txt": b"worked on by"})],
+            "builder": [said({"status": "done"}), said("x", {"a.txt": b"1"}), said(None, {"b.txt": b"worked on by it\n"})],
             "reviewer": [said("no form"), verdict(criteria=[{"criterion": "the request", "met": True}])],
         },
     }.items():  # fmt: skip

@@ -111,6 +111,8 @@ class Ask(Model):
     """The JSON Schema of the form that is asked for."""
     samples: dict[str, str] = {}
     """The outputs that the contract names, each at its best; empty: any text. For who plays by script."""
+    outputs: tuple[str, ...] = ()
+    """The documents that it has to leave."""
     known: dict[str, Any] = {}
     """Fields of the form that follow from the dispatch (the criteria it was given): for who plays by script."""
     session: str = ""

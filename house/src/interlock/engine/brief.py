@@ -57,15 +57,15 @@ def render(
     parts.append(f"## Task\n\n{run.prompts.fill(row.prompt, {**call.inputs, **call.texts})}")
     if call.reads:
         parts.append("## Inputs\n\n" + "\n".join(f"- {quoted(path)}" for path in call.reads))
-    if row.outputs:
-        parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in row.outputs))
+    if row.outputs or row.may:
+        parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in (*row.outputs, *row.may)))
     context = _context(call, standing, shown, () if row.judges else remarks)
     parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in context))
     if held:
         steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
         parts.append(f"## Held back\n\n{steers}:\n\n{fence(held, 'diff')}")
     parts.append("## Rules\n\n" + "\n".join(f"- {line}" for line in _rules(call, role)))
-    if row.form is not None:
+    if row.form is not None and row.spell is None:
         parts.append(_answer(row.form, needed=row.judges or row.answers))
     if call.criteria:
         named = "\n".join(f"- {criterion}" for criterion in call.criteria)

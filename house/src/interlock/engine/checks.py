@@ -31,7 +31,7 @@ async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
     """The checks of this run: named by a person, else found; fixed here, before the work (EVID-05)."""
     slot = run.slot("commands", {}, ev.Got)
     if slot.outcome is None:
-        place = run.start.where.place
+        place = run.where.place
         found = await run.world.toolbox(run.start.standing.tree, place)
         chosen = [{"name": f"check-{n}", "line": line, "origin": "named"} for n, line in enumerate(named, 1)]
         if not chosen:
@@ -52,7 +52,7 @@ async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
     slot = run.slot("toolbox", {}, ev.Got)
     if slot.outcome is None:
         known = {one.line for one in commands}
-        toolbox = await run.world.toolbox(run.start.standing.tree, run.start.where.place)
+        toolbox = await run.world.toolbox(run.start.standing.tree, run.where.place)
         left = [
             {"name": f"also-{n}", "line": one.line, "origin": one.origin}
             for n, one in enumerate(toolbox.commands, 1)
@@ -71,7 +71,7 @@ async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
 
 async def _beside(run: Run, command: Command) -> ev.Proved:
     """One run after; before only where that is not green; broken only where a second run says so, too."""
-    standing = await run.world.standing(run.start.where, run.full.standing)
+    standing = await run.standing()
     tree = await tree_now(run)
     after = await run_on(run, command, standing, tree)
     before = None if after.green else await run_on(run, command, standing, standing.tree)
@@ -100,7 +100,7 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = 
         slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
         if slot.outcome is None:
             run.listen()
-            standing = await run.world.standing(run.start.where, run.full.standing)
+            standing = await run.standing()
             came = await run_on(run, command, standing, standing.tree, keeps=True)
             if came.exit is None:
                 why = came.error or f"it was not done in {command.timeout_s:.0f} s"
@@ -145,7 +145,7 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
     for command in commands if tree else ():
         place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
         if place.outcome is None:
-            standing = await run.world.standing(run.start.where, run.full.standing)
+            standing = await run.standing()
             before = _before(run, command)
             after = await run_on(run, command, standing, Tree(tree))
             word, tests = _word(run, before, after)
@@ -165,7 +165,7 @@ async def _once(run: Run, command: Command) -> ev.Proved:
 
 async def _prove(run: Run, command: Command) -> ev.Proved:
     before = _before(run, command)
-    standing = await run.world.standing(run.start.where, run.full.standing)
+    standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
     if first.tree is None:
         return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
@@ -324,7 +324,7 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
         return
     by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
     if by is None:
-        standing = await run.world.standing(run.start.where, run.full.standing)
+        standing = await run.standing()
         tree = proved[0].tree
         for command in commands:
             changes = await run.world.between(standing.tree, tree)
@@ -341,5 +341,5 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
 
 async def tree_now(run: Run) -> Tree:
     """The run's work merged with the person's tree of this moment, their version on conflicts."""
-    standing = await run.world.standing(run.start.where, run.full.standing)
+    standing = await run.standing()
     return (await delivery.merged(run.world, run.pending, standing.tree))[0]

@@ -49,10 +49,19 @@ async def changed(run: Run) -> list[Change]:
     """What the run's pending work changes in the person's tree of this moment."""
     slot = run.slot("changed", {}, ev.Got)
     if slot.outcome is None:
-        standing = await run.world.standing(run.start.where, run.full.standing)
+        standing = await run.standing()
         tree, _ = await merged(run.world, run.pending, standing.tree)
         slot.settle(ev.Got(verb="changed", value=plain(await run.world.between(standing.tree, tree))))
     return [Change.model_validate(one) for one in slot.settled.value]
+
+
+async def unit(run: Run, name: str) -> None:
+    """From here on pending work is this unit's: what it had done before, if it was begun before (RM-102)."""
+    slot = run.slot("unit", {"unit": name}, ev.Turned)
+    if slot.outcome is None:
+        now = (await run.standing()).tree
+        pair = run.pending if run.full.unit == name else run.full.units.get(name, Pending(base=now, work=now))
+        slot.settle(ev.Turned(unit=name, put_by=run.full.unit, pair=pair))
 
 
 async def deliver(run: Run, label: str, judged: Tree | None = None) -> ev.Delivered:
@@ -91,7 +100,7 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
 
     intent = next((one for one in reversed(slot.traces) if isinstance(one, ev.Intended)), None)
     for _ in range(LATE):
-        standing = await world.standing(run.start.where, run.full.standing)
+        standing = await run.standing()
         if intent is None:
             if part.base == part.work:
                 return settle("nothing", standing)

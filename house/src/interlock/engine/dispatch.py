@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal
 
+from interlock.agents import answers
 from interlock.agents.values import Ask, Exit, News, NewsKind, Usage
 from interlock.documents.model import plain
 from interlock.engine import brief, delivery, documents
@@ -154,7 +155,7 @@ class Dispatch:
         if last is not None and seat is not None:
             standing, pair = last.standing, last.pair
         else:
-            standing, pair = await world.standing(run.start.where, run.full.standing), run.pending
+            standing, pair = await run.standing(), run.pending
         shown, lost = await delivery.merged(world, pair, standing.tree)
         if lost and call.row.judges:
             self._uncalled("conflict", conflicts=lost, standing=standing)
@@ -266,13 +267,17 @@ class Dispatch:
         row, who = call.row, call.member or call.row.agent
         green = any(one.after and one.after.green for one in call.proved)
         inside = scope.example(row.writes, who)
+        known = row.form.known(call.criteria, green) if row.form else {}
+        best = answers.best(schema(row.form), known) if row.form and row.spell else {}
+        spelled = row.spell(best, row.outputs) if row.spell else {}
         return Ask(
             role=self.role,
             brief=text,
-            form=schema(row.form) if row.form else None,
-            known=row.form.known(call.criteria, green) if row.form else {},
+            form=schema(row.form) if row.form and not row.spell else None,
+            known=known,
             # What who plays by script leaves: the outputs, and a file in its scope.
-            samples=dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""),
+            samples={**dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""), **spelled, **call.samples},
+            outputs=row.outputs,
             session=session,
             spent=run.full.calls[key].earlier if session else Usage(),
             marker=f"{run.id}/{key}",

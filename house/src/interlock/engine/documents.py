@@ -17,6 +17,7 @@ from interlock.documents.reading import Text
 from interlock.engine import events as ev
 from interlock.engine.halts import Parked
 from interlock.engine.keys import sha256
+from interlock.engine.toolchains import Look
 from interlock.errors import WorkspaceFailed
 
 if TYPE_CHECKING:
@@ -52,8 +53,21 @@ async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
     return list(slot.settled.value)
 
 
-def watch(run: Run, path: str, fields: Fields) -> None:
-    """From here on these fields of the document are the playbook's own: see `change`, and `Report.reason` `edited`."""
+async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -> Any:
+    """What a pure function finds in the person's tree, as plain data.
+
+    Args:
+        asked: what it looks for, as far as that may differ.
+    """
+    slot = run.slot(name, asked, ev.Got)
+    if slot.outcome is None:
+        slot.settle(ev.Got(verb=name, value=plain(await run.world.look((await run.standing()).tree, find))))
+    return slot.settled.value
+
+
+def watch(run: Run, path: str, fields: Fields | None = None) -> None:
+    """From here on the engine alone writes this document; of these fields a person's change is heard: see `change`, and
+    `Report.reason` `edited`."""
     run.watched[path] = (fields, None)
 
 
@@ -83,7 +97,7 @@ async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> 
     content = old.encode(new)
     if raw != content:
         if _is_away(run) and raw != await run.world.document(path):
-            why = f"{path} is to be written, and another branch than {run.start.where.branch} is checked out"
+            why = f"{path} is to be written, and another branch than {run.where.branch} is checked out"
             raise Parked("waiting", why, f"interlock resume {run.id}")
         slot.add(ev.Intended(what="write", facts={"path": path}), sync=True)
         for _ in range(2):
@@ -110,7 +124,7 @@ async def set_aside(run: Run, path: str) -> str:
 async def overtaken(run: Run) -> str:
     """The first watched document of which a person changed what is the playbook's own; empty: none. Live alone."""
     for path, (fields, known) in run.watched.items():
-        if known is not None:
+        if fields is not None and known is not None:
             raw = await _now(run, path)
             if raw is None or plain(fields(Text.of(raw, path).text)) != known:
                 return path
@@ -118,7 +132,7 @@ async def overtaken(run: Run) -> str:
 
 
 def _is_away(run: Run) -> bool:
-    return run.world.where().branch != run.start.where.branch
+    return run.world.where().branch != run.where.branch
 
 
 async def _now(run: Run, path: str) -> bytes | None:
@@ -130,6 +144,6 @@ async def _now(run: Run, path: str) -> bytes | None:
 
 
 def _know(run: Run, path: str, text: str | None) -> None:
-    if path in run.watched and text is not None:
-        fields, _ = run.watched[path]
+    fields, _ = run.watched.get(path, (None, None))
+    if fields is not None and text is not None:
         run.watched[path] = (fields, plain(fields(text)))

@@ -61,8 +61,10 @@ class RunStarted(Event):
     source: str = ""
     """The file of a playbook of one's own, with its digest."""
     continues: str = ""
-    pending: Pending | None = None
-    """Work taken over from the run that this one continues."""
+    units: dict[str, Pending] = {}
+    """Work taken over from the run that this one continues, by the unit that it belongs to."""
+    documents: tuple[str, ...] = ()
+    """Globs of the process's own documents: in every tree, also where the person ignores them."""
     parent: str = ""
     said: Words | None = None
 
@@ -127,8 +129,25 @@ class Intended(Event):
     """Synced before an effect on the world, so that it happens once."""
 
     e: Literal["intended"] = "intended"
-    what: Literal["write", "aside", "deliver", "undo", "commit", "branch", "push", "command"]
+    what: Literal["write", "aside", "deliver", "undo", "commit", "branch", "push", "switch", "stash"]
     facts: dict[str, Any]
+
+
+class Turned(Outcome):
+    """From here on pending work is this unit's; that of the one before is put by (RM-102)."""
+
+    e: Literal["unit"] = "unit"
+    unit: str
+    put_by: str
+    pair: Pending
+
+
+class Switched(Outcome):
+    """The run belongs to this branch now, or why not."""
+
+    e: Literal["switched"] = "switched"
+    branch: str
+    problem: str = ""
 
 
 class Undone(Event):
@@ -395,7 +414,7 @@ class Delivered(Outcome):
 
 class Committed(Outcome):
     e: Literal["committed"] = "committed"
-    what: Literal["commit", "branch", "push", "pr", "hooks"]
+    what: Literal["commit", "branch", "push", "pr", "hooks", "stash"]
     ref: str = ""
     commit: str = ""
     problem: str = ""
@@ -407,7 +426,7 @@ class Committed(Outcome):
 AnyEvent = Annotated[
     RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got
     | Decided | Turn | Joined | Noted | Said | Based | Proved | Wrote | GateOpened | GateDecided | Started | Heard
-    | Tried | Done | Delivered | Committed,
+    | Tried | Done | Delivered | Committed | Turned | Switched,
     Field(discriminator="e"),
 ]  # fmt: skip
 EVENTS: TypeAdapter[Any] = TypeAdapter(AnyEvent)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.values import Exit, Role, TroubleKind
 from interlock.engine import delivery, evidence
 from interlock.engine import events as ev
-from interlock.engine.forms import Unusable, read_form
+from interlock.engine.forms import Given, Unusable, read_form
 from interlock.engine.prompts import quoted
 from interlock.workspace import scope
 from interlock.workspace.values import Found, Pending, Remark, RemarkKind, Tree
@@ -52,12 +52,12 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
         reason, words = trouble
         return report.model_copy(update={"reason": reason, "complaint": world.redact(words), "kept": kept})
 
-    read = read_form(row.form, exit_.form, text) if row.form is not None else None
+    read = await _read(run, call, ground, found, exit_.form, text)
     form = None if isinstance(read, Unusable) else read
     work = await _sort(run, call, dispatch.role, ground, found, form)
     missing = [path for path in row.outputs if path not in work.paths and await ground.seat.read(path) is None]
     hard = [
-        *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers) else ()),
+        *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers or row.read) else ()),
         *(f"the output {quoted(path)} is missing" for path in missing),
         *(f"you may not write {quoted(path)}" for path in work.outside),
     ]
@@ -79,6 +79,20 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
     if row.judges and form is not None:
         report = await evidence.rule(run, call, report, form, ground, last=told)
     return report
+
+
+async def _read(run: Run, call: Call, ground: Ground, found: Found, structured: Any, text: str) -> Any:
+    """The form of an answer, why it cannot be used, or None where none is asked for."""
+    row = call.row
+    if row.read is None:
+        return read_form(row.form, structured, text) if row.form is not None else None
+    changed = [change.path for change in await run.world.between(ground.shown, found.result)] if row.may else []
+    outputs = {}
+    for path in (*row.outputs, *(path for path in changed if scope.within(path, row.may))):
+        content = await ground.seat.read(path)
+        if content is not None:
+            outputs[path] = run.world.redact(content.decode("utf-8", "replace"))
+    return row.read(Given(structured, text, outputs))
 
 
 def _trouble(exit_: Exit) -> tuple[str, str] | None:
@@ -146,11 +160,12 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     asks += [remark.text for remark in found.remarks if remark.kind is RemarkKind.GIT]
 
     changed = [change.path for change in await world.between(shown, result)]
-    state = [path for path in changed if path in run.state_documents and path not in row.outputs]
+    state = [path for path in changed if path in run.watched and not scope.within(path, (*row.outputs, *row.may))]
     allowed = [
         path
         for path in changed
         if path in row.outputs
+        or scope.within(path, row.may)
         or (scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes)))
     ]
     outside = [path for path in changed if path not in allowed and path not in state]
@@ -160,6 +175,7 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
         for path in allowed
         if scope.guarded(path, names)
         and path not in (*row.outputs, *state)
+        and not scope.within(path, row.may)
         and not scope.spelled(path, row.writes, names)
         and not scope.named(path, call.request)
     ]

@@ -11,6 +11,7 @@ import json
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache
 from typing import Any, Literal
 
@@ -220,6 +221,18 @@ class Unusable(Model):
     """Why an answer cannot be used: all that is missing, at once."""
 
     problems: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Given:
+    """What an agent gave for its answer, for a row that reads it in a layout of its own (EVID-01, EVID-02)."""
+
+    structured: Any
+    """What the client itself gave as structured answer; None: nothing."""
+    text: str
+    """Its last message."""
+    outputs: Mapping[str, str]
+    """The documents that it left, of those that its row names."""
 
 
 def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | Unusable:

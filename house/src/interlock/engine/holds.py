@@ -79,8 +79,7 @@ def peoples_work_stays(path: Path) -> str:
 def leaves_out_what_is_refused(path: Path) -> str:
     theirs, files = path.theirs, path.world.files
     there = {name for name in {*theirs, *files} if theirs.get(name) != files.get(name)}
-    told = {*path.playbook.state_documents}
-    told |= {name for _, event in path.lines if isinstance(event, ev.Delivered) for name in _paths(event)}
+    told = {name for _, event in path.lines if isinstance(event, ev.Delivered) for name in _paths(event)}
     told |= {event.path for _, event in path.lines if isinstance(event, ev.Wrote)}
     if strays := [*sorted(there - told), *(name for name in (GUARDED, OUTSIDE) if name in there)]:
         return f"nobody delivered {', '.join(strays)}"

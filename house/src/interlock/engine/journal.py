@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
@@ -41,23 +43,11 @@ class Line(NamedTuple):
     event: Event
 
 
-class Medium(Protocol):
-    """Where a journal's bytes are."""
-
-    name: str
-
-    def load(self) -> bytes: ...
-    def append(self, chunk: bytes) -> None: ...
-    def sync(self) -> None: ...
-    def cut(self, size: int) -> None: ...
-
-
 class Memory:
     """A journal that lives as long as its owner: simulation, plan."""
 
-    name = "journal in memory"
-
     def __init__(self, content: bytes = b"") -> None:
+        self.name = "journal in memory"
         self.content = bytearray(content)
 
     def load(self) -> bytes:
@@ -82,17 +72,14 @@ class OnDisk:
         self._fd = -1
 
     def load(self) -> bytes:
-        try:
+        with told("the journal cannot be read", self.name), suppress(FileNotFoundError):
             return self._path.read_bytes()
-        except FileNotFoundError:
-            return b""
-        except OSError as error:
-            raise WorkspaceFailed.of(error, "the journal cannot be read", where=self.name) from error
+        return b""
 
     def append(self, chunk: bytes) -> None:
-        try:
+        with told("the journal cannot be written", self.name):
             if self._fd < 0:
-                self._open()
+                self._fd = _opened(self._path)
             size = os.fstat(self._fd).st_size
             try:
                 left = memoryview(chunk)
@@ -101,35 +88,42 @@ class OnDisk:
             except OSError:
                 os.ftruncate(self._fd, size)  # on a full disk half a line would be left
                 raise
-        except OSError as error:
-            raise WorkspaceFailed.of(error, "the journal cannot be written", where=self.name) from error
-
-    def _open(self) -> None:
-        born = not self._path.exists()
-        self._fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-        if born:
-            folder = os.open(self._path.parent, os.O_RDONLY | os.O_DIRECTORY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
 
     def sync(self) -> None:
-        if self._fd >= 0:
-            try:
+        with told("the journal cannot be synced", self.name):
+            if self._fd >= 0:
                 getattr(os, "fdatasync", os.fsync)(self._fd)  # macOS has no fdatasync
-            except OSError as error:
-                raise WorkspaceFailed.of(error, "the journal cannot be synced", where=self.name) from error
 
     def cut(self, size: int) -> None:
-        try:
+        with told("the journal's torn end cannot be cut", self.name):
             os.truncate(self._path, size)
-        except OSError as error:
-            raise WorkspaceFailed.of(error, "the journal's torn end cannot be cut", where=self.name) from error
 
     def __del__(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
+
+
+Medium = Memory | OnDisk
+"""Where a journal's bytes are."""
+
+
+def _opened(path: Path) -> int:
+    born = not path.exists()
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    if born:
+        folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+        os.fsync(folder)
+        os.close(folder)
+    return fd
+
+
+@contextmanager
+def told(what: str, where: object) -> Iterator[None]:
+    """What the operating system refuses is told with what a person can do about it."""
+    try:
+        yield
+    except OSError as error:
+        raise WorkspaceFailed.of(error, what, where=str(where)) from error
 
 
 class Journal:
@@ -138,11 +132,10 @@ class Journal:
     def __init__(self, medium: Medium) -> None:
         self._medium = medium
         content = medium.load()
-        self.lines, self._prev, whole = _read(content, medium.name)
-        self.torn = content[whole:]
+        self.lines, self._prev, self._whole = _read(content, medium.name)
+        self.torn = content[self._whole :]
         """What a crash left of a last line; cut before the next one is written."""
-        self._whole = whole
-        self._complete = not content[:whole] or content[:whole].endswith(b"\n")
+        self._newline = b"" if content[: self._whole].endswith(b"\n") or not self._whole else b"\n"
         self._held: list[bytes] = []
         self._written = bool(content)
         self._dirty = False
@@ -154,37 +147,24 @@ class Journal:
             raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
         seq, at = len(self.lines) + 1, at.astimezone(UTC)
         at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as it will be read
-        body = _encode(
-            {
-                "seq": seq,
-                "at": at.isoformat(timespec="milliseconds"),
-                "key": key,
-                "event": event.model_dump(),
-                "prev": self._prev,
-            }
-        ).encode("ascii")
-        seal = sha256(body)
-        chunk = body[:-1] + b',"hash":"' + seal.encode() + b'"}\n'
+        when = at.isoformat(timespec="milliseconds")
+        body = _encode({"seq": seq, "at": when, "key": key, "event": event.model_dump(), "prev": self._prev})
+        self._prev = sha256(body.encode("ascii"))
+        self._held.append(f'{body[:-1]},"hash":"{self._prev}"}}\n'.encode("ascii"))
         if self._written:
-            self._write(chunk)
-        else:
-            self._held.append(chunk)
-        self._prev = seal
+            self._write()
         line = Line(seq, at, key, event)
         self.lines.append(line)
         return line
 
-    def _write(self, chunk: bytes) -> None:
+    def _write(self) -> None:
         self._broken = True
         if self.torn:
             self._medium.cut(self._whole)
             self.torn = b""
-        if not self._complete:
-            chunk = b"\n" + chunk
-            self._complete = True
-        self._medium.append(chunk)
-        self._broken = False
-        self._dirty = True
+        self._medium.append(b"".join((self._newline, *self._held)))
+        self._newline, self._held = b"", []
+        self._broken, self._dirty, self._written = False, True, True
 
     @property
     def safe(self) -> bool:
@@ -194,9 +174,7 @@ class Journal:
     def sync(self) -> None:
         """Everything appended so far is safe when this returns."""
         if self._held:
-            held, self._held = self._held, []
-            self._written = True
-            self._write(b"".join(held))
+            self._write()
         if self._dirty:
             self._broken = True
             self._medium.sync()
@@ -205,23 +183,28 @@ class Journal:
 
 def _read(content: bytes, name: str) -> tuple[list[Line], str, int]:
     """The lines, the last hash, and how many bytes are whole lines."""
+    lines, prev, whole, damage = _sound(content)
+    if damage and b"\n" in content[whole:]:  # else torn
+        number = len(lines) + 1
+        what = f"line {number} of the journal {damage}"
+        raise JournalDamaged(what, run=Path(name).parent.name, path=name, line=number)
+    return lines, prev, whole
+
+
+def _sound(content: bytes) -> tuple[list[Line], str, int, str]:
+    """The same up to the first line that is none, and what is wrong with that; empty: nothing."""
     lines: list[Line] = []
     prev, whole = FIRST, 0
-    pieces = content.split(b"\n")
-    for number, piece in enumerate(pieces, 1):
-        last = number == len(pieces)
-        if last and not piece:
+    for number, piece in enumerate(content.split(b"\n"), 1):
+        if whole >= len(content):
             break
         try:
             line, prev = _line(piece, number, prev)
         except ValueError as error:
-            if last:  # torn
-                break
-            run = Path(name).parent.name
-            raise JournalDamaged(f"line {number} of the journal {error}", run=run, path=name, line=number) from None
+            return lines, prev, whole, str(error)
         lines.append(line)
-        whole += len(piece) + (0 if last else 1)
-    return lines, prev, whole
+        whole = min(whole + len(piece) + 1, len(content))
+    return lines, prev, whole, ""
 
 
 def _line(piece: bytes, number: int, prev: str) -> tuple[Line, str]:
@@ -253,20 +236,12 @@ def read_lines(path: Path) -> list[Line]:
 def mend(path: Path) -> tuple[int, Path | None]:
     """Cut a damaged journal before its first bad line; the rest is kept beside. How many lines stand."""
     content = path.read_bytes()
-    good = 0
-    prev, count = FIRST, 0
-    for piece in content.split(b"\n"):
-        try:
-            _, prev = _line(piece, count + 1, prev)
-        except ValueError:
-            break
-        count, good = count + 1, good + len(piece) + 1
-    good = min(good, len(content))
+    lines, _, good, _ = _sound(content)
     if not content[good:].strip():
-        return count, None
+        return len(lines), None
     beside = next(p for n in range(1, 10_000) if not (p := path.with_suffix(f".damaged-{n}")).exists())
     beside.write_bytes(content[good:])
     with path.open("r+b") as file:
         file.truncate(good)
         os.fsync(file.fileno())
-    return count, beside
+    return len(lines), beside

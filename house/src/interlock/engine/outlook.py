@@ -66,7 +66,7 @@ def outlook(
         most=max(path.calls for path in paths if not _failed(path)),
         gates=tuple(dict.fromkeys(gate.gate for path in paths for gate in path.view.gates.values())),
         commands=tuple(dict.fromkeys(pair.command for pair in paths[0].view.pairs.values())),
-        documents=tuple(dict.fromkeys([*playbook.state_documents, *(path for row in rows for path in row.outputs)])),
+        documents=tuple(dict.fromkeys([*playbook.documents(inputs), *(path for row in rows for path in row.outputs)])),
     )
 
 

@@ -33,7 +33,12 @@ class Playbook:
     """Its prompts, where it has no package."""
     settings: type[Model] | None = None
     summary: str = ""
-    state_documents: Sequence[str] = ()
+    documents: Callable[[Any], Sequence[str]] = lambda inputs: ()
+    """Globs of the process's own documents, by its inputs: they are in every tree, also where git ignores them."""
+    flags: type[Model] | None = None
+    """Options of one process and not of the run: never recorded, given anew with each `run` and `resume`."""
+    goes_on: bool = False
+    """A new run of its key takes over what the one before had pending."""
     invariants: Mapping[str, Callable[[View], bool]] = field(default_factory=dict)
     """What holds on every path, beside what holds for all playbooks."""
     check: Callable[[Any, Callable[[str], str]], None] | None = None

@@ -115,7 +115,6 @@ class Player:
             limits=self._limits,
             flags=self._flags,
             hear=self._hear,
-            state_documents=self.playbook.state_documents,
         )
         keys.begin()
         try:

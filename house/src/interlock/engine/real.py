@@ -113,7 +113,6 @@ class RealWorld:
         self._redact = redaction
         self._where, self._playbook = where, playbook
         self._place = where.place
-        self._branch = "" if where.branch == "detached" else where.branch
         self._runner = runner
         self._ask = ask
         self._delivery = Delivery(trees)
@@ -169,6 +168,7 @@ class RealWorld:
         return self._trees.where()
 
     async def standing(self, where: Where, last: Standing | None) -> Standing:
+        self._where = where  # a run may change its branch
         return await thread(self._trees.standing, self.run, where, last)
 
     async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
@@ -272,7 +272,7 @@ class RealWorld:
         standing = await self.standing(where, None)
         tree = await thread(self._raw, planned.commit, order.work)
         layer = await thread(
-            self._layers.for_command, self.run, standing, tree, keeps=False, staged=True, branch=self._branch
+            self._layers.for_command, self.run, standing, tree, keeps=False, staged=True, branch=_attached(where)
         )
         message = layer.exchange / "message"
         message.write_text(order.message)
@@ -286,6 +286,19 @@ class RealWorld:
 
     async def pull_request(self, branch: str, title: str, body: str) -> Committed:
         return await thread(_pull_request, self._trees.workspace.top, branch, title, body)
+
+    async def unsaved(self, standing: Standing) -> list[Change]:
+        def find() -> list[Change]:
+            head = Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
+            return self._trees.between(head, self._layers.spelled(self.run, standing.tree))
+
+        return await thread(find)
+
+    async def switch(self, branch: str, *, new: bool) -> str:
+        return await thread(self._commits.begin_branch if new else self._commits.switch, branch)
+
+    async def stash(self, paths: Sequence[str], note: str) -> Committed:
+        return await thread(self._commits.stash, paths, note)
 
     # agents
     def runner_of(self, name: str, *, judges: bool) -> str:
@@ -304,7 +317,7 @@ class RealWorld:
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
         if goes_on and not self._layers.has(self.run, slot):
             return None
-        needs, branch = self._needs(role), self._branch
+        needs, branch = self._needs(role), _attached(self._where)
         opened = await thread(self._layers.open, self.run, slot, standing, shown, needs, goes_on=goes_on, branch=branch)
         return RealSeat(opened)
 
@@ -362,6 +375,9 @@ class RealWorld:
         line = " && ".join(f"({tool.line_from(place)})" for tool in prepares)
         source = ", ".join(tool.source for tool in prepares)
         return Toolbox(commands, Command("setup", line, source) if prepares else None)
+
+    async def look(self, tree: Tree, find: Callable[[toolchains.Look], T]) -> T:
+        return await thread(find, _TreeFiles(self._trees, tree))
 
     async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
         return await thread(product.products, paths, command.line, self._place, _TreeFiles(self._trees, tree).read)
@@ -451,6 +467,10 @@ class RealWorld:
         return await self._ask(gate) if self._ask else None
 
 
+def _attached(where: Where) -> str:
+    return "" if where.branch == DETACHED else where.branch
+
+
 class Folder:
     """The person's folder as something to look at: with what is ignored."""
 
@@ -461,6 +481,9 @@ class Folder:
         with suppress(OSError, InterlockError):
             return (files.read(self._top, path) or b"")[:1_000_000].decode("utf-8", "replace")
         return None
+
+    def paths(self) -> Sequence[str]:
+        return sorted(str(place.relative_to(self._top)) for place in self._top.rglob("*") if place.is_file())
 
     def list(self, folder: str) -> list[str]:
         try:
@@ -487,6 +510,9 @@ class _TreeFiles:
             return None
         raw = self._trees.read(self._tree, path)
         return None if raw is None else raw[:1_000_000].decode("utf-8", "replace")
+
+    def paths(self) -> list[str]:
+        return sorted(self.entries)
 
     def list(self, folder: str) -> list[str]:
         lead = "" if folder in (".", "") else f"{folder}/"

@@ -18,7 +18,7 @@ from interlock.documents.model import Model, canonical, plain
 from interlock.engine import checks, commits, delivery, dispatch, documents, keys, people, receipt
 from interlock.engine import events as ev
 from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
-from interlock.engine.forms import Form
+from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.tables import Table, name_of, names_of
@@ -26,7 +26,7 @@ from interlock.engine.view import View
 from interlock.engine.world import Command, World
 from interlock.errors import EngineFault
 from interlock.workspace import scope
-from interlock.workspace.values import Pending, Tree
+from interlock.workspace.values import Pending, Standing, Tree, Where
 
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
@@ -49,6 +49,13 @@ class Row:
     """Globs; empty: nothing but its outputs."""
     outputs: tuple[str, ...] = ()
     """Documents that it has to leave: delivered with its dispatch."""
+    may: tuple[str, ...] = ()
+    """Globs of documents that it may leave beside them, delivered likewise."""
+    read: Callable[[Given], Form | Unusable | None] | None = None
+    """Its answer in a layout of its own, instead of the form in its last message; None: it gave none, and need not."""
+    spell: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, str]] | None = None
+    """The documents in which a form stands, given the form's values and the call's outputs: the inverse of `read`,
+    for who plays by script. With it the documents are the answer, and no form is asked for beside them."""
     timeout_s: float = 3600
     answers: bool = False
     """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
@@ -77,6 +84,8 @@ class Call:
     """What a judge judges by."""
     request: str = ""
     """A person's words that may name guarded paths (TREE-08)."""
+    samples: Mapping[str, str] = field(default_factory=dict)
+    """Documents that would do, by path: for who plays by script."""
     attempt: int = 1
     proved: tuple[ev.Proved, ...] = ()
     """What the engine ran on that very tree."""
@@ -131,7 +140,6 @@ class Run:
         limits: Limits | None = None,
         flags: Mapping[str, Any] | None = None,
         hear: Callable[[str, Any], None] | None = None,
-        state_documents: Sequence[str] = (),
     ) -> None:
         self.recorder = recorder
         self.world = world
@@ -141,7 +149,6 @@ class Run:
         self.flags = flags or {}
         """Options of this process, not of the run: never recorded."""
         self.hear = hear or (lambda key, news: None)
-        self.state_documents = tuple(state_documents)
         self._keys = keys.Keys()
         self.pair_lock = asyncio.Lock()
         """Members side by side move the pending pair on one after the other."""
@@ -155,8 +162,9 @@ class Run:
         """Prepares what commands need; known when `commands` were asked for."""
         self.limited: dict[str, datetime] = {}
         """Runner -> when its service takes requests again: members of a group wait as one."""
-        self.watched: dict[str, tuple[documents.Fields, Any]] = {}
-        """Document -> what of it is the playbook's own, and what that was when it was last read or written."""
+        self.watched: dict[str, tuple[documents.Fields | None, Any]] = {}
+        """Document that the engine alone writes -> what of it nobody else may change, and what that was when it was
+        last read or written."""
         assert recorder.view.start is not None
         self.start = recorder.view.start
 
@@ -175,6 +183,15 @@ class Run:
     @property
     def id(self) -> str:
         return self.start.run
+
+    @property
+    def where(self) -> Where:
+        """The place and the branch that the run belongs to now."""
+        return self.full.where
+
+    async def standing(self) -> Standing:
+        """The person's workspace of this moment."""
+        return await self.world.standing(self.where, self.full.standing)
 
     @property
     def pending(self) -> Pending:
@@ -217,13 +234,15 @@ class Run:
 
     async def dispatch(self, call: Call) -> ev.Report:
         """One agent does one thing; what it left is looked at, and counts or not."""
-        slot = self.slot(call.member or call.row.agent, dispatch.asked(call), ev.Done)
+        row = call.row
+        slot = self.slot(call.member or row.agent, dispatch.asked(call), ev.Done)
         if slot.outcome is None:
             self.listen()
             await dispatch.Dispatch(self, call, slot).perform()
         report: ev.Report = slot.settled.report
-        if call.row.outputs:
-            documents = await delivery.documents(self, call.row.outputs)
+        if row.outputs or row.may:
+            left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
+            documents = await delivery.documents(self, left)
             if documents.landing and documents.landing.state == "conflict":
                 return report.model_copy(
                     update={"outcome": "fault", "reason": "conflict", "conflicts": documents.landing.conflicts}
@@ -289,11 +308,16 @@ class Run:
     tail = checks.tail
     changed = delivery.changed
     deliver = delivery.deliver
+    unit = delivery.unit
     hooks = commits.hooks
     commit = commits.commit
     pull_request = commits.pull_request
+    unsaved = commits.unsaved
+    switch = commits.switch
+    stash = commits.stash
     gate = people.gate
     approve = people.approve
+    look = documents.look
     read = documents.read
     names = documents.names
     watch = documents.watch

@@ -22,6 +22,7 @@ from interlock.engine import junit
 from interlock.engine.folder import InMemory, Message
 from interlock.engine.halts import Halted
 from interlock.engine.playing import Player
+from interlock.engine.toolchains import Look
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
 from interlock.workspace.values import Change, Committed, Found, Landing, Merged, Standing, Tree, Where
@@ -81,7 +82,10 @@ class Clean:
 
     def agent(self, ask: Ask, key: str, files: Files) -> Act:
         """It adds a line to each file that it has to leave, and takes nothing away that is there."""
-        changed = {path: self.worked(files.get(path, text.encode()), key) for path, text in ask.samples.items()}
+        changed = {
+            path: text.encode() if text else self.worked(files.get(path, b""), key)
+            for path, text in ask.samples.items()
+        }
         return Act(changed, self.said(answers.best(ask.form, ask.known) if ask.form else None))
 
     def worked(self, content: bytes, key: str) -> bytes:
@@ -180,6 +184,9 @@ class Simulated:
         """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
         self.refs: dict[str, str] = {}
         self.attic: dict[str, bytes] = {}
+        self.branches = {branch}
+        self.stashes: dict[str, dict[str, bytes | None]] = {}
+        """Note -> what was put away under it."""
         self.away = False
         """Another branch is checked out."""
         self.clock = datetime(2026, 1, 1, tzinfo=UTC)
@@ -363,6 +370,30 @@ class Simulated:
         self.cast.moment("pushed")
         return Committed(commit=f"https://example.org/{branch}")
 
+    async def unsaved(self, standing: Standing) -> list[Change]:
+        return await self.between(self.trees.of(self.head), standing.tree)
+
+    async def switch(self, branch: str, *, new: bool) -> str:
+        ref = f"refs/heads/{branch}"
+        if problem := self.cast.moment("switch"):
+            return problem
+        if not new and ref not in self.branches:
+            return f"there is no branch {branch}"
+        self.branches.add(ref)
+        self._branch = ref
+        self.cast.moment("switched")
+        return ""
+
+    async def stash(self, paths: Sequence[str], note: str) -> Committed:
+        if problem := self.cast.moment("stash"):
+            return Committed(problem=problem)
+        if note not in self.stashes:
+            self.stashes[note] = {path: self.files.get(path) for path in paths}
+            for path in paths:
+                _put(self.files, path, self.head.get(path))
+        self.cast.moment("stashed")
+        return Committed(commit=_blob(note.encode()))
+
     # agents and commands
     def role(self, name: str, *, judges: bool) -> Role:
         return Role(name=name, runner="simulated", type="scripted")
@@ -392,6 +423,9 @@ class Simulated:
 
     async def toolbox(self, tree: Tree, place: str) -> Toolbox:
         return self._toolbox
+
+    async def look(self, tree: Tree, find: Callable[[Look], T]) -> T:
+        return find(_Look(self.trees[tree]))
 
     async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
         return {path for path in paths if "test" not in path}
@@ -425,6 +459,23 @@ class Simulated:
     async def ask(self, gate: GateView) -> Message | None:
         self.cast.moment(f"ask {gate.gate}")
         return self.cast.person(gate)
+
+
+class _Look:
+    """A table of files as something to look at."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def read(self, path: str) -> str | None:
+        return self._files[path].decode("utf-8", "replace") if path in self._files else None
+
+    def paths(self) -> list[str]:
+        return sorted(self._files)
+
+    def list(self, folder: str) -> list[str]:
+        lead = "" if folder in (".", "") else f"{folder}/"
+        return sorted({path[len(lead) :].partition("/")[0] for path in self._files if path.startswith(lead)})
 
 
 @types.coroutine

@@ -44,8 +44,10 @@ WRITES, MEETS, BREAKS, LEAVES, COMMITS, CANCELS = PEOPLE = (
     "a person commits all they have",
     "a person cancels",
 )
-IDLE, WRONG, WEAKENS, STEERS, STRAYS, COLLIDES, TAKES_BACK, MEANS_IT = (
+IDLE, LOSES, GARBLES, WRONG, WEAKENS, STEERS, STRAYS, COLLIDES, TAKES_BACK, MEANS_IT = (
     "changes nothing",
+    "leaves its documents out",
+    "leaves broken documents",
     "does it wrong",
     "weakens a test",
     "writes CLAUDE.md",
@@ -195,7 +197,13 @@ class Stage(Clean):
             form = {**answers.best(ask.form or {}, ask.known), "takes_back": [UNSAVED]}
         done = {} if name.startswith(IDLE) else dict(usual.files)
         if name in (WRONG, WEAKENS):
-            done = {path: (content or b"") + FAULT for path, content in done.items()}
+            done = {path: content if ask.samples[path] else (content or b"") + FAULT for path, content in done.items()}
+        if name in (LOSES, GARBLES):
+            done = {path: b"\0" for path in ask.outputs if name == GARBLES}
+        spell = self.rows[ask.role.name].spell
+        if form is not None and spell is not None:
+            done |= {path: text.encode() for path, text in spell(form, ask.outputs).items()}
+            form = None
         extra = EXTRA.get(name, {})
         if name == COLLIDES and (path := self._elsewhere(ask)):
             extra = {path: self.worked(files.get(path, b""), key)}
@@ -210,6 +218,7 @@ class Stage(Clean):
         row, forms = self.rows[ask.role.name], list(self._answers(ask))
         works = bool(ask.samples) and not row.judges
         does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
+        does += [LOSES, GARBLES] if ask.outputs else []
         does += [COLLIDES] if works and self._elsewhere(ask) else []
         does += [MEANS_IT] if row.form and "takes_back" in row.form.model_fields else []
         once = [*WEATHER, *does, *([STRAYS] if "**" not in row.writes else [])]

@@ -27,6 +27,10 @@ class Look(Protocol):
         """The names in a folder; none where there is no such folder."""
         ...
 
+    def paths(self) -> Sequence[str]:
+        """Of all files, in order."""
+        ...
+
 
 @dataclass(frozen=True)
 class Tool:

@@ -15,7 +15,7 @@ from interlock.agents.values import News, NewsKind, Usage
 from interlock.engine import events as ev
 from interlock.engine.journal import Line, Unknown
 from interlock.errors import Status
-from interlock.workspace.values import Pending, Remark, Standing
+from interlock.workspace.values import Pending, Remark, Standing, Where
 
 
 @dataclass
@@ -90,7 +90,7 @@ class StepView:
 class View:
     """A run as it stands after the lines that were folded into it."""
 
-    def __init__(self) -> None:
+    def __init__(self) -> None:  # noqa: PLR0915 - what is known of a run
         self.start: ev.RunStarted | None = None
         self.version = ""
         """Of interlock, that worked on it last."""
@@ -128,6 +128,10 @@ class View:
         """Which check tells the work from none, if one was looked for (EVID-14)."""
         self.options: dict[str, Any] = {}
         self.pending: Pending | None = None
+        self.units: dict[str, Pending] = {}
+        """Pending work that was put by, of units that the playbook may come back to."""
+        self.unit = ""
+        self.where = Where()
         self._pending_at = 0
         self.standing: Standing | None = None
 
@@ -152,7 +156,9 @@ class View:
         match event:
             case ev.RunStarted():
                 self.start, self.standing, self.version = event, event.standing, event.version
-                self.pending = event.pending or Pending(base=event.standing.tree, work=event.standing.tree)
+                self.units, self.where = dict(event.units), event.where
+                untouched = Pending(base=event.standing.tree, work=event.standing.tree)
+                self.pending = self.units.pop("", untouched)
                 self.words += [event.said] if event.said else []
             case ev.Resumed():
                 self._open(at)
@@ -222,6 +228,14 @@ class View:
                 self.standing = event.standing or self.standing
             case ev.Committed():
                 self.committed.append(event)
+            case ev.Turned() if event.unit != self.unit:
+                if self.pending is not None:
+                    self.units[event.put_by] = self.pending
+                self.units.pop(event.unit, None)
+                self.unit = event.unit
+                self._move(line.seq, event.pair)
+            case ev.Switched(branch=branch, problem=""):
+                self.where = self.where.model_copy(update={"branch": branch})
             case ev.Undone():
                 self.undone.append(event)
             case Unknown():

@@ -14,6 +14,7 @@ from typing import Protocol, TypeVar
 from interlock.agents.values import Ask, CommandExit, Exit, News, Role
 from interlock.engine.events import GateDecided
 from interlock.engine.folder import Folder, Message
+from interlock.engine.toolchains import Look
 from interlock.engine.view import GateView
 from interlock.workspace.values import (
     Change,
@@ -141,6 +142,17 @@ class World(Protocol):
         ...
 
     async def pull_request(self, branch: str, title: str, body: str) -> Committed: ...
+    async def unsaved(self, standing: Standing) -> list[Change]:
+        """What the person has not committed, against the head of the branch that is checked out."""
+        ...
+
+    async def switch(self, branch: str, *, new: bool) -> str:
+        """Check a branch out, without hooks; a new one begins where the person stands. Why not, or nothing."""
+        ...
+
+    async def stash(self, paths: Sequence[str], note: str) -> Committed:
+        """Put what is not committed of these paths away, once for that note; `commit` holds the stash."""
+        ...
 
     # agents and commands
     def role(self, name: str, *, judges: bool) -> Role: ...
@@ -154,6 +166,10 @@ class World(Protocol):
         ...
 
     async def toolbox(self, tree: Tree, place: str) -> Toolbox: ...
+    async def look(self, tree: Tree, find: Callable[[Look], T]) -> T:
+        """What a pure function finds in a tree."""
+        ...
+
     async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
         """Which of these are product, and no part of what the command checks with (EVID-07)."""
         ...
