@@ -39,6 +39,10 @@ class Playbook:
     """Options of one process and not of the run: never recorded, given anew with each `run` and `resume`."""
     goes_on: bool = False
     """A new run of its key takes over what the one before had pending."""
+    example: Mapping[str, Any] = field(default_factory=dict)
+    """Inputs with which it is rehearsed, as far as their types do not say enough."""
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Documents of a workspace in which it is rehearsed, by path."""
     invariants: Mapping[str, Callable[[View], bool]] = field(default_factory=dict)
     """What holds on every path, beside what holds for all playbooks."""
     check: Callable[[Any, Callable[[str], str]], None] | None = None

@@ -63,6 +63,8 @@ class Path(Stage):
         self.playbook, self.inputs, self.usual = playbook, inputs, usual
         self.caps, self.limits = caps or playbook.caps, limits
         self.world = make(self)
+        for path, text in playbook.files.items():
+            self.world.head[path] = self.world.files[path] = text.encode()
         self.theirs = dict(self.world.files)
         self.wrote = [(UNSAVED, self.theirs.get(UNSAVED, b""))]
         self.view = View()
@@ -161,10 +163,16 @@ def explore(
                 paths.append(longer)
 
 
+def _changed(form: Any, value: Any) -> dict[str, Any]:
+    """What of a form's values is not at its best."""
+    best = answers.best(form)
+    return {name: one for name, one in value.items() if one != best.get(name)} if isinstance(value, dict) else {}
+
+
 def variants(playbook: Playbook) -> Iterator[Model]:
     """The best inputs that the playbook's form of them takes, and each with one field otherwise."""
-    form = schema(playbook.inputs)
-    for value in (answers.best(form), *(one.value for one in answers.deviations(form))):
+    form, best = schema(playbook.inputs), answers.best(schema(playbook.inputs)) | dict(playbook.example)
+    for value in (best, *({**best, **_changed(form, one.value)} for one in answers.deviations(form))):
         try:
             inputs = playbook.inputs.model_validate(value)
             if playbook.check is not None:
