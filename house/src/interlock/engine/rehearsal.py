@@ -172,7 +172,8 @@ def _changed(form: Any, value: Any) -> dict[str, Any]:
 def variants(playbook: Playbook) -> Iterator[Model]:
     """The best inputs that the playbook's form of them takes, and each with one field otherwise."""
     form, best = schema(playbook.inputs), answers.best(schema(playbook.inputs)) | dict(playbook.example)
-    for value in (best, *({**best, **_changed(form, one.value)} for one in answers.deviations(form))):
+    others = (_changed(form, one.value) for one in answers.deviations(form))
+    for value in (best, *({**best, **changed} for changed in others if changed)):
         try:
             inputs = playbook.inputs.model_validate(value)
             if playbook.check is not None:
