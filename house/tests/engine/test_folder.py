@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.folder import Lock, Message, RunFolder, holder
+from interlock.engine.folder import Message, RunFolder, holder, locked
 from interlock.errors import JournalDamaged, Locked, WorkspaceFailed
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -93,10 +93,10 @@ def test_odd_files_in_the_inbox_block_nobody(tmp_path: Path) -> None:
 HOLDS = """
 import sys
 from pathlib import Path
-from interlock.engine.folder import Lock
-Lock(Path(sys.argv[1])).take("run x", {"run": "run-1"})
-print("held", flush=True)
-sys.stdin.read()
+from interlock.engine.folder import locked
+with locked(Path(sys.argv[1]), "run x", "run-1"):
+    print("held", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -104,38 +104,37 @@ sys.stdin.read()
 def test_a_lock_is_held_by_one_named_and_free_when_its_process_is_killed(tmp_path: Path) -> None:
     place = tmp_path / "run-1" / "lock"
     assert holder(place) is None
-    lock = Lock(place)
-    lock.take("run run-1", {"run": "run-1"})
-    lock.free()
+    with locked(place, "run run-1"):
+        assert (holder(place) or {})["pid"] == os.getpid()
     assert holder(place) is None
     with subprocess.Popen([sys.executable, "-c", HOLDS, place], stdin=-1, stdout=-1) as other:
         assert other.stdout is not None
         other.stdout.readline()
         assert (holder(place) or {}).get("pid") == other.pid
-        with pytest.raises(Locked, match=str(other.pid)) as caught:
-            Lock(place).take("run run-1", {})
+        with pytest.raises(Locked, match=str(other.pid)) as caught, locked(place, "run run-1"):
+            pass
         assert caught.value.remedy == "Watch it: interlock watch run-1"
         other.kill()
         other.wait()
-    Lock(place).take("run run-1", {})
+    with locked(place, "run run-1"):
+        pass
 
 
 def test_looking_at_a_lock_keeps_nobody_from_taking_it_and_two_of_one_process_are_two(tmp_path: Path) -> None:
-    lock = Lock(tmp_path / "lock")
-    lock.take("it", {})
-    for _ in range(3):
-        assert (holder(tmp_path / "lock") or {})["pid"] == os.getpid()
-    with pytest.raises(Locked):
-        Lock(tmp_path / "lock").take("it", {})
+    place = tmp_path / "lock"
+    with locked(place, "it"):
+        for _ in range(3):
+            assert (holder(place) or {})["pid"] == os.getpid()
+        with pytest.raises(Locked), locked(place, "it"):
+            pass
 
 
 def test_a_lock_whose_note_is_nonsense_still_locks(tmp_path: Path) -> None:
     place = tmp_path / "lock"
     place.write_bytes(b"[nonsense")
     assert holder(place) is None
-    lock = Lock(place)
-    lock.take("it", {})
-    place.write_bytes(b"\xff")
-    assert holder(place) == {}
-    with pytest.raises(Locked, match=r"process \?"):
-        Lock(place).take("it", {})
+    with locked(place, "it"):
+        place.write_bytes(b"\xff")
+        assert holder(place) == {}
+        with pytest.raises(Locked, match=r"process \?"), locked(place, "it"):
+            pass

@@ -143,8 +143,7 @@ class Journal:
 
     def append(self, at: datetime, key: str, event: Event) -> Line:
         """Add a line; on disk at once where the run has begun, else held until the first `sync`."""
-        if self._broken:
-            raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
+        self._check()
         seq, at = len(self.lines) + 1, at.astimezone(UTC)
         at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as it will be read
         when = at.isoformat(timespec="milliseconds")
@@ -156,6 +155,10 @@ class Journal:
         line = Line(seq, at, key, event)
         self.lines.append(line)
         return line
+
+    def _check(self) -> None:
+        if self._broken:
+            raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
 
     def _write(self) -> None:
         self._broken = True
@@ -174,6 +177,7 @@ class Journal:
     def sync(self) -> None:
         """Everything appended so far is safe when this returns."""
         if self._held:
+            self._check()
             self._write()
         if self._dirty:
             self._broken = True

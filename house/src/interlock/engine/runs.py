@@ -14,7 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from interlock.engine.folder import Lock, RunFolder, holder
+from interlock.engine.folder import RunFolder, holder, locked
 from interlock.engine.journal import read_lines
 from interlock.engine.keys import sha256
 from interlock.engine.view import View, fold
@@ -41,8 +41,7 @@ class Head:
 class Entry:
     """One run of a workspace."""
 
-    def __init__(self, runs: Runs, path: Path) -> None:
-        self._runs = runs
+    def __init__(self, path: Path) -> None:
         self.path = path
         self.id = path.name
 
@@ -74,10 +73,15 @@ class Entry:
                 return dict(found["event"])
         return {}
 
+    @property
+    def order(self) -> int:
+        """Which run of the workspace it is: not the clock tells which is last."""
+        return int(self.first.get("order", 0))
+
     def head(self) -> Head | None:
         """What a list tells of it; None where its journal cannot be read."""
         first = self.first
-        if not first or first.get("e") != "started":
+        if first.get("e") != "started":
             return None
         status, why, changed = Status.WORKING, "", first["at"]
         for line in self._last_lines():
@@ -92,12 +96,13 @@ class Entry:
                 break
             if event["e"] not in ("refused", "intended", "undone", "warned"):
                 break
-        held = self.holder() is not None
-        status = Status.WORKING if held and status.is_open else status
-        status = Status.INTERRUPTED if status is Status.WORKING and not held else status
+        if self.holder() is not None:
+            status = Status.WORKING if status.is_open else status
+        elif status is Status.WORKING:
+            status = Status.INTERRUPTED
         return Head(
             self.id,
-            int(first["order"]),
+            self.order,
             first["playbook"],
             first["key"],
             first.get("headline", ""),
@@ -120,13 +125,9 @@ class Entry:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Work on it, alone."""
-        lock = Lock(self.path / "lock")
-        lock.take(f"run {self.id}", {"run": self.id})
-        self.folder.settle()
-        try:
+        with locked(self.path / "lock", f"run {self.id}", self.id):
+            self.folder.settle()
             yield
-        finally:
-            lock.free()
 
 
 class Runs:
@@ -142,8 +143,7 @@ class Runs:
             places = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
         except OSError:
             return []
-        entries = [Entry(self, place) for place in places]
-        return sorted(entries, key=lambda entry: (int(entry.first.get("order", 0)), entry.id), reverse=True)
+        return sorted(map(Entry, places), key=lambda entry: (entry.order, entry.id), reverse=True)
 
     def find(self, name: str) -> Entry:
         """The run of that name, or of which that is the beginning; `latest`.
@@ -184,7 +184,7 @@ class Runs:
         )
 
     def next_order(self) -> int:
-        return max((int(entry.first.get("order", 0)) for entry in self.all()), default=0) + 1
+        return max((entry.order for entry in self.all()), default=0) + 1
 
     def new(self, playbook: str, now: datetime) -> Entry:
         """A name for a run; nothing is on disk yet."""
@@ -192,19 +192,17 @@ class Runs:
         while True:
             name = f"{re.sub(r'[^A-Za-z0-9_-]', '-', playbook)}-{stamp}-{secrets.token_hex(2)}"
             if not (self.path / name).exists():
-                return Entry(self, self.path / name)
+                return Entry(self.path / name)
 
     @contextmanager
     def key_lock(self, playbook: str, key: str) -> Iterator[None]:
         """One run per key is open."""
         place = self._own / "keys" / sha256(f"{playbook}\0{key}".encode())[:32]
-        lock = Lock(place)
-        lock.take(f"this {playbook}", {})
-        try:
-            yield
-        finally:
-            with suppress(OSError):  # what was refused leaves nothing: neither the lock nor the folders made for it
-                place.unlink()
-                place.parent.rmdir()
-                self._own.rmdir()
-            lock.free()
+        with locked(place, f"this {playbook}"):
+            try:
+                yield
+            finally:
+                with suppress(OSError):  # what was refused leaves nothing: neither the lock nor the folders made for it
+                    place.unlink()
+                    place.parent.rmdir()
+                    self._own.rmdir()
