@@ -122,10 +122,11 @@ def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple
         What lies there as it is shown, and what of the rest that was touched is shown.
     """
     touched = held.touched(Touched())
-    unknown = [path for path in (*touched.files, *touched.gone) if path not in state.laid]
+    hidden = (*touched.gone, *touched.emptied)
+    unknown = [path for path in (*touched.files, *hidden) if path not in state.laid]
     kept = ignored(trees.workspace.top, unknown, trees.ignored)
     files = [path for path in touched.files if path not in kept]
-    asked = (*files, *touched.gone, *touched.emptied, *state.laid)
+    asked = (*files, *hidden, *state.laid)
     wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
     state.laid = dict.fromkeys(wanted, _UNKNOWN) | state.laid
     state.newest = max(state.newest, touched.newest)
@@ -139,7 +140,8 @@ def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple
         if shows == known[:2]:
             os.utime(place, ns=(0, known.time), follow_symlinks=False)  # it counts as not opened again
             stays[path] = Laid(*shows, stamp(place.lstat()))
-    held.restore(touched, {*kept, *stays})
+    # What is shown of a folder that a program took away is laid; the ignored files that went with it stay away.
+    held.restore(touched, {*kept, *stays, *(hidden if shown != EMPTY else ())})
     return stays, {path: entry for path, entry in wanted.items() if path not in stays}
 
 

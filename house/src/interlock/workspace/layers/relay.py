@@ -10,7 +10,6 @@ decision, and connections, have bounds.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import ipaddress
 import json
@@ -20,27 +19,25 @@ import threading
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import partial
 from http import HTTPStatus
-from typing import Final
+from http.client import HTTPConnection, HTTPException
+from http.server import BaseHTTPRequestHandler
+from socketserver import ThreadingTCPServer
+from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
-_NOTED: Final = 100
+_NOTED = 100
 """So many refused addresses are kept by name."""
-_ORDINARY_PORTS: Final = (443, 80)
+_ORDINARY_PORTS = (443, 80)
 """What an allowed host without a port means."""
-_HEAD: Final = 65_536
-_PATIENCE_S: Final = 30.0
-_HALF_OPEN_S: Final = 300.0
-"""How long a connection that one side has ended may go on."""
-_CONNECTIONS: Final = 256
-_END_OF_HEAD: Final = b"\r\n\r\n"
-_OF_THE_HOP: Final = frozenset(
-    (b"host", b"connection", b"keep-alive", b"proxy-connection", b"proxy-authorization", b"proxy-authenticate")
-)
-
-_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+_PIECE = 65_536
+_PATIENCE_S = 30.0
+_HALF_OPEN_S = 300.0
+"""How long an answer may go on when its program has ended."""
+_CONNECTIONS = 256
+_LOOKS_S = 0.1
+_OF_THE_HOP = ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate")
 
 
 @dataclass(frozen=True)
@@ -58,30 +55,18 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class _Answer(Exception):
-    """Ends a request with an answer of the relay's own."""
-
-    def __init__(self, status: HTTPStatus, text: str) -> None:
-        super().__init__(text)
-        body = f"interlock: {text}\n".encode("utf-8", "replace")
-        head = f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: text/plain; charset=utf-8\r\n"
-        self.encoded = f"{head}Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
-
-
 class Relay:
     """The relay of one layer: `host` (ports 443 and 80), `host:port`, and `*.domain` for all below it are allowed."""
 
     def __init__(self, hosts: Sequence[str]) -> None:
         self.refused: dict[str, None] = {}
         """Addresses that were asked for in vain."""
+        self.room = threading.BoundedSemaphore(_CONNECTIONS)
         self._ports: dict[str, set[int]] = {}
         for entry in hosts:
             host, port = host_and_port(entry)
-            self._ports.setdefault(host, set()).update(_ORDINARY_PORTS if port is None else (port,))
-        self._doors: list[asyncio.Server] = []
-        self._connections = 0
-        self._loop = asyncio.new_event_loop()
-        threading.Thread(target=self._loop.run_forever, daemon=True).start()
+            self._ports.setdefault(host, set()).update((port,) if port else _ORDINARY_PORTS)
+        self._doors: list[_Door] = []
 
     @property
     def own_servers(self) -> list[str]:
@@ -96,111 +81,124 @@ class Relay:
         return theirs.detach()
 
     def close(self) -> None:
-        """End all that goes through it."""
-        asyncio.run_coroutine_threadsafe(self._end(), self._loop)
-
-    async def _end(self) -> None:
+        """Nothing is accepted any more; what is open ends with the program."""
         for door in self._doors:
-            door.close()
-        at_work = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in at_work:
-            task.cancel()
-        await asyncio.gather(*at_work, return_exceptions=True)
-        self._loop.stop()
+            door.shutdown()
+            door.server_close()
 
     def _take_doors(self, ours: socket.socket) -> None:
         """Take the listening sockets, and accept on them from now on."""
         with ours, suppress(OSError, ValueError):  # it may end before it began
-            said, handles, *_ = socket.recv_fds(ours, 65_536, 64)
-            doors = [socket.socket(fileno=handle) for handle in handles]
-            for door, target in zip(doors, json.loads(said or b"[]"), strict=False):
-                asyncio.run_coroutine_threadsafe(self._open_door(door, target), self._loop).result()
+            said, handles, *_ = socket.recv_fds(ours, _PIECE, 64)
+            for handle, target in zip(handles, json.loads(said or b"[]"), strict=False):
+                self._doors.append(_Door(self, socket.socket(fileno=handle), target))
+                threading.Thread(target=self._doors[-1].serve_forever, args=(_LOOKS_S,), daemon=True).start()
             ours.sendall(b".")
 
-    async def _open_door(self, door: socket.socket, target: str) -> None:
-        self._doors.append(await asyncio.start_server(partial(self._carry, target), sock=door, limit=_HEAD))
-
-    async def _carry(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """One connection, to its end; `target` is where it leads to, else it says that itself."""
-        self._connections += 1
-        try:
-            if self._connections <= _CONNECTIONS:
-                with suppress(OSError, EOFError):  # one of the two has gone
-                    await self._answered(target, reader, writer)
-        finally:
-            self._connections -= 1
-            writer.close()
-
-    async def _answered(self, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        try:
-            async with asyncio.timeout(_PATIENCE_S):
-                host, port = host_and_port(target)
-                to, head = (Address(host, port or 0), b"") if target else request(await _head(reader))
-            from_there, there = await self._connected(to)
-        except _Answer as answer:
-            writer.write(answer.encoded)
-            writer.write_eof()
-            async with asyncio.timeout(_PATIENCE_S):
-                while await reader.read(65_536):  # closed with unread bytes, it would take the answer with it
-                    pass
-            return
-        try:
-            there.write(head)
-            if not head and not target:
-                writer.write(b"HTTP/1.1 200 Connection established" + _END_OF_HEAD)
-            ways = [asyncio.ensure_future(_passed_on(*way)) for way in ((reader, there), (from_there, writer))]
-            try:
-                await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
-                await asyncio.wait(ways, timeout=_HALF_OPEN_S)
-            finally:
-                for way in ways:
-                    way.cancel()
-        finally:
-            there.close()
-
-    async def _connected(self, to: Address) -> _Streams:
-        by_name = to.port in self._ports.get(to.host, ())
+    def allows(self, to: Address) -> bool:
+        """Whether a program may get there; else it is noted."""
         labels = to.host.split(".")
         domains = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
-        if not by_name and not any(to.port in self._ports.get(domain, ()) for domain in domains):
-            if len(self.refused) < _NOTED:
-                self.refused[str(to)] = None
+        allowed = self.names(to) or any(to.port in self._ports.get(domain, ()) for domain in domains)
+        if not allowed and len(self.refused) < _NOTED:
+            self.refused[str(to)] = None
+        return allowed
+
+    def names(self, to: Address) -> bool:
+        """Whether somebody named that very host."""
+        return to.port in self._ports.get(to.host, ())
+
+
+class _Door(ThreadingTCPServer):
+    """A socket that a program listens on, and where it leads to; empty: whoever connects says that."""
+
+    daemon_threads = True
+
+    def __init__(self, relay: Relay, door: socket.socket, target: str) -> None:
+        super().__init__(("", 0), _Connection, bind_and_activate=False)
+        self.socket.close()
+        self.socket = door
+        self.relay, self.target = relay, target
+
+    def process_request_thread(self, request: Any, client_address: Any) -> None:
+        if self.relay.room.acquire(blocking=False):
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                self.relay.room.release()
+        else:
+            self.shutdown_request(request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """One of the two has gone."""
+
+
+class _Connection(BaseHTTPRequestHandler):
+    """One connection, to its end."""
+
+    server: _Door
+    timeout = _PATIENCE_S
+    rbufsize = 0  # what is behind the head of a request stays in the socket
+    default_request_version = "HTTP/1.1"
+
+    def handle(self) -> None:
+        target, head = self.server.target, b""
+        if not target:
+            self.raw_requestline = self.rfile.readline(_PIECE)
+            if not self.parse_request():
+                return
+            target, head = self._asked()
+        host, port = host_and_port(target)
+        if not host or not port or host.startswith("*"):
+            why = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
+            self.send_error(HTTPStatus.BAD_REQUEST, why)
+        elif not self.server.relay.allows(to := Address(host, port)):
             why = f'{to} is not among the hosts that can be reached here (sandbox.network = "model")'
-            raise _Answer(HTTPStatus.FORBIDDEN, why)
+            self.send_error(HTTPStatus.FORBIDDEN, why)
+        else:
+            self._connect(to, head)
+
+    def _asked(self) -> tuple[str, bytes]:
+        """Where the program wants to get, and what goes there first; nothing for a tunnel."""
+        if self.command == "CONNECT":
+            return self.path, b""
+        parts = re.fullmatch(r"(?i:http)://([^/?#]*)(.*)", self.path)
+        if not parts:
+            return "", b""
+        host, port = host_and_port(parts[1])
+        path = parts[2] if parts[2].startswith("/") else f"/{parts[2]}"
+        kept = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP]
+        # One request for each connection: the next one may be for another host.
+        own = [f"{self.command} {path} HTTP/1.1", f"Host: {parts[1]}", "Connection: close"]
+        return str(Address(host, port or 80)), "\r\n".join((*own, *kept, "", "")).encode("latin-1")
+
+    def _connect(self, to: Address, head: bytes) -> None:
         try:
-            async with asyncio.timeout(_PATIENCE_S):
-                if (proxy := _proxy_for(to)) is not None:
-                    streams = await _through(proxy, to)
-                else:
-                    host = to.host if by_name else await _public_address(to)
-                    streams = await asyncio.open_connection(host, to.port)
-        except TimeoutError as error:
-            raise _Answer(HTTPStatus.GATEWAY_TIMEOUT, f"{to} does not answer") from error
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError) as error:
-            raise _Answer(HTTPStatus.BAD_GATEWAY, f"{to} cannot be reached: {error}") from error
-        streams[1].get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        return streams
+            there = _connected(to, public=not self.server.relay.names(to))
+        except TimeoutError:
+            self.send_error(HTTPStatus.GATEWAY_TIMEOUT, f"{to} does not answer")
+        except (OSError, HTTPException, ValueError) as error:
+            self.send_error(HTTPStatus.BAD_GATEWAY, f"{to} cannot be reached: {error}")
+        else:
+            with there:
+                if head:
+                    there.sendall(head)
+                elif not self.server.target:
+                    self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                _exchange(self.connection, there)
 
-
-def request(raw: bytes) -> tuple[Address, bytes]:
-    """Where a program wants to get, and what goes there first; nothing for a tunnel."""
-    line, *fields = raw.split(b"\r\n")
-    match line.split(b" "):
-        case [b"CONNECT", target, version] if version.startswith(b"HTTP/1."):
-            host, port = host_and_port(target.decode("latin-1"))
-            if host and port and not host.startswith("*"):
-                return Address(host, port), b""
-        case [method, target, version] if version.startswith(b"HTTP/1.") and (
-            parts := re.fullmatch(rb"(?i:http)://([^/?#]*)(.*)", target)
-        ):
-            host, port = host_and_port(parts[1].decode("latin-1"))
-            if host and not host.startswith("*"):
-                path = parts[2] if parts[2].startswith(b"/") else b"/" + parts[2]
-                kept = [one for one in fields if one.partition(b":")[0].strip().lower() not in _OF_THE_HOP]
-                # One request for each connection: the next one may be for another host.
-                own = [b" ".join((method, path, version)), b"Host: " + parts[1], b"Connection: close"]
-                return Address(host, port or 80), b"\r\n".join((*own, *kept)) + _END_OF_HEAD
-    raise _Answer(HTTPStatus.BAD_REQUEST, "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address")
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """An answer of the relay's own."""
+        body = f"interlock: {message}\n".encode("utf-8", "replace")
+        self.send_response_only(code)
+        self.send_header("Content-Type", "text/plain; charset=utf-8")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.wfile.write(body)
+        self.connection.shutdown(socket.SHUT_WR)
+        while self.connection.recv(_PIECE):  # closed with unread bytes, it would take the answer with it
+            pass
 
 
 def host_and_port(authority: str) -> tuple[str, int | None]:
@@ -212,31 +210,21 @@ def host_and_port(authority: str) -> tuple[str, int | None]:
     return match[1].lower(), int(match[2]) if match[2] else None
 
 
-async def _head(reader: asyncio.StreamReader) -> bytes:
-    """The head of a request; what is behind it stays to be read."""
-    try:
-        return (await reader.readuntil(_END_OF_HEAD)).removesuffix(_END_OF_HEAD)
-    except asyncio.LimitOverrunError:
-        text = f"the head has more than {_HEAD} bytes"
-        raise _Answer(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text) from None
-
-
-async def _passed_on(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Bytes of one direction, and their end."""
-    with suppress(OSError):
-        while part := await source.read(65_536):
-            sink.write(part)
-            await sink.drain()
-        sink.write_eof()
-
-
-async def _public_address(to: Address) -> str:
-    """Where a host of an allowed domain is. Nobody named that very host: it must not be a machine in here."""
-    loop = asyncio.get_running_loop()
-    for *_, address in await loop.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
-        if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
-            return str(address[0])
-    raise OSError("its address is not a public one; name the host itself to allow that")
+def _connected(to: Address, *, public: bool) -> socket.socket:
+    """A connection to the address, by the person's own proxy where they have one."""
+    if (proxy := _proxy_for(to)) is None:
+        out = socket.create_connection((_public_address(to) if public else to.host, to.port), _PATIENCE_S)
+    else:
+        place = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
+        if place.scheme != "http" or place.hostname is None:
+            raise OSError("the proxy in the environment is not an http:// one")
+        login = base64.b64encode(f"{unquote(place.username or '')}:{unquote(place.password or '')}".encode()).decode()
+        tunnel = HTTPConnection(place.hostname, place.port or 80, timeout=_PATIENCE_S)
+        tunnel.set_tunnel(to.host, to.port, {"Proxy-Authorization": f"Basic {login}"} if place.username else {})
+        tunnel.connect()
+        out = tunnel.sock
+    out.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    return out
 
 
 def _proxy_for(to: Address) -> str | None:
@@ -247,20 +235,27 @@ def _proxy_for(to: Address) -> str | None:
     return named.get("https") or named.get("all")
 
 
-async def _through(proxy: str, to: Address) -> _Streams:
-    """A tunnel to the address through the person's own proxy."""
-    place = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-    if place.scheme != "http" or place.hostname is None:
-        raise OSError("the proxy in the environment is not an http:// one")
-    reader, writer = await asyncio.open_connection(place.hostname, place.port or 80)
-    try:
-        login = f"{unquote(place.username or '')}:{unquote(place.password or '')}".encode()
-        knock = b"Proxy-Authorization: Basic " + base64.b64encode(login) + b"\r\n" if place.username else b""
-        writer.write(f"CONNECT {to} HTTP/1.1\r\nHost: {to}\r\n".encode() + knock + b"\r\n")
-        said = await reader.readuntil(_END_OF_HEAD)
-        if not re.match(rb"HTTP/1\.\d 2\d\d\b", said):
-            raise OSError(f"the proxy in the environment answers {said.splitlines()[0]!r}")
-    except BaseException:
-        writer.close()
-        raise
-    return reader, writer
+def _public_address(to: Address) -> str:
+    """Where a host of an allowed domain is. Nobody named that very host: it must not be a machine in here."""
+    for *_, address in socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
+        if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
+            return str(address[0])
+    raise OSError("its address is not a public one; name the host itself to allow that")
+
+
+def _exchange(client: socket.socket, there: socket.socket) -> None:
+    """Bytes in both directions, until both have ended."""
+    back = threading.Thread(target=_passed_on, args=(there, client), daemon=True)
+    back.start()
+    _passed_on(client, there)
+    back.join(_HALF_OPEN_S)
+    with suppress(OSError):
+        there.shutdown(socket.SHUT_RDWR)
+
+
+def _passed_on(source: socket.socket, sink: socket.socket) -> None:
+    with suppress(OSError):
+        source.settimeout(None)
+        while part := source.recv(_PIECE):
+            sink.sendall(part)
+        sink.shutdown(socket.SHUT_WR)

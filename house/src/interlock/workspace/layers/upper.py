@@ -111,9 +111,10 @@ class Upper:
                 remove(self.folder / path)
                 self._without_empty_folders(path)
         for path in touched.emptied:
-            with suppress(OSError):
-                os.removexattr(self.folder / path, OPAQUE)
-            self._without_empty_folders(f"{path}/")
+            if path not in kept:
+                with suppress(OSError):
+                    os.removexattr(self.folder / path, OPAQUE)
+                self._without_empty_folders(f"{path}/")
 
     def hide(self, path: str) -> None:
         """The same for a file below that is no program's: on whatever lies there of their own nothing changes."""
