@@ -94,3 +94,64 @@ def test_a_judge_that_lies_about_a_command_is_refuted(person: Person) -> None:
     view = person.types("run", "task", "Make add right", "--rounds", "1", ok=3)
     assert view["status"] == "stopped"
     assert "a - b" in person.bench.read("lib.py")
+
+
+@pytest.mark.req("AGENT-06", "EVID-07", "TREE-08", "TREE-12")
+def test_an_agent_that_bends_the_checks_and_plants_traps_is_not_believed(person: Person) -> None:
+    """It makes the check say yes, edits settings and what a commit hook calls, plants caches; a lazy judge accepts."""
+    bench, trap = person.bench, "touch ../trapped"
+    bench.write("hook.sh", "exit 0\n")
+    bench.commit("a hook's script")
+    hook = bench.top / ".git/hooks/pre-commit"
+    hook.write_text("#!/bin/sh\nexec sh ./hook.sh\n")
+    hook.chmod(0o755)
+    bent = (
+        "mkdir -p node_modules __pycache__ && echo x > __pycache__/lib.pyc && echo x > node_modules/planted",
+        f"echo '{trap}' >> hook.sh; echo '{trap}' > .git/hooks/pre-commit",
+        "sed -i 's/^test = .*/test = \"true\"/' interlock.toml",
+        "echo 'exit 0' > check.sh",
+    )
+    person.model.rules += [
+        llm.Rule(r"# builder:", (*(llm.shell(line) for line in bent), llm.say("All green."))),
+        llm.Rule(r"# reviewer:", (llm.form(ACCEPTED),)),
+    ]
+    before = bench.run_git("status", "--porcelain")
+    view = person.types("run", "task", "Make add right", "--commit", "--rounds", "2", ok=3)
+    assert view["status"] == "stopped"
+    assert bench.run_git("status", "--porcelain") == before, "nothing of it is in the tree"
+    assert "a - b" in bench.read("lib.py") and not (bench.top.parent / "trapped").exists()
+    assert "check.sh" in view["checks"][0]["weakened"]
+    assert {remark["kind"] for call in view["dispatches"] for remark in call["remarks"]} >= {"held back"}
+
+
+@pytest.mark.req("AGENT-06", "EVID-08")
+def test_nothing_to_do_is_shown_by_a_check_and_judged(person: Person) -> None:
+    """The agent changes nothing and names what shows it; interlock runs that."""
+    person.bench.write("lib.py", person.bench.read("lib.py").replace("a - b", "a + b"))
+    so = {"status": "done", "summary": "it is", "already_so": ["grep -q 'a + b' lib.py"]}
+    person.model.rules += [
+        llm.Rule(r"# builder:", (llm.form(so),)),
+        llm.Rule(r"# reviewer:", (llm.form(ACCEPTED),)),
+    ]
+    view = person.types("run", "task", "Make add right")
+    assert (view["reason"], view["delivered"]) == ("Accepted in round 1", [])
+
+
+@pytest.mark.req("AGENT-06", "TREE-04")
+def test_a_person_who_edits_the_same_line_meanwhile_keeps_theirs(person: Person) -> None:
+    """Their version stands, and the agent makes its change again on it."""
+    bench = person.bench
+    theirs = bench.read("lib.py").replace("a - b", "a - b  # why minus?")
+
+    def edits() -> None:
+        if "why minus" not in bench.read("lib.py"):
+            bench.write("lib.py", theirs)
+
+    mends = llm.shell("sed -i 's/a - b/a + b/' lib.py")
+    person.model.rules += [
+        llm.Rule(r"# builder:", (mends, llm.happens(edits), llm.say("done"))),
+        llm.Rule(r"# reviewer:", (llm.form(ACCEPTED),)),
+    ]
+    view = person.types("run", "task", "Make add right")
+    assert view["status"] == "complete" and view["reason"].startswith("Accepted in round")
+    assert "return a + b  # why minus?" in bench.read("lib.py")
