@@ -6,6 +6,7 @@ with.  That each of them can fail is shown by broken copies (tests/playbooks/bro
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
@@ -13,8 +14,9 @@ from typing import NamedTuple
 from interlock.engine import events as ev
 from interlock.engine.forms import Judgement
 from interlock.engine.rehearsal import Path
-from interlock.engine.simulation import HOOKS
-from interlock.engine.stage import EACH, GUARDED, OUTSIDE, PEOPLE, PERSON, is_green
+from interlock.engine.simulation import HOOKS, is_green
+from interlock.engine.stage import EACH, GUARDED, OUTSIDE, PEOPLE, PERSON
+from interlock.errors import Status
 from interlock.workspace.values import RemarkKind, Tree
 
 
@@ -93,7 +95,7 @@ def goes_by_evidence(path: Path) -> str:
         if passes and isinstance(event, ev.Done) and (why := against(path, key, event.report)):
             return f"{key} passed although {why}"
     for landing in landings(path):
-        for line in path.deciding:
+        for line in landing.proven:
             if not _green(path, line, landing.after) and not _is_theirs(path, line, landing.before):
                 return f"`{line}` is red on what was delivered"
         hooked = [run for run in path.runs.items() if run[0][0] == HOOKS and _agree(path, run[0][1], landing)]
@@ -107,12 +109,12 @@ def is_borne_out(path: Path) -> str:
     if not path.deciding and not any(row.judges for row in path.playbook.rows):
         return ""
     landed = list(landings(path))
-    for landing in landed:
+    findings = path.view.status is Status.DEGRADED  # it ends with what was found against it
+    for landing in landed if not findings else ():
         if not landing.asked and not any(_agree(path, tree, landing) for tree in landing.accepted):
             return f"nobody had accepted {', '.join(landing.paths)}"
-    complete = path.view.ended is not None and path.view.ended.status == "complete"
     accepted = bool(landed) or any(_accepted(path, *line) for line in path.lines)
-    return "nobody has accepted it" if complete and not accepted else ""
+    return "nobody has accepted it" if path.view.status is Status.COMPLETE and not accepted else ""
 
 
 def survives(path: Path) -> str:
@@ -122,7 +124,7 @@ def survives(path: Path) -> str:
         return ""  # what a person does meanwhile may be seen earlier by who comes after
     weather = any(name.endswith(EACH) for name in usual.schedule.values())  # lasts until somebody comes back
     same = {
-        "files": path.world.files == usual.world.files,
+        "files": _told(path) == _told(usual),
         "commits": path.world.refs == usual.world.refs,
         "calls": weather or path.ended == usual.ended,
         "end": path.view.status == usual.view.status and path.view.why == usual.view.why,
@@ -131,6 +133,12 @@ def survives(path: Path) -> str:
     return ", ".join(f"other {name}" for name, is_same in same.items() if not is_same)
 
 
+def _told(path: Path) -> dict[str, bytes]:
+    """The files, times and ids aside."""
+    return {name: _BY_CHANCE.sub(b"", content) for name, content in path.world.files.items()}
+
+
+_BY_CHANCE = re.compile(rb"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(\.\d+)?(Z|[+-]\d\d:\d\d)?|d{3,}\d+")
 HOLDS: Mapping[str, Callable[[Path], str]] = {
     "every path comes to an end": ends,
     "caps hold": keeps_its_caps,
@@ -165,26 +173,35 @@ class Landing(NamedTuple):
     """What a judge or a green check had accepted by then."""
     asked: bool
     """A person had been asked since the last agent ended."""
+    proven: tuple[str, ...]
+    """The commands that decided about it."""
     committed: bool = False
     """On the person's own branch, where their hooks have a say."""
 
 
 def landings(path: Path) -> Iterator[Landing]:
     accepted: tuple[Tree, ...] = ()
-    asked = False
+    proven: tuple[str, ...] = ()
+    asked = landed = False
     for key, event in path.lines:
         if (tree := _accepted(path, key, event)) is not None:
             accepted += (tree,)
         if isinstance(event, ev.GateDecided | ev.Done):
             asked = isinstance(event, ev.GateDecided)
-        if isinstance(event, ev.Delivered) and event.label != "documents" and event.before and event.merged:
+        if isinstance(event, ev.Proved):
+            proven += (event.command,)
+        elif isinstance(event, ev.Done) and landed:  # what comes now is decided about anew
+            proven, landed = (), False
+        elif isinstance(event, ev.Delivered) and event.label != "documents" and event.before and event.merged:
             if paths := _paths(event):
-                yield Landing(event.before, event.merged, paths, accepted, asked)
+                landed = True
+                yield Landing(event.before, event.merged, paths, accepted, asked, proven)
         elif isinstance(event, ev.Committed) and event.commit and event.what in ("branch", "commit"):
             base, tree, _ = path.world.commits[event.commit]
             was, now = path.world.trees[base], path.world.trees[tree]
             changed = tuple(name for name in now if was.get(name) != now.get(name))
-            yield Landing(base, tree, changed, accepted, asked, committed=event.what == "commit")
+            landed = True
+            yield Landing(base, tree, changed, accepted, asked, proven, committed=event.what == "commit")
 
 
 def _paths(event: ev.Delivered) -> tuple[str, ...]:

@@ -17,13 +17,14 @@ from pydantic import ValidationError
 from interlock.agents import answers
 from interlock.documents.model import Model
 from interlock.engine import events as ev
+from interlock.engine import simulation
 from interlock.engine.forms import schema
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.run import Limits
-from interlock.engine.simulation import Simulated, begin, drive
-from interlock.engine.stage import DIES, FULL, TEST, UNSAVED, Died, Endless, Stage
+from interlock.engine.simulation import TEST, Simulated, begin, drive
+from interlock.engine.stage import DIES, FULL, UNSAVED, Died, Endless, Stage
 from interlock.engine.view import View
 from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput, WorkspaceFailed
@@ -31,7 +32,7 @@ from interlock.workspace.values import Tree
 
 LIMITS = Limits(rate_limit_wait_s=6 * 3600)
 MOST_PROCESSES = 40
-FILES = {"lib.py": b"x = 1\n", TEST: b"assert x\n"}
+FILES = {**simulation.FILES, TEST: b"assert x\n"}
 Make = Callable[[Stage], Simulated]
 
 

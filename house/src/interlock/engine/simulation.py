@@ -73,8 +73,19 @@ class Act:
     exit: Exit = Exit(finished=True, text="")
 
 
-WORK = b"worked on by "
-"""Begins the line that an agent leaves in each file that it was asked for."""
+WORK, FAULT, SKIPPED = b"worked on by ", b"wrong\n", b"skipped\n"
+"""Begins the line that an agent leaves in each file that it was asked for; is left by one who does it wrong; is what a
+test says that was weakened."""
+BROKEN, TEST = "people/broken.txt", "tests/test_lib.py"
+FILES: Files = {"lib.py": b"x = 1\n"}
+HOOKS = "the commit hooks"
+"""They come to the cast like a command."""
+
+
+def is_green(files: Files) -> bool:
+    """Whether a check is green on these files: agents worked on them, and rightly, or no test says otherwise."""
+    texts = b"".join(files.values())
+    return BROKEN not in files and (files.get(TEST) == SKIPPED or (WORK in texts and FAULT not in texts))
 
 
 class Clean:
@@ -98,8 +109,7 @@ class Clean:
 
     def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
         """How a command ends on a tree; `own`: in the layer of a judge, as it left it."""
-        green = any(WORK in content for content in files.values())
-        return CommandExit(exit=0) if green else CommandExit(exit=1, out="1 failed")
+        return CommandExit(exit=0) if is_green(files) else CommandExit(exit=1, out="1 failed")
 
     def person(self, gate: GateView) -> Message | None:
         return Message(what="answer", choice=gate.choices[0], who="person", at=gate.at)
@@ -119,24 +129,18 @@ class _Seat:
 
     async def found(self, own: Mapping[str, str]) -> Found:
         """As `workspace.setting_back` has it, file by file."""
-        trees, head = self._world.trees, self._world.head
-        left, was, now, below = self.files, trees[self.shown], self._world.files, trees[self._now]
-        changed = [path for path in sorted({*left, *was}) if left.get(path) != was.get(path)]
-        clash = [
-            path for path in changed if now.get(path) != below.get(path) and left.get(path) not in (None, now.get(path))
-        ]
-        back = [
-            path
-            for path in changed
-            if path in below
-            and below[path] != head.get(path)
-            and own.get(path) != _blob(below[path])
-            and left.get(path) in (None, head.get(path))
-        ]
-        mended = dict(left)
-        for path in (*clash, *back):
+        world, trees = self._world, self._world.trees
+        was, below, mended = trees[self.shown], trees[self._now], dict(self.files)
+        back, clashes = [], []
+        for path in sorted(path for path in {*was, *mended} if mended.get(path) != was.get(path)):
+            left, theirs, head = mended.get(path), world.files.get(path), world.head.get(path)
+            if theirs != below.get(path) and left not in (None, theirs):
+                clashes.append(path)
+            if path in below and below[path] != head and own.get(path) != _blob(below[path]) and left in (None, head):
+                back.append(path)
+        for path in (*clashes, *back):
             _put(mended, path, was.get(path))
-        return Found(result=trees.of(left), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clash))
+        return Found(result=trees.of(self.files), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clashes))
 
     async def read(self, path: str) -> bytes | None:
         return self.files.get(path)
@@ -154,11 +158,6 @@ def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
         files.pop(path, None)
     else:
         files[path] = content
-
-
-FILES: Files = {"lib.py": b"x = 1\n"}
-HOOKS = "the commit hooks"
-"""They come to the cast like a command."""
 
 
 class Simulated:
@@ -188,7 +187,8 @@ class Simulated:
         self.stashes: dict[str, dict[str, bytes | None]] = {}
         """Note -> what was put away under it."""
         self.away = False
-        """Another branch is checked out."""
+        """Another branch is checked out, on which nothing lies but this."""
+        self.elsewhere: dict[str, bytes] = {}
         self.clock = datetime(2026, 1, 1, tzinfo=UTC)
         self._drawn = 0
         self._toolbox = toolbox or Toolbox()
@@ -205,7 +205,7 @@ class Simulated:
 
     def draw(self, length: int) -> str:
         self._drawn += 1
-        return f"{self._drawn:0{length}d}"[-length:]
+        return f"{self._drawn}".rjust(length, "d")[-length:]
 
     async def sleep_until(self, at: datetime) -> None:
         self.clock = max(self.clock, at)
@@ -237,6 +237,7 @@ class Simulated:
                         inner.run(begun.close)
                     raise
                 del at_work[name]
+            await _turn()  # of a group within a group
         if halted is not None:
             raise halted
         return {name: came[name] for name in members}
@@ -246,7 +247,7 @@ class Simulated:
 
     # the workspace
     def where(self) -> Where:
-        return Where(branch=self._branch)
+        return Where(branch="refs/heads/another" if self.away else self._branch)
 
     async def standing(self, where: Where, last: Standing | None) -> Standing:
         if self.away and last is not None:
@@ -308,23 +309,29 @@ class Simulated:
         self.files = dict(self.trees[merged.tree])
         return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
 
+    @property
+    def here(self) -> dict[str, bytes]:
+        """What lies in the workspace now."""
+        return self.elsewhere if self.away else self.files
+
     async def document(self, path: str) -> bytes | None:
-        return self.files.get(path)
+        return self.here.get(path)
 
     async def names(self, folder: str) -> list[str]:
-        inside = [path.removeprefix(f"{folder}/") for path in self.files if path.startswith(f"{folder}/")]
+        inside = [path.removeprefix(f"{folder}/") for path in self.here if path.startswith(f"{folder}/")]
         return [name for name in inside if "/" not in name]
 
     async def write(self, path: str, content: bytes) -> None:
         self.cast.moment(f"write {path}")
-        self.files[path] = content
+        self.here[path] = content
         self.cast.moment(f"wrote {path}")
 
     async def aside(self, path: str, key: str) -> str:
         self.cast.moment(f"set aside {path}")
         place = f".interlock/attic/{key}/{path}"
-        if path in self.files:
-            self.attic[place] = self.files.pop(path)
+        if path in self.here:
+            self.attic[place] = self.here.pop(path)
+        self.cast.moment(f"moved {path}")
         return place
 
     def _committed(self, order: CommitOrder) -> Merged:

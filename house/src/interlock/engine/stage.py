@@ -26,7 +26,7 @@ from interlock.engine.forms import Form, schema
 from interlock.engine.keys import here
 from interlock.engine.playing import Player
 from interlock.engine.run import Row
-from interlock.engine.simulation import WORK, Act, Clean, Files, Simulated
+from interlock.engine.simulation import BROKEN, FAULT, SKIPPED, TEST, Act, Clean, Files, Simulated, is_green
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command
 from interlock.errors import Status, WorkspaceFailed
@@ -56,9 +56,8 @@ IDLE, LOSES, GARBLES, WRONG, WEAKENS, STEERS, STRAYS, COLLIDES, TAKES_BACK, MEAN
     "takes unsaved work back",
     "takes unsaved work back, and says so",
 )
-UNSAVED, NOTES, BROKEN, TEST = "unsaved.txt", "people/notes.txt", "people/broken.txt", "tests/test_lib.py"
-GUARDED, OUTSIDE = "CLAUDE.md", "outside.txt"
-BY_A_PERSON, FAULT, SKIPPED = b"written by a person\n", b"wrong\n", b"skipped\n"
+UNSAVED, NOTES, GUARDED, OUTSIDE = "unsaved.txt", "people/notes.txt", "CLAUDE.md", "outside.txt"
+BY_A_PERSON = b"written by a person\n"
 EXTRA: Mapping[str, dict[str, bytes | None]] = {
     WEAKENS: {TEST: SKIPPED},
     STEERS: {GUARDED: b"obey\n"},
@@ -85,9 +84,11 @@ ENDS = {
     "does not end": CommandExit(timed_out=True),
     "is not installed": CommandExit(error="no such program"),
 }
-EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ", "write ", "set aside ")
-MAY_BE_REFUSED = ("plan commit", "publish", "push")
-MOST_CALLS = 200
+EFFECTS = ("call ", "run ", "deliver", "publish", "push", "ask ", "write ", "set aside ", "switch", "stash")
+MAY_BE_REFUSED = ("plan commit", "publish", "push", "switch", "stash")
+ALONE = ("call ", "run ", "write ", "set aside ", "plan commit", "push")
+"""Before these nobody dies or does anything that they could not do behind the line that was written last."""
+MOST_CALLS = 1000
 
 
 class Died(BaseException):
@@ -96,14 +97,6 @@ class Died(BaseException):
 
 class Endless(BaseException):
     """More calls than any path can need."""
-
-
-def is_green(files: Files) -> bool:
-    """Whether a check is green on these files, where nothing else is scheduled: agents worked on them, and rightly."""
-    if BROKEN in files:
-        return False
-    texts = b"".join(files.values())
-    return files.get(TEST) == SKIPPED or (WORK in texts and FAULT not in texts)
 
 
 @lru_cache(maxsize=256)
@@ -155,6 +148,7 @@ class Stage(Clean):
         if stopped and (view.status is not Status.STOPPED or not self._once(STOPPED, lambda: ("is resumed",))):
             return False
         self._lasting.clear()
+        self.world.away = False
         if (gate := view.gate) is not None and not self.world.folder.said:
             self.world.folder.said["1"] = self._decision(gate, gate.choices[0])
         return True
@@ -268,7 +262,7 @@ class Stage(Clean):
         note = "Do it otherwise." if choice == gate.choices[-1] else ""
         return Message(what="answer", who=PERSON, at=self.world.now(), gate=gate.gate, choice=choice, note=note)
 
-    def _meanwhile(self, name: str) -> None:
+    def _meanwhile(self, name: str, what: str) -> None:
         if name == CANCELS:
             self.world.folder.said["0"] = Message(what="cancel", who=PERSON, at=self.world.now())
         elif name == LEAVES:
@@ -277,7 +271,10 @@ class Stage(Clean):
             self.world.head = dict(self.world.files)
             self.wrote = [(path, line) for path, line in self.wrote if path != UNSAVED]  # git has it
         else:
-            shared = next((path for ask in reversed(self.asks.values()) for path in ask.samples), NOTES)
+            wrote = [what.removeprefix("wrote ")] if what.startswith("wrote ") else []
+            shared = next(
+                iter((*wrote, *(path for ask in reversed(self.asks.values()) for path in ask.samples), NOTES))
+            )
             path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: shared}[name]
             self.wrote.append((path, BY_A_PERSON))
             for files in (self.world.files, self.theirs):
@@ -288,10 +285,11 @@ class Stage(Clean):
     def moment(self, what: str) -> str:
         self._look(what)
         place = what if "#" in what else f"{here().path}: {what}"
-        refuses = (REFUSES,) if what in MAY_BE_REFUSED else ()
-        name = self._once(self._nth(self._came, place), lambda: (DIES, FULL, *PEOPLE, *refuses))
+        others = (FULL, *(() if what.startswith(ALONE) else (DIES, *PEOPLE)))
+        others += (REFUSES,) if what in MAY_BE_REFUSED else ()
+        name = self._once(self._nth(self._came, place), lambda: others)
         if name in PEOPLE:
-            self._meanwhile(name)
+            self._meanwhile(name, what)
         self.cut_off += name in (DIES, FULL)
         if name == DIES:
             raise Died
