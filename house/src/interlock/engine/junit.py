@@ -12,13 +12,11 @@ import shlex
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
-from xml.parsers import expat
+from xml.etree import ElementTree
 
 WHOLE = "(the command)"
 """Stands for all of a command that no report names."""
 REPORT = "TEST-*.xml"
-
-
 PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
 """What a test came to; one that is expected to fail, and does, is skipped."""
 _RANK = (FAILED, PASSED, SKIPPED)
@@ -71,36 +69,21 @@ def tests_of(exit_code: int | None, out: str, reports: Iterable[bytes]) -> dict[
     return found if FAILED in found.values() else {**found, WHOLE: FAILED}
 
 
-def _junit(raw: bytes) -> list[tuple[str, str]]:
-    """The tests of a JUnit report; none where it is no report, cut off, or defines entities (an attack)."""
-    found: list[tuple[str, str]] = []
-    open_case = False
+class _Plain(ElementTree.TreeBuilder):
+    def doctype(self, *_: object) -> None:
+        raise ValueError("it may define entities: an attack")
 
-    def start(tag: str, given: dict[str, str]) -> None:
-        nonlocal open_case
-        if tag == "testcase":
-            about, name = given.get("classname", ""), given.get("name", "")
-            found.append((" ".join(f"{about}::{name}".strip(":").split()), PASSED))
-            open_case = True
-        elif open_case and tag in ("failure", "error"):
-            found[-1] = (found[-1][0], FAILED)
-        elif open_case and tag == "skipped" and found[-1][1] == PASSED:
-            found[-1] = (found[-1][0], SKIPPED)
 
-    def end(tag: str) -> None:
-        nonlocal open_case
-        open_case = open_case and tag != "testcase"
-
-    def refuse(*_: object) -> None:
-        raise ValueError("it has a document type")
-
-    parser = expat.ParserCreate()
-    parser.StartElementHandler, parser.EndElementHandler, parser.StartDoctypeDeclHandler = start, end, refuse
+def _junit(raw: bytes) -> Iterator[tuple[str, str]]:
+    """The tests of a JUnit report; none where it is no report, or cut off."""
     try:
-        parser.Parse(raw, True)
-    except (expat.ExpatError, ValueError, LookupError):
-        return []
-    return found
+        cases = ElementTree.fromstring(raw, ElementTree.XMLParser(target=_Plain())).iter("testcase")
+    except (ElementTree.ParseError, ValueError, LookupError):
+        return
+    for case in cases:
+        inside = {each.tag for each in case.iter()}
+        state = FAILED if inside & {"failure", "error"} else SKIPPED if "skipped" in inside else PASSED
+        yield " ".join(f"{case.get('classname', '')}::{case.get('name', '')}".strip(":").split()), state
 
 
 _GO = re.compile(r"(?:^|\n)[ \t]*(?:=== RUN[ \t]+(\S+)|--- (PASS|FAIL|SKIP): (\S+) \([\d.]+s\))[ \t]*(?=\r?\n|$)")

@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -106,19 +106,13 @@ class Scope:
 
     path: str = ""
     step: str = ""
-    member: str = ""
-    turn: int = 0
     lane: Callable[[], object] = lambda: None
     """The task that it belongs to, while that is there."""
     outer: Scope | None = None
 
-    def child(self, name: str, *, step: str = "", turn: int = 0) -> Scope:
+    def child(self, name: str, *, step: str = "") -> Scope:
         path = f"{self.path}/{checked_name(name)}" if self.path else checked_name(name)
-        return Scope(path, step or self.step, self.member, turn or self.turn, self.lane, self)
-
-    def of_member(self, name: str) -> Scope:
-        path = f"{self.path}/{checked_name(name)}" if self.path else checked_name(name)
-        return Scope(path, self.step, name, self.turn, _lane(), self)
+        return Scope(path, step or self.step, self.lane, self)
 
 
 _current: ContextVar[Scope] = ContextVar("scope")
@@ -162,7 +156,7 @@ def within(inner: Scope) -> Iterator[None]:
 
 def enter_member(scope: Scope, name: str) -> None:
     """Begin a member in its own task (or, simulated, in the one task there is)."""
-    _current.set(scope.of_member(name))
+    _current.set(replace(scope.child(name), lane=_lane()))
 
 
 def leave(inner: Scope | None, outer: Scope) -> None:

@@ -5,14 +5,13 @@ Sandboxed jinja2 with StrictUndefined; a value is never read as a template.
 
 from __future__ import annotations
 
-import difflib
 import json
 import re
 from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from interlock.errors import ConfigInvalid
+from interlock.errors import ConfigInvalid, nearest, place
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -28,13 +27,13 @@ class Prompts:
         """Name -> text and the file it came from."""
         for name, (_, where) in self._own.items():
             if name not in self._shipped:
-                near = difflib.get_close_matches(name, self._shipped, 1)
+                near = nearest(name, self._shipped)
                 raise ConfigInvalid(
                     f"this playbook has no prompt {name!r}",
                     where=where,
                     expected=f"one of {', '.join(sorted(self._shipped))}",
                     found=name,
-                    remedy=f"Did you mean {near[0]}?" if near else None,
+                    remedy=f"Did you mean {near}?" if near else None,
                 )
 
     def fill(self, name: str, values: Mapping[str, Any]) -> str:
@@ -52,15 +51,14 @@ def filled(text: str, values: Mapping[str, Any], where: str) -> str:
     except TemplateError as problem:
         said = problem.message or str(problem)
         unknown = re.match(r"'(\w+)' is undefined", said)
-        near = difflib.get_close_matches(unknown[1], values, 1) if unknown else []
-        line = getattr(problem, "lineno", None)
+        near = nearest(unknown[1], values) if unknown else None
         raise ConfigInvalid(
             f"the text asks for {unknown[1]!r}, which nobody fills in"
             if unknown
             else f"the text cannot be filled in: {said}",
-            where=f"{where}:{line}" if line else where,
+            where=place(where, getattr(problem, "lineno", None)),
             expected=f"one of {', '.join(sorted(values))}" if unknown else "text with {{ names }}, as jinja2 has it",
-            remedy=f"Did you mean {near[0]}?" if near else None,
+            remedy=f"Did you mean {near}?" if near else None,
         ) from None
 
 

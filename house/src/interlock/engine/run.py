@@ -364,7 +364,7 @@ class _Turns:
         self._turn += 1
         turn = ev.Turn(loop=self._name, n=self._turn, cap=self._cap)
         self._run.outcome(f"{self._name}-turn", {"turn": self._turn}, ev.Turn, lambda: turn)
-        self._inner = self._outer.child(f"{self._name}-{self._turn}", turn=self._turn)
+        self._inner = self._outer.child(f"{self._name}-{self._turn}")
         keys.enter(self._inner)
         return self._turn
 
