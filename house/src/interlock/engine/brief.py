@@ -17,32 +17,22 @@ from interlock.engine import events as ev
 from interlock.engine.forms import schema
 from interlock.engine.keys import here
 from interlock.engine.prompts import fence, quoted
-from interlock.workspace.values import Remark, Standing, Tree
+from interlock.workspace.values import Remark, RemarkKind, Tree
 
 if TYPE_CHECKING:
-    from interlock.engine.run import Call, Run
+    from interlock.engine.dispatch import Dispatch, Ground
+    from interlock.engine.run import Call
 
 
 def render(
-    run: Run,
-    call: Call,
-    role: Role,
-    *,
-    session: str,
-    heard: Sequence[ev.Words],
-    failure: str,
-    standing: Standing,
-    shown: Tree,
-    remarks: Sequence[Remark],
-    held: str,
+    dispatch: Dispatch, ground: Ground, *, session: str, heard: Sequence[ev.Words], failure: str, held: str
 ) -> str:
     """The Markdown that the agent gets on its standard input.
 
     Args:
-        remarks: what is known of the work so far, for who goes on with it.
         held: the difference of guarded paths that are held back, for who judges it.
     """
-    row = call.row
+    run, call, role, row = dispatch.run, dispatch.call, dispatch.role, dispatch.call.row
     facts = [
         ("Run", run.id),
         ("Step", here().step or "-"),
@@ -59,7 +49,7 @@ def render(
         parts.append("## Inputs\n\n" + "\n".join(f"- {quoted(path)}" for path in call.reads))
     if row.outputs or row.may:
         parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in (*row.outputs, *row.may)))
-    context = _context(call, standing, shown, () if row.judges else remarks)
+    context = _context(call, ground, () if row.judges else run.full.remarks)
     parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in context))
     if held:
         steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
@@ -83,9 +73,10 @@ def _one_line(text: str) -> str:
     return line if len(line) <= 100 else f"{line[:97]}..."
 
 
-def _context(call: Call, standing: Standing, shown: Tree, remarks: Sequence[Remark]) -> list[str]:
+def _context(call: Call, ground: Ground, remarks: Sequence[Remark]) -> list[str]:
+    """Where it works, what ran on that, and what is known of the work so far, for who goes on with it."""
     lines = ["You work in a layer over the workspace: what you change is looked at when you have ended."]
-    unsaved, pending = standing.unsaved, shown != standing.tree
+    unsaved, pending = ground.standing.unsaved, ground.shown != ground.standing.tree
     if unsaved and pending:
         lines.append(
             "`HEAD` is this run's work so far, `HEAD~1` what the person has not committed: neither is yours to undo."
@@ -94,8 +85,8 @@ def _context(call: Call, standing: Standing, shown: Tree, remarks: Sequence[Rema
         lines.append("`HEAD` is what the person has not committed yet: it is theirs, and not yours to undo.")
     elif pending:
         lines.append("`HEAD` is this run's work so far; `git diff HEAD~1` shows it.")
-    lines += [told(proved, shown) for proved in call.proved]
-    for remark in remarks:
+    lines += [told(proved, ground.shown) for proved in call.proved]
+    for remark in [one for one in remarks if one.kind is not RemarkKind.CLIENT][-10:]:
         where = f" ({', '.join(quoted(path) for path in remark.paths[:10])})" if remark.paths else ""
         lines.append(f"{remark.kind.value}: {_one_line(remark.text)}{where}")
     return lines

@@ -31,7 +31,7 @@ from interlock.engine.prompts import fence, quoted
 from interlock.engine.replay import Slot
 from interlock.engine.world import Seat
 from interlock.workspace import scope
-from interlock.workspace.values import Pending, RemarkKind, Standing, Tree
+from interlock.workspace.values import Pending, Standing, Tree
 
 if TYPE_CHECKING:
     from interlock.engine.run import Call, Run
@@ -209,18 +209,7 @@ class Dispatch:
         await self._wait_for_service()
         share, heard = self._share(), run.full.unheard
         text = run.world.redact(
-            brief.render(
-                run,
-                call,
-                role,
-                session=session,
-                heard=heard,
-                failure=failure,
-                standing=ground.standing,
-                shown=ground.shown,
-                remarks=[one for one in run.full.remarks if one.kind is not RemarkKind.CLIENT][-10:],
-                held=await self._held(),
-            )
+            brief.render(self, ground, session=session, heard=heard, failure=failure, held=await self._held())
         )
         content = text.encode("utf-8", "backslashreplace")
         n = 1 + sum(isinstance(trace, ev.Started) for trace in slot.traces)
