@@ -13,6 +13,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import cache
 from typing import Any, Protocol
 
 
@@ -65,8 +66,9 @@ def find(look: Look, place: str = ".") -> list[Tool]:
     """Build and test, as far as files say them; in the order in which they are run."""
     found: dict[str, Tool] = {}
     for folder in _upward(place):
-        for source, commands in _said_in(_Folder(look, folder)):
-            for name, line in commands.items():
+        here = _Folder(look, folder)
+        for source in (name for pattern in PROJECT_FILES for name in here.like(pattern)):
+            for name, line in _said_by(source, here).items():
                 if line:
                     found.setdefault(name, Tool(name, line, folder, _join(folder, source)))
     return [found[name] for name in ("build", "test") if name in found]
@@ -99,18 +101,15 @@ def not_runnable(line: str, exit_code: int | None, out: str) -> str:
 
 class _Folder:
     def __init__(self, look: Look, folder: str) -> None:
-        self.look = look
-        self.folder = folder
-        self._listed: dict[str, frozenset[str]] = {}
+        self.look, self.folder = look, folder
+        self.list = cache(lambda where: frozenset(look.list(where)))
         self.names = self.list(folder)
-
-    def list(self, folder: str) -> frozenset[str]:
-        if folder not in self._listed:
-            self._listed[folder] = frozenset(self.look.list(folder))
-        return self._listed[folder]
 
     def text(self, name: str) -> str:
         return (self.look.read(_join(self.folder, name)) or "") if name in self.names else ""
+
+    def like(self, *patterns: str) -> list[str]:
+        return sorted(name for name in self.names if any(fnmatchcase(name, pattern) for pattern in patterns))
 
     def above(self, name: str) -> str:
         """The nearest folder upward, as a way from here, that has such a file; empty: none."""
@@ -133,20 +132,14 @@ def _join(folder: str, name: str) -> str:
 _Commands = Mapping[str, str | None]
 
 
-def _said_in(here: _Folder) -> Iterator[tuple[str, _Commands]]:
-    for pattern in PROJECT_FILES:
-        for name in sorted(one for one in here.names if fnmatchcase(one, pattern)):
-            yield name, _said_by(name, here)
-
-
 def _said_by(name: str, here: _Folder) -> _Commands:
     match name:
         case "package.json":
             return _node(here)
         case "pyproject.toml" | "setup.py" | "setup.cfg":
-            return {"test": f"{_python(here) or 'python3 -m '}pytest" if _has_pytest(here) else None}
+            return {"test": f"{_python_runner(here) or 'python3 -m '}pytest" if _has_pytest(here) else None}
         case "tox.ini":
-            return {"test": f"{_python(here)}tox"}
+            return {"test": f"{_python_runner(here)}tox"}
         case "Cargo.toml":
             whole = " --workspace" if re.search(r"^\s*\[workspace\]", here.text(name), re.MULTILINE) else ""
             return {"build": f"cargo build{whole}", "test": f"cargo test{whole}"}
@@ -176,23 +169,22 @@ def _wrapper(here: _Folder, script: str, program: str) -> str:
 
 # Python
 
-_PYTHON_LOCKS = {
-    "uv.lock": "uv run ",
-    "poetry.lock": "poetry run ",
-    "pdm.lock": "pdm run ",
-    "Pipfile.lock": "pipenv run ",
+_PYTHON_LOCKS: Mapping[str, tuple[str, str, Sequence[str]]] = {
+    "uv.lock": ("uv run ", "uv sync", [".venv"]),
+    "poetry.lock": ("poetry run ", "poetry install", []),  # it keeps its own elsewhere
+    "pdm.lock": ("pdm run ", "pdm install", [".venv"]),
+    "Pipfile.lock": ("pipenv run ", "pipenv sync --dev", []),
 }
+"""Lock file -> what runs a program, what prepares, and what that makes."""
 
 
-def _python(here: _Folder) -> str:
-    return next((runner for lock, runner in _PYTHON_LOCKS.items() if here.above(lock)), "")
+def _python_runner(here: _Folder) -> str:
+    return next((runner for lock, (runner, *_) in _PYTHON_LOCKS.items() if here.above(lock)), "")
 
 
 def _has_pytest(here: _Folder) -> bool:
     """Whether anything speaks of tests: a file that only sets up a formatter says no command."""
-    if here.names & {"tests", "test", "conftest.py", "pytest.ini"}:
-        return True
-    if any(fnmatchcase(name, pattern) for name in here.names for pattern in ("test_*.py", "*_test.py")):
+    if here.like("tests", "test", "conftest.py", "pytest.ini", "test_*.py", "*_test.py"):
         return True
     return any("pytest" in here.text(name) for name in ("pyproject.toml", "setup.cfg", "setup.py"))
 
@@ -202,18 +194,14 @@ _Setup = Iterator[tuple[str, str, Sequence[str], Sequence[str]]]
 
 
 def _python_setup(here: _Folder) -> _Setup:
-    made = {"uv.lock": "uv sync", "poetry.lock": "poetry install", "pdm.lock": "pdm install"}
-    made["Pipfile.lock"] = "pipenv sync --dev"
-    for lock, line in made.items():
+    for lock, (_, line, makes) in _PYTHON_LOCKS.items():
         if lock in here.names:
-            own = [".venv"] if lock in ("uv.lock", "pdm.lock") else []  # the others keep theirs elsewhere
-            yield "python", line, ("pyproject.toml", "Pipfile", lock), own
+            yield "python", line, ("pyproject.toml", "Pipfile", lock), makes
             return
     if ".venv" not in here.names:
         return
     pip = "python3 -m pip" if "pip" in here.list(_join(here.folder, ".venv/bin")) else "uv pip"
-    lists = sorted(name for name in here.names if fnmatchcase(name, "requirements*.txt"))
-    if lists:
+    if lists := here.like("requirements*.txt"):
         yield "python", f"{pip} install {' '.join(f'-r {shlex.quote(name)}' for name in lists)}", lists, [".venv"]
     elif here.names & {"pyproject.toml", "setup.py"}:
         yield "python", f"{pip} install -e .", ("pyproject.toml", "setup.py", "setup.cfg"), [".venv"]
@@ -235,9 +223,8 @@ def _node(here: _Folder) -> _Commands:
     """By the scripts of the package; without one, by those of all members of a workspace."""
     data = _mapping(here.text("package.json"))
     runner = next((name for lock, name in _NODE_LOCKS.items() if here.above(lock)), "npm")
-    scripts = {
-        name: text for name, text in _mapping(data.get("scripts")).items() if "no test specified" not in str(text)
-    }
+    said = _mapping(data.get("scripts"))
+    scripts = {name: text for name, text in said.items() if "no test specified" not in str(text)}
     members = _MEMBERS[runner] if data.get("workspaces") or "pnpm-workspace.yaml" in here.names else ""
     test = f"{runner} run test" if runner == "bun" else f"{runner} test"
     return {
@@ -278,7 +265,6 @@ def _make(here: _Folder, name: str) -> _Commands:
     targets = [word for line in rules for word in line.split() if "%" not in word and word[0] not in ".-"]
     test = next((target for target in _TESTS if target in targets), None)
     build = next((target for target in ("build", "all") if target in targets), None)
-    alone = sum(fnmatchcase(one, pattern) for one in here.names for pattern in PROJECT_FILES) == 1
-    if build is None and alone and targets and targets[0] not in _NO_BUILD:
+    if build is None and len(here.like(*PROJECT_FILES)) == 1 and targets and targets[0] not in _NO_BUILD:
         build = targets[0]
     return {"build": build and f"make {build}", "test": test and f"make {test}"}
