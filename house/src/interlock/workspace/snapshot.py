@@ -13,7 +13,7 @@ import fcntl
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -42,11 +42,14 @@ def locked(place: Path, how: int = fcntl.LOCK_EX) -> Iterator[None]:
 class Snapshots:
     """Takes snapshots of one folder; each run's index is used by one thread of one process at a time."""
 
-    def __init__(self, top: Path, git: Git, repository: Repository | None, largest: int) -> None:
+    def __init__(
+        self, top: Path, git: Git, repository: Repository | None, largest: int, documents: Collection[str]
+    ) -> None:
         self._top = top
         self._git = git
         self._repository = repository
         self._largest = largest
+        self._documents = documents
         self._begun: dict[str, tuple[int, ...] | None] = {}
         """The person's index from which a run's was made last."""
         self._tracked: dict[str, frozenset[str]] = {}
@@ -89,7 +92,9 @@ class Snapshots:
         with ThreadPoolExecutor(1) as aside:
             coming = aside.submit(git.names, "ls-files", "-z", "--others", "--exclude-standard")
             changed = git.names("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
-            others = [path for path in coming.result() if counts(path)]
+            there = [path for path in self._documents if os.path.lexists(self._top / path)]
+            documents = git.names("ls-files", "-z", "--others", "--", *there) if there else []
+            others = [path for path in (*coming.result(), *documents) if counts(path)]
         if begins and copying and not named and any(is_attributes(path) and self._converts(path) for path in others):
             raise WorkspaceFailed("attributes that nobody has added yet convert what the copied index holds")
         remarks, gone, there = self._sorted(run, others, dict.fromkeys((*changed, *named)))

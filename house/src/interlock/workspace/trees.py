@@ -85,6 +85,8 @@ class Trees:
         self.folder = workspace.own / "trees.git"
         self.objects = self.folder / "objects"
         self._largest = largest
+        self.documents: set[str] = set()
+        """Folders and files of processes: in every tree, also where they are ignored."""
         self._converting: dict[Tree, bool] = {}
         self._asked = EMPTY
 
@@ -114,7 +116,7 @@ class Trees:
 
     @cached_property
     def snapshots(self) -> Snapshots:
-        return Snapshots(self.workspace.top, self.git, self.repository, self._largest)
+        return Snapshots(self.workspace.top, self.git, self.repository, self._largest, self.documents)
 
     def reading(self) -> AbstractContextManager[None]:
         """Nobody delivers meanwhile, in any process."""
@@ -375,6 +377,13 @@ class Trees:
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
         """All versions, in the clean spelling, that the person's git had at these paths, newest first."""
         return self.repository.had(paths) if self.repository and paths else {path: {} for path in paths}
+
+    def declare(self, globs: Iterable[str]) -> None:
+        """These are documents of a process; of a glob what stands before its first wildcard."""
+        self.documents.update(prefix for glob in globs if (prefix := re.split(r"/?[^/]*[*?]", glob)[0].strip("/")))
+
+    def is_document(self, path: str) -> bool:
+        return not self.documents.isdisjoint((path, *above(path)))
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that the person's rules ignore; what they track never is. A folder ends in `/`."""

@@ -124,7 +124,7 @@ def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple
     touched = held.touched(Touched())
     hidden = (*touched.gone, *touched.emptied)
     unknown = [path for path in (*touched.files, *hidden) if path not in state.laid]
-    kept = ignored(trees.workspace.top, unknown, trees.ignored)
+    kept = ignored(trees, unknown, trees.ignored)
     files = [path for path in touched.files if path not in kept]
     asked = (*files, *hidden, *state.laid)
     wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
@@ -167,11 +167,13 @@ def lay(
     return laid
 
 
-def ignored(top: Path, paths: Sequence[str], ask: Ignoring) -> set[str]:
+def ignored(trees: Trees, paths: Sequence[str], ask: Ignoring) -> set[str]:
     """Which of the files are ignored; of what lies in a new folder that is ignored, the folder alone is asked."""
     tops: dict[str, list[str]] = defaultdict(list)
-    is_new = cache(lambda folder: not os.path.lexists(top / folder))
+    is_new = cache(lambda folder: not os.path.lexists(trees.workspace.top / folder))
     for path in paths:
+        if trees.is_document(path):
+            continue
         new = [folder for folder in above(path) if is_new(folder)]
         tops[f"{new[-1]}/" if new else path].append(path)
     found = ask(list(tops)) if tops else set()

@@ -71,9 +71,9 @@ class Reading:
         nested = [path for path in unknown if self._is_nested(path)]
         asked = [path for path in unknown if not self._is_nested(path)]
         top = self.trees.workspace.top
-        out = ignored(top, asked, self.trees.ignored)
+        out = ignored(self.trees, asked, self.trees.ignored)
         if any(path.rpartition("/")[2] == ".gitignore" for path in (*unknown, *self.paths)):
-            out |= ignored(top, [path for path in asked if path not in out], inside)
+            out |= ignored(self.trees, [path for path in asked if path not in out], inside)
         self.ignored = sorted(out)[:_FIRST]
         for path in asked:
             if path in out:
