@@ -492,10 +492,7 @@ def test_members_side_by_side_keep_each_others_work() -> None:
 @pytest.mark.req("TREE-04")
 def test_a_conflict_between_members_fails_the_later_one_and_keeps_what_it_had() -> None:
     bench = Bench(group("ab"))
-    bench.cast.acts = {
-        "a": writes({"lib.py": b"a", "a.txt": b"a"}),
-        "b": writes({"lib.py": b"b", "b.txt": b"b"}),
-    }
+    bench.cast.acts = {"a": writes({"lib.py": b"a", "a.txt": b"a"}), "b": writes({"lib.py": b"b", "b.txt": b"b"})}
     assert bench.start().why == "ok conflict"
     assert (bench.text("lib.py"), bench.text("a.txt"), bench.text("b.txt")) == ("a", "a", "")
     later = report(bench)

@@ -129,8 +129,7 @@ def test_whole_lines_that_do_not_follow_each_other_are_damage(change: Any) -> No
 
 @pytest.mark.req("RUN-21")
 @pytest.mark.parametrize(
-    "event",
-    [{"e": "of tomorrow", "a": 1}, {"e": "warned", "text": "x", "more": 1}, {"e": "warned"}, {}, [], 7, None],
+    "event", [{"e": "of tomorrow", "a": 1}, {"e": "warned", "text": "x", "more": 1}, {"e": "warned"}, {}, [], 7, None]
 )
 def test_a_line_of_another_version_is_shown_as_it_is(event: Any) -> None:
     (line,) = Journal(Memory(forged(event))).lines

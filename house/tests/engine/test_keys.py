@@ -186,9 +186,7 @@ def test_members_work_each_in_a_scope_of_their_own() -> None:
         run.note("after")
         return Outcome.complete("done")
 
-    assert names(play) == [
-        *("group/b/part/b#1", "group/a/part/a#1", "group/b/part/b#2", "group/a/part/a#2", "after#1"),
-    ]
+    assert names(play) == [*("group/b/part/b#1", "group/a/part/a#1", "group/b/part/b#2", "group/a/part/a#2", "after#1")]
 
 
 def test_a_scope_of_the_same_path_in_another_run_is_another_one() -> None:

@@ -22,19 +22,7 @@ from interlock.engine.rehearsal import project
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.simulation import Simulated, Trees
-from interlock.engine.stage import (
-    BREAKS,
-    CANCELS,
-    DIES,
-    EACH,
-    FULL,
-    MEETS,
-    STEERS,
-    TAKES_BACK,
-    WEAKENS,
-    WRONG,
-    Stage,
-)
+from interlock.engine.stage import BREAKS, CANCELS, DIES, EACH, FULL, MEETS, STEERS, TAKES_BACK, WEAKENS, WRONG, Stage
 from interlock.playbooks.task import TASK, playbook
 from interlock.playbooks.task.playbook import BUILDER, REVIEWER, Built
 from interlock.workspace import scope
