@@ -16,10 +16,11 @@ import pytest
 from interlock.agents import client, process
 from interlock.agents.client import Row, Seat, Start, call, model_hosts, read_back
 from interlock.agents.environment import Environment
+from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, TroubleKind, Usage
 from tests.agents.conftest import says, too_long_when
 from tests.real import NoLayer
 
@@ -38,17 +39,12 @@ class Stream(Reading):
                 case "form":
                     self.form = said
                 case "wrong":
-                    self.wrong = said
+                    self.wrong = trouble(said)
                 case _:
                     getattr(self, word)(*said)
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         self.left = dict(left)
-
-    wrong = ""
-
-    def trouble(self) -> Trouble | None:
-        return trouble(self.wrong) if self.wrong else None
 
 
 @dataclass
@@ -126,8 +122,13 @@ async def test_variables_and_brief_reach_the_program(made: Call, ask: Ask) -> No
     ("lines", "script", "kind", "text"),
     [
         ([{"end": " \n"}], "", TroubleKind.OTHER, "without a word"),
-        ([{"speak": ["OK: done"]}], "exit 0", TroubleKind.OTHER, "exit status 0 without reporting the end of its turn"),
-        ([{"speak": ["OK: done"]}], "echo; echo why >&2; exit 7", TroubleKind.OTHER, "status 7 .* of its turn: why$"),
+        ([{"speak": ["OK: done"]}], "exit 0", TroubleKind.OTHER, "^it ended without reporting the end of its turn$"),
+        (
+            [{"speak": ["OK: done"]}],
+            "echo; echo why >&2; exit 7",
+            TroubleKind.OTHER,
+            "^it ended with exit status 7: why$",
+        ),
         ([], "kill -9 $$", TroubleKind.OTHER, "signal 9"),
         ([], "echo 'Please set an Auth method' >&2; exit 41", TroubleKind.LOGIN, "Please set"),
         ([END, {"wrong": "API Error: 401 bad key"}], "", TroubleKind.LOGIN, "^API Error: 401 bad key"),

@@ -17,6 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents.client import Client, Seat
+from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading, parsed
 from interlock.agents.values import Ask, NewsKind, Role, TroubleKind, Usage
 
@@ -60,7 +61,7 @@ class Heard:
 
     def facts(self) -> dict[str, Any]:
         """By name, with the trouble's `kind`, `said` and hours `left`, all tools and all news."""
-        trouble = self.reader.trouble()
+        trouble = self.reader.wrong
         left = (trouble.until - datetime.now(UTC)).total_seconds() if trouble and trouble.until else None
         found = {
             "kind": trouble and trouble.kind,
@@ -73,10 +74,10 @@ class Heard:
 def heard(name: str, *lines: Line, stderr: str = "", files: Mapping[str, str] | None = None, **asked: Any) -> Heard:
     """What a client's reader makes of these lines."""
     found = Heard(module(name).reader(ask(**asked), Seat(name, new_session="NEW")))
+    found.reader.hear = lambda news: found.news.append((news.kind, news.facts))
     for line in lines:
         found.reader.read(Json(line))
-        found.news += [(news.kind, news.facts) for news in found.reader.news()]
-    found.reader.end(stderr, files or {})
+    found.reader.end(Ended(stderr=stderr), files or {})
     return found
 
 
@@ -109,7 +110,7 @@ def test_a_call_that_went_well_is_read_completely(name: str) -> None:
     account = {"copilot-usage.json": json.dumps({"modelMetrics": {"m": {"usage": COUNTED}}})}
     found = heard(name, *recorded(f"{name}-ok"), files=account)
     said = found.reader
-    assert (said.finished, said.acted, said.trouble(), said.waiting) == (True, True, None, "")
+    assert (said.finished, said.acted, said.wrong, said.waiting) == (True, True, None, "")
     assert said.text == "All done: docs/note.md written."
     assert "".join(facts["text"] for kind, facts in found.news if kind is NewsKind.TEXT) == said.text
     assert [facts["session"] for kind, facts in found.news if kind is NewsKind.SESSION][-1] == said.session
@@ -496,7 +497,6 @@ def test_whatever_a_stream_holds_it_is_read(name: str, data: st.DataObject) -> N
     """Never an error, and never finished without an end."""
     lines, text = data.draw(streams(name)), data.draw(st.text(max_size=40))
     said = heard(name, *lines, stderr=text, files={"copilot-usage.json": text}).reader
-    said.trouble()
     ends = {"codex": ("turn.completed", "turn.failed"), "opencode": ("step_finish",)}.get(name, ("result",))
     assert not said.finished or any(line["type"] in ends for line in lines)
     assert isinstance(said.text, str)

@@ -18,8 +18,8 @@ from typing import Any
 from interlock.agents.acp_rows import Profile, meta, profile_of, variables
 from interlock.agents.client import Seat, Start
 from interlock.agents.command import filled
-from interlock.agents.process import Pipe
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.process import Ended, Pipe
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other, parsed
 from interlock.agents.trouble import trouble, used_up
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
@@ -64,10 +64,6 @@ class _Failed(Exception):
         self.trouble, self.code = trouble, code
 
 
-def _other(text: str, kind: TroubleKind = TroubleKind.OTHER) -> Trouble:
-    return Trouble(kind=kind, text=text)
-
-
 class Conversation(Reading):
     """One session: what is said in it, and our side of it. The prompt follows what prepares it."""
 
@@ -89,7 +85,6 @@ class Conversation(Reading):
         """The next words begin another message."""
         self._notice = ""
         """What the adapter said last that is no mere warning, if the agent has not gone on since."""
-        self._trouble: Trouble | None = None
         self._counted = (0, 0)
         """Tokens as single messages have them."""
         self._cost: float | None = None
@@ -108,12 +103,9 @@ class Conversation(Reading):
         elif not method:
             self._answered(number, line)
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         self._pause()
         self.text = "".join(self._words)
-
-    def trouble(self) -> Trouble | None:
-        return self._trouble
 
     def _update(self, update: Json) -> None:
         kind = update.text("sessionUpdate")
@@ -221,12 +213,12 @@ class Conversation(Reading):
         elif self.finished and reason != "end_turn":
             refused = reason in ("refusal", "max_tokens", "max_turn_requests")
             kind = TroubleKind.REFUSED if refused else TroubleKind.OTHER
-            self._fail(_other(f"the agent ended its turn early ({reason})", kind))
+            self._fail(Trouble(kind=kind, text=f"the agent ended its turn early ({reason})"))
         elif self.finished and self._profile.client and not any(counted) and text.strip():
             self._fail(trouble(text))  # all that are known count what reached their model
 
     def _fail(self, trouble: Trouble) -> None:
-        self._trouble, self.exhausted = trouble, used_up(trouble.text)
+        self.wrong, self.exhausted = trouble, used_up(trouble.text)
 
     # our side
 
@@ -250,9 +242,9 @@ class Conversation(Reading):
                 met = await self._request("initialize", _GREETING)
         except TimeoutError:
             text = f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
-            raise _Failed(_other(text)) from None
+            raise _Failed(other(text)) from None
         if (spoken := met.at("protocolVersion").value) != VERSION:
-            raise _Failed(_other(f"it speaks version {spoken} of the Agent Client Protocol, not {VERSION}"))
+            raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {VERSION}"))
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
         if self._profile.modes:
             await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
@@ -268,7 +260,8 @@ class Conversation(Reading):
         opening = {"cwd": str(self._seat.root / self._seat.place), "mcpServers": [], **meta(self._profile, self._ask)}
         if not self._ask.session:
             return await self._request("session/new", opening)
-        lost = _Failed(_other("the agent does not know the session that it should go on with", TroubleKind.SESSION))
+        text = "the agent does not know the session that it should go on with"
+        lost = _Failed(Trouble(kind=TroubleKind.SESSION, text=text))
         if not loads:
             raise lost
         self._telling_again = True
@@ -291,7 +284,7 @@ class Conversation(Reading):
             option = _option(await self._request("session/set_config_option", choice), what)
         if wanted != option.text("currentValue"):
             kind = TroubleKind.MODEL if what == "model" else TroubleKind.OTHER
-            raise _Failed(_other(f"the agent does not take the {what} {wanted!r}", kind))
+            raise _Failed(Trouble(kind=kind, text=f"the agent does not take the {what} {wanted!r}"))
 
     async def _request(self, method: str, params: Mapping[str, Any]) -> Json:
         return _result(await self._sent(method, params))

@@ -6,10 +6,10 @@ import json
 from datetime import UTC, datetime
 
 from interlock.agents.client import Row, Seat, Start, fits
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
 from interlock.agents.schemas import plain
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Usage
 
 ROW = Row(
     name="claude",
@@ -60,7 +60,7 @@ class Stream(Reading):
     def __init__(self, before: Usage | None = None) -> None:
         """`before`: its result counts the whole session."""
         super().__init__()
-        self._before, self._result = before, Json(None)
+        self._before = before
         self._until: datetime | None = None
         self._words: list[str] = []
         """Since the last tool."""
@@ -110,7 +110,7 @@ class Stream(Reading):
             self.spend(sum(self._messages.values()), None)
 
     def _end(self, line: Json) -> None:
-        self._result, self.finished, self.text = line, True, line.text("result")
+        self.finished, self.text = True, line.text("result")
         if (form := line.at("structured_output").value) is not None:
             self.form, self.text = form, "\n\n".join(self._words)  # its result is the form again
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
@@ -118,16 +118,13 @@ class Stream(Reading):
         # Zeros say that nothing was asked: the messages know better.
         told = (read, written, cost) if read or written else (self.usage.input_tokens, None, cost)
         self.spend(*told, before=self._before if read else None)
-
-    def trouble(self) -> Trouble | None:
-        stopped, status = self._result.text("subtype"), self._result.count("api_error_status")
-        if not self._result.at("is_error").value and not stopped.startswith("error"):
-            return None
-        errors = [*(str(one.value) for one in self._result.each("errors")), self._result.text("error", "message")]
-        said = "; ".join(filter(None, errors)) or self.text
-        if status is None and stopped.startswith("error_max"):
-            return Trouble(kind=TroubleKind.OTHER, text=f"it stopped by itself ({stopped}): {said}".rstrip(": "))
-        return trouble(said or stopped, status=status, until=self._until)
+        stopped, status = line.text("subtype"), line.count("api_error_status")
+        if line.at("is_error").value or stopped.startswith("error"):
+            errors = [*(str(one.value) for one in line.each("errors")), line.text("error", "message")]
+            said = "; ".join(filter(None, errors)) or self.text
+            self.wrong = trouble(said or stopped, status=status, until=self._until)
+            if status is None and stopped.startswith("error_max"):
+                self.wrong = other(f"it stopped by itself ({stopped}): {said}".rstrip(": "))
 
 
 def _input(said: Json) -> int:

@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -20,13 +20,11 @@ from typing import Protocol, runtime_checkable
 from interlock.agents import process
 from interlock.agents.environment import Environment
 from interlock.agents.process import Ended, Pipe, Wrapped
-from interlock.agents.reading import BEGAN, DONE, REFUSED, Json, Reading, cut, parsed
+from interlock.agents.reading import BEGAN, Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
 from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
-
-Hear = Callable[[News], None]
 
 
 @dataclass(frozen=True)
@@ -104,15 +102,6 @@ class Talks(Protocol):
     def talk(self, pipe: Pipe) -> Awaitable[None]: ...
 
 
-@runtime_checkable
-class Looks(Protocol):
-    """A reader of a client without a stream: it looks at the exit status and at all that was printed."""
-
-    def look(self, ended: Ended) -> None:
-        """Called before `end`."""
-        ...
-
-
 class Client(Protocol):
     """A coding agent: a module of this shape."""
 
@@ -156,11 +145,13 @@ async def call(
     """
     program = ask.role.program or client.ROW.program
     seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
-    start, reader, heard = client.start(ask, seat), client.reader(ask, seat), Hearing(ask, hear)
+    start, said = client.start(ask, seat), client.reader(ask, seat)
+    share = _Share(ask, said, hear)
+    said.hear = share.take
     given = {**env.variables, **start.env, **ask.env}
     if not _is_there(start.argv[0], given):
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
-        return _exit(ask, reader, Ended(error=f"{start.argv[0]!r} is not found.{remedy}"), heard, redact)
+        return _exit(ask, said, Ended(error=f"{start.argv[0]!r} is not found.{remedy}"), redact)
     for name in (*start.files, *start.leaves):
         _clear(layer.exchange / name)
     for name, text in start.files.items():
@@ -170,18 +161,16 @@ async def call(
         marker=ask.marker,
         deadline_s=ask.timeout_s,
         redact=redact,
-        stdin=reader.talk if isinstance(reader, Talks) else start.stdin.encode("utf-8", "surrogateescape"),
-        on_line=lambda line: heard.line(reader, line),
+        stdin=said.talk if isinstance(said, Talks) else start.stdin.encode("utf-8", "surrogateescape"),
+        on_line=lambda line: _heard(said, line),
         transcript=ask.transcript,
         keep=start.keep,
         watch=layer.over,
-        enough=heard.enough,
+        enough=share.used_up,
     )
-    if isinstance(reader, Looks):
-        reader.look(ended)
     ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
-    reader.end(ended.stderr, _left(layer.exchange, start, redact))
-    came = _exit(ask, reader, ended, heard, redact)
+    said.end(ended, _left(layer.exchange, start, redact))
+    came = _exit(ask, said, ended, redact, used_up=share.used_up.is_set())
     return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out)})
 
 
@@ -199,16 +188,15 @@ def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | Non
 def read_back(client: Client, ask: Ask, layer: Layer, redact: Redaction) -> Exit | None:
     """What a call came to whose engine died before it could say so; None where its turn had not ended."""
     seat = Seat(client.ROW.program, layer.confined, layer.root, layer.inside_exchange, ask.session)
-    paid = ask.model_copy(update={"budget_usd": None, "budget_tokens": None})
-    reader, heard = client.reader(ask, seat), Hearing(paid, lambda news: None)
+    said = client.reader(ask, seat)
     try:
         with ask.transcript.open("rb") as lines:
             for line in lines:
-                heard.line(reader, line)
+                _heard(said, line)
     except OSError:
         return None
-    reader.end("", _left(layer.exchange, client.start(ask, seat), redact))
-    return _exit(ask, reader, Ended(), heard, redact) if reader.finished else None
+    said.end(Ended(), _left(layer.exchange, client.start(ask, seat), redact))
+    return _exit(ask, said, Ended(), redact) if said.finished else None
 
 
 def model_hosts(row: Row, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:
@@ -226,47 +214,26 @@ _BASE_URL = re.compile(r"""base_?url["']?\s*[:=]\s*["']([^"'\s]+)""", re.IGNOREC
 _WEB = re.compile(r"(?:https?|wss?)://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\](?::\d+)?|[^/:\s?#]+(?::\d+)?)", re.IGNORECASE)
 
 
-class Hearing:
-    """What is heard of a call while it works, and what follows at once from it.
+class _Share:
+    """What is heard of a call while it works, and whether that uses up its share of the budget.
 
     What an agent spends last may be its answer: then the end of its turn is there before we end it.
     """
 
-    def __init__(self, ask: Ask, hear: Hear) -> None:
-        self._ask = ask
-        self._hear = hear
-        self.enough = asyncio.Event()
-        """Set when the share of the budget is used up."""
-        self._refused: dict[tuple[str, str], str] = {}
+    def __init__(self, ask: Ask, said: Reading, hear: Hear) -> None:
+        self._ask, self._said, self._hear = ask, said, hear
+        self.used_up = asyncio.Event()
         self._over = False
 
-    @property
-    def refused(self) -> tuple[str, ...]:
-        return tuple(self._refused.values())[:5]
-
-    def line(self, reader: Reading, line: bytes) -> None:
-        """What is no JSON (warnings, banners, half lines) is passed over."""
-        if line.lstrip().startswith(b"{"):
-            reader.read(Json(parsed(line.decode(errors="replace"))))
-            for news in reader.news():
-                self.take(news, at_work=reader.at_work)
-
-    def take(self, news: News, *, at_work: bool) -> None:
-        facts = news.facts
-        if news.kind is NewsKind.TOOL:  # What was not allowed is remembered, unless it could be done later after all.
-            what = facts["name"], facts["subject"]
-            if facts["state"] == REFUSED:
-                self._refused[what] = cut(" ".join(what).strip(), 200) + (f": {facts['why']}" if facts["why"] else "")
-            elif facts["state"] == DONE:
-                self._refused.pop(what, None)
-            elif facts["state"] == BEGAN and self._over:
-                self.enough.set()
-        elif news.kind is NewsKind.USAGE and not self._over and self._is_over(Usage(**facts)):
+    def take(self, news: News) -> None:
+        if news.kind is NewsKind.TOOL and news.facts["state"] == BEGAN and self._over:
+            self.used_up.set()
+        elif news.kind is NewsKind.USAGE and not self._over and self._is_over(Usage(**news.facts)):
             self._over = True
-            if at_work:
-                self.enough.set()
+            if self._said.at_work:
+                self.used_up.set()
             else:
-                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.enough.set)
+                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.used_up.set)
         self._hear(news)
 
     def _is_over(self, used: Usage) -> bool:
@@ -275,19 +242,25 @@ class Hearing:
         return over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
 
 
+def _heard(said: Reading, line: bytes) -> None:
+    """What is no JSON (warnings, banners, half lines) is passed over."""
+    if line.lstrip().startswith(b"{"):
+        said.read(Json(parsed(line.decode(errors="replace"))))
+
+
 _LARGEST_LEFT = 10_000_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_TURN_S = 1.0
 """How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
 
 
-def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redaction) -> Exit:
+def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, used_up: bool = False) -> Exit:
     """What a call comes to. The final text and the exit status are never enough.
 
     Some agents answer an error of their service as text, some end with 0 when they were told to stop, some end a turn
     without a word.
     """
-    exhausted = said.exhausted or (ended.enough and not said.finished)
+    exhausted = said.exhausted or (used_up and not said.finished)
     why = None if exhausted or ended.over else _trouble(ask, said, ended)
     return Exit(
         finished=said.finished and why is None and not (exhausted or ended.timed_out or ended.over),
@@ -303,39 +276,34 @@ def _exit(ask: Ask, said: Reading, ended: Ended, heard: Hearing, redact: Redacti
         model=said.model,
         usage=said.usage,
         seconds=ended.seconds,
-        refused=heard.refused,
+        refused=tuple(said.refused.values())[:5],
         stderr=ended.stderr,
     )
 
 
 def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if ended.error:
-        return _other(ended.error)
+        return other(ended.error)
     if ended.timed_out:  # asleep through a limit is not slow
         why = trouble(said.waiting)
         text = f"the deadline passed while it waited ({why.text})"
         return Trouble(kind=why.kind, text=text, until=why.until) if said.waiting else None
-    told = said.trouble()
+    told = said.wrong
     words = f"{told.text if told else ''}\n{ended.stderr}"
     unknown = _NO_SESSION.search(words) if ask.session and not said.acted and said.usage == Usage() else None
     if unknown is not None:
         return Trouble(kind=TroubleKind.SESSION, text=cut(unknown[0].strip(), 300))
     if told is None and said.finished and not (said.text.strip() or said.acted or said.form is not None):
-        return _other("it ended its turn without a word and without using a tool")
+        return other("it ended its turn without a word and without using a tool")
     if told is not None or said.finished:
         return told
     lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
     last = "its answer was too long to be read" if ended.deaf else cut(lines[-1], 300) if lines else ""
-    how = "it ended" if ended.exit is None else f"it ended with exit status {ended.exit}"
-    if ended.exit is not None and ended.exit < 0:
-        how = f"it was ended by signal {-ended.exit}"
+    how = f"it ended with exit status {ended.exit}" if ended.exit else "it ended without reporting the end of its turn"
+    if (ended.exit or 0) < 0:
+        how = f"it was ended by signal {-(ended.exit or 0)}"
     kind = None if said.acted else kind_of_words(last)
-    text = f"{how} without reporting the end of its turn{f': {last}' if last else ''}"
-    return Trouble(kind=kind or TroubleKind.OTHER, text=text)
-
-
-def _other(text: str) -> Trouble:
-    return Trouble(kind=TroubleKind.OTHER, text=text)
+    return Trouble(kind=kind or TroubleKind.OTHER, text=f"{how}: {last}" if last else how)
 
 
 _NO_SESSION = re.compile(

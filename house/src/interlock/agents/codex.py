@@ -12,7 +12,7 @@ from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.schemas import strict
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Trouble, Usage
+from interlock.agents.values import Ask, Usage
 
 ROW = Row(
     name="codex",
@@ -87,8 +87,6 @@ class Stream(Reading):
         """
         super().__init__()
         self._formed, self._before = formed, before
-        self._failure = ""
-        """Of the turn, or the last error while it is not over."""
 
     def read(self, line: Json) -> None:
         match line.text("type"):
@@ -101,16 +99,16 @@ class Stream(Reading):
             case "error" if line.text("message").startswith("Reconnecting"):
                 self.wait(f"model service: {line.text('message')}")
             case "error":
-                self._failure = line.text("message") or "an error without a word"
+                self.wrong = trouble(_plain(line.text("message") or "an error without a word"))
             case "turn.completed":
-                self.finished, self._failure, self.exhausted = True, "", False
+                self.finished, self.wrong, self.exhausted = True, None, False
                 used = line.at("usage")
                 self.spend(used.count("input_tokens"), used.count("output_tokens"), before=self._before)
                 self.form = parsed(self.text) if self._formed else None
             case "turn.failed":
-                self.finished = True
-                self._failure = line.text("error", "message") or self._failure or "the turn failed"
-                self.exhausted = used_up(self._failure)
+                said, self.finished = line.text("error", "message"), True
+                self.wrong = trouble(_plain(said)) if said else self.wrong or trouble("the turn failed")
+                self.exhausted = used_up(self.wrong.text)
 
     def _item(self, item: Json, *, ended: bool) -> None:
         text = item.text("text")
@@ -130,9 +128,6 @@ class Stream(Reading):
         if state == FAILED and why.startswith(("bwrap:", "codex-linux-sandbox")):
             state, why = REFUSED, f"the sandbox of codex does not work here: {why.splitlines()[0]}"
         self.tool(item.text("id"), name, subject, state, why)
-
-    def trouble(self) -> Trouble | None:
-        return trouble(_plain(self._failure)) if self._failure else None
 
 
 def _plain(message: str) -> str:

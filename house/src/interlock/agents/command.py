@@ -15,9 +15,8 @@ from collections.abc import Mapping, Sequence
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.output import TRANSCRIPT_LIMIT
 from interlock.agents.process import Ended
-from interlock.agents.reading import Json, Reading, cut, parsed
-from interlock.agents.trouble import kind_of_words
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.reading import Json, Reading, parsed
+from interlock.agents.values import Ask
 
 BRIEF, RESULT, SCHEMA, PARTIAL = "brief.md", "result.json", "schema.json", "partial"
 """Files of the exchange, as the variables of the protocol name them; the last one appears when time is up."""
@@ -58,31 +57,14 @@ def filled(words: Sequence[str], ask: Ask) -> tuple[str, ...]:
 class Answer(Reading):
     """What a program without a stream has answered."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._ended = Ended()
-
     def read(self, line: Json) -> None:
         """A line of JSON means nothing here."""
 
-    def look(self, ended: Ended) -> None:
-        self._ended, self.text = ended, ended.out.decode(errors="replace")
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+        self.text = ended.out.decode(errors="replace")
         # Whether it changed a file is seen where its layer is: an end without a word can be one.
         self.finished = self.acted = ended.exit == 0
-
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
         if RESULT in left:
             self.form = parsed(left[RESULT])
             if self.form is None:
                 self.form = "the file that INTERLOCK_RESULT names is no JSON"
-
-    def trouble(self) -> Trouble | None:
-        """Why it failed; its own last words decide whether that is worth another try."""
-        if self.finished or self._ended.exit is None:
-            return None
-        said = [line.strip() for line in self._ended.stderr.splitlines() if line.strip()]
-        how = f"it ended with exit status {self._ended.exit}"
-        if self._ended.exit < 0:
-            how = f"it was ended by signal {-self._ended.exit}"
-        words = cut(said[-1], 300) if said else ""
-        return Trouble(kind=kind_of_words(words) or TroubleKind.OTHER, text=f"{how}: {words}" if words else how)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from interlock.agents.client import Row, Seat, Start
+from interlock.agents.process import Ended
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.trouble import trouble
 from interlock.agents.values import Ask, Trouble, TroubleKind, Usage
@@ -52,9 +53,6 @@ class Stream(Reading):
         """
         super().__init__()
         self._named, self._before = named, before
-        self._error: Json | None = None
-        """The last one after which the agent has done nothing more."""
-        self._complaint = ""
 
     def read(self, line: Json) -> None:
         data = line.at("data")
@@ -62,7 +60,7 @@ class Stream(Reading):
             case "user.message":
                 self.began(self._named)
             case "assistant.turn_start":
-                self._error = None
+                self.wrong = None
             case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
                 self.text = data.text("content")
                 self.speak(self.text)
@@ -77,28 +75,26 @@ class Stream(Reading):
             case "assistant.turn_retry":
                 self.wait(f"model service: {data.text('reason') or 'error'}")
             case "session.error":
-                self._error = data
+                self.wrong = _trouble(data)
             case "result":
                 self.finished = True
                 self.began(line.text("sessionId"))
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         """Its own account counts in credits, never in dollars."""
         used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).values("modelMetrics")]
         into = sum(one.count("inputTokens") or 0 for one in used)
         self.spend(into, sum(one.count("outputTokens") or 0 for one in used), before=self._before)
         # What keeps it from beginning at all is said on standard error alone.
-        if not self.finished and (found := _NO_SIGN_IN.search(stderr)):
-            self._complaint = found[0]
+        if not self.finished and (found := _NO_SIGN_IN.search(ended.stderr)):
+            self.wrong = Trouble(kind=TroubleKind.LOGIN, text=found[0])
 
-    def trouble(self) -> Trouble | None:
-        if self._complaint or self._error is None:
-            return Trouble(kind=TroubleKind.LOGIN, text=self._complaint) if self._complaint else None
-        # It also says how long it waited itself, which is not when the service will be back.
-        kind = self._error.text("errorType")
-        said = _LAST_ERROR.sub("", self._error.text("message")) or kind
-        found = trouble(said, status=self._error.count("statusCode"))
-        return found if _KINDS.get(kind, found.kind) is found.kind else Trouble(kind=_KINDS[kind], text=found.text)
+
+def _trouble(error: Json) -> Trouble:
+    # It also says how long it waited itself, which is not when the service will be back.
+    kind = error.text("errorType")
+    found = trouble(_LAST_ERROR.sub("", error.text("message")) or kind, status=error.count("statusCode"))
+    return found if _KINDS.get(kind, found.kind) is found.kind else Trouble(kind=_KINDS[kind], text=found.text)
 
 
 _NO_SIGN_IN = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")

@@ -12,9 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.process import Ended
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
 from interlock.agents.trouble import service_trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask
 
 _LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
 ROW = Row(
@@ -89,7 +90,6 @@ class Stream(Reading):
         """The last message comes in pieces."""
         self._stopped = ""
         """An error after which the agent has done nothing more."""
-        self._result = Json(None)
 
     def read(self, line: Json) -> None:
         match line.text("type"):
@@ -109,22 +109,17 @@ class Stream(Reading):
             case "error":
                 self._stopped = line.text("message") or "an error without a word"
             case "result":
-                self._result, self.finished = line, True
+                self.finished = True
+                if line.text("status") != "success":
+                    self.wrong = service_trouble(line.text("error", "message") or self._stopped)
+                elif self._stopped:  # a loop that it found, or its limit of turns: that, too, it calls a success
+                    self.wrong = other(f"it stopped by itself: {self._stopped}")
                 self.spend(line.count("stats", "input_tokens"), line.count("stats", "output_tokens"))
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         # Neither speaking nor at work: then an answer of the service is due.
-        for found in () if self._speaking or self.at_work else _ATTEMPT.finditer(stderr):
+        for found in () if self._speaking or self.at_work else _ATTEMPT.finditer(ended.stderr):
             self.waiting = " ".join(found["why"].split()).strip(" .:") or "a request failed"
-
-    def trouble(self) -> Trouble | None:
-        if not self.finished:
-            return None
-        if self._result.text("status") != "success":
-            return service_trouble(self._result.text("error", "message") or self._stopped)
-        # A loop that it found, or its limit of turns: it stops, and calls that a success.
-        why = f"it stopped by itself: {self._stopped}"
-        return Trouble(kind=TroubleKind.OTHER, text=why) if self._stopped else None
 
 
 _ATTEMPT = re.compile(r"^Attempt \d+ failed(?P<why>.{0,1000}?)Retrying (?:after|with) ", re.MULTILINE | re.DOTALL)

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading
+from interlock.agents.process import Ended
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
 from interlock.agents.trouble import after, trouble
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
@@ -61,9 +62,6 @@ class Stream(Reading):
         self._error: Json | None = None
         """The last one after which the agent has done nothing more."""
         self._into, self._out, self._cost = 0, 0, 0.0
-        self._complaint = ""
-        self._causes: dict[str, str] = {}
-        """What its log says of errors that the stream only numbers."""
         self._heard_ms = 0
         """The moment of the last line of its stream, as it says it itself."""
 
@@ -101,25 +99,27 @@ class Stream(Reading):
         self._cost += step.number("cost") or 0.0
         self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
-        self._causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(stderr)}
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         # Before it tries a request again it says nothing in its stream.
-        for failed in _FAILED_REQUEST.finditer(stderr):
+        for failed in _FAILED_REQUEST.finditer(ended.stderr):
             self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self._heard_ms else ""
-        if found := _BAD_SETTINGS.search(stderr):
-            self._complaint = " ".join(found[0].split())
+        if found := _BAD_SETTINGS.search(ended.stderr):
+            self.wrong = other(" ".join(found[0].split()))
+        elif self._error is not None:
+            causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(ended.stderr)}
+            self.wrong = _trouble(self._error, causes)
 
-    def trouble(self) -> Trouble | None:
-        if self._complaint:
-            return Trouble(kind=TroubleKind.OTHER, text=self._complaint)
-        if self._error is None:
-            return None
-        name, data = self._error.text("name"), self._error.at("data")
-        said = self._causes.get(data.text("ref")) or data.text("message") or name
-        if name in _KINDS:
-            return Trouble(kind=_KINDS[name], text=said)
-        delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
-        return trouble(said, status=data.count("statusCode"), until=after(float(delay[0])) if delay else None)
+
+def _trouble(error: Json, causes: Mapping[str, str]) -> Trouble:
+    """Args:
+    causes: what its log says of errors that the stream only numbers.
+    """
+    name, data = error.text("name"), error.at("data")
+    said = causes.get(data.text("ref")) or data.text("message") or name
+    if name in _KINDS:
+        return Trouble(kind=_KINDS[name], text=said)
+    delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
+    return trouble(said, status=data.count("statusCode"), until=after(float(delay[0])) if delay else None)
 
 
 _ABSURD = 1e9

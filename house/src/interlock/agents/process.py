@@ -66,7 +66,6 @@ class Ended:
     timed_out: bool = False
     over: str = ""
     """Why `watch` had it ended."""
-    enough: bool = False
     seconds: float = 0.0
     out: bytes = b""
     """What it printed, cut in the middle."""
@@ -191,7 +190,7 @@ async def _follow(
     if talk is not None and talk in done:
         talk.result()
     over = watching.result() if watching in done else ""
-    return Ended(timed_out=not done, over=over, enough=told in done)
+    return Ended(timed_out=not done, over=over)
 
 
 def _drop(pipe: Pipe) -> None:

@@ -12,7 +12,7 @@ from interlock.agents.client import Row, Seat, Start
 from interlock.agents.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import service_trouble
-from interlock.agents.values import Ask, Trouble, Usage
+from interlock.agents.values import Ask, Usage
 
 _LOGIN = ".qwen/oauth_creds.json"
 ROW = Row(
@@ -61,9 +61,4 @@ class Stream(claude.Stream):
     def read(self, line: Json) -> None:
         super().read(line)
         if self.finished and self.text.startswith("[API Error: "):
-            self.usage = Usage()
-
-    def trouble(self) -> Trouble | None:
-        if self.finished and self.text.startswith("[API Error: "):
-            return service_trouble(self.text)
-        return super().trouble()
+            self.usage, self.wrong = Usage(), service_trouble(self.text)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.agents.values import News, NewsKind, Trouble, Usage
+from interlock.agents.process import Ended
+from interlock.agents.values import News, NewsKind, Trouble, TroubleKind, Usage
+
+Hear = Callable[[News], None]
 
 BEGAN, DONE, FAILED, REFUSED = "began", "done", "failed", "refused"
 """States of a tool call."""
@@ -90,34 +93,29 @@ class Reading:
         """Why it waits for its model service, where that is the last that is known of it."""
         self.exhausted = False
         """It stopped by itself, because its share of the budget was used up."""
-        self._news: list[News] = []
+        self.wrong: Trouble | None = None
+        """What went wrong, as the agent says it, where it has done nothing more since."""
+        self.refused: dict[tuple[str, str], str] = {}
+        """What was not allowed, unless it could be done later after all; a line by tool and subject."""
+        self.hear: Hear = lambda news: None
+        """Who is told at once."""
         self._working: dict[str, tuple[str, str]] = {}
 
     def read(self, line: Json) -> None:
         """Takes in one object of the stream; nothing of what is not known. Total."""
         raise NotImplementedError
 
-    def end(self, stderr: str, left: Mapping[str, str]) -> None:
+    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         """Takes in what is said beside the stream, when the program has ended.
 
         Args:
-            stderr: the end of what it printed there.
             left: those of the files that it was to leave which are there, by name.
         """
-
-    def trouble(self) -> Trouble | None:
-        """What went wrong, as far as the agent says it."""
-        return None
 
     @property
     def at_work(self) -> bool:
         """A tool is."""
         return bool(self._working)
-
-    def news(self) -> Iterator[News]:
-        """What was not told yet."""
-        while self._news:
-            yield self._news.pop(0)
 
     def began(self, session: str, model: str = "") -> None:
         """Its session, as soon as there is one."""
@@ -137,6 +135,10 @@ class Reading:
         else:
             self._working.pop(call, None)
         subject, why = (cut(" ".join(text.split()), 300) for text in (subject, why))
+        if state == REFUSED:
+            self.refused[name, subject] = cut(f"{name} {subject}".strip(), 200) + (f": {why}" if why else "")
+        elif state == DONE:
+            self.refused.pop((name, subject), None)
         self._tell(NewsKind.TOOL, call=call, name=name, subject=subject, state=state, why=why)
 
     def tool_ended(self, call: str, state: str, why: str = "") -> None:
@@ -165,7 +167,11 @@ class Reading:
         self._tell(NewsKind.WAITING, why=self.waiting, seconds=seconds)
 
     def _tell(self, kind: NewsKind, **facts: Any) -> None:
-        self._news.append(News(kind=kind, facts=facts))
+        self.hear(News(kind=kind, facts=facts))
+
+
+def other(text: str) -> Trouble:
+    return Trouble(kind=TroubleKind.OTHER, text=text)
 
 
 def cut(text: str, limit: int = 4000) -> str:
