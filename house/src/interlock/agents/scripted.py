@@ -11,22 +11,20 @@
       - agent: ct-*
         misbehave: hang      # hang | crash | write_outside | no_verdict | bad_json | huge_output | lie
 
-Where a scenario is silent, the answer is the best that the form takes (`answers`).  What happens is decided here;
-`player`, a program that is started like any agent, does it.
+Where a scenario is silent, the answer is the best that the form takes (`answers`).  What happens is decided here; a
+shell, started like any agent, does it.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import sys
+from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
+from shlex import quote
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from interlock.agents import player
 from interlock.agents.answers import PROSE, best, said
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.command import Answer
@@ -39,7 +37,7 @@ from interlock.documents.reading import Text, read_yaml
 OUTSIDE = ("interlock-outside.txt", "outside/interlock-outside.txt")
 """What `write_outside` writes beside its work."""
 _BROKEN = '```json\n{"status": "comple\n```\n'
-_PLAYER = Path(player.__file__)
+_HUGE = 60_000_000
 
 
 def _listed(value: Any) -> Any:
@@ -89,45 +87,54 @@ class Scenario(Model):
 class Scripted:
     """An agent for every name: does what the scenario says, and else what form and contract ask for."""
 
+    ROW = Row("scripted", "scripted agent", "/bin/sh")
+
     def __init__(self, scenario: Scenario | None = None) -> None:
-        program = os.path.realpath(sys.executable)
-        shows = (sys.base_prefix, str(_PLAYER.parent))
-        self.ROW = Row(
-            "scripted",
-            "scripted agent",
-            program,
-            shows=shows,
-        )
         self._scenario = scenario or Scenario()
 
     def start(self, ask: Ask, seat: Seat) -> Start:
         reaction = next((one for one in self._scenario.reactions if one.fits(ask.env)), Reaction())
-        order = {"root": str(seat.root), **_order(reaction, ask)}
-        return Start((seat.program, "-I", "-S", str(_PLAYER)), json.dumps(order), keep=TRANSCRIPT_LIMIT)
+        return Start((seat.program, "-s"), "\n".join(_script(reaction, ask, seat.root)), keep=TRANSCRIPT_LIMIT)
 
     def reader(self, ask: Ask, seat: Seat) -> Answer:
         return Answer()
 
 
-def _order(reaction: Reaction, ask: Ask) -> dict[str, Any]:
-    """What the player is told to do."""
+def _script(reaction: Reaction, ask: Ask, root: Path) -> Iterator[str]:
+    """What the shell is told to do."""
+    files, text = _work(reaction, ask), _words(reaction, ask)
+    if reaction.misbehave == "crash":  # in the middle: half of the files, the last one torn, and half of the answer
+        files = files[: (len(files) + 1) // 2]
+        files[-1:] = [(path, content[: len(content) // 2]) for path, content in files[-1:]]
+        text = text[: len(text) // 2]
+    yield f"set -e; sleep {reaction.delay}"
+    for path, content in files:
+        place = root / path
+        yield f"mkdir -p {quote(str(place.parent))}; printf %s {quote(content)} > {quote(str(place))}"
+    if reaction.misbehave == "hang":
+        yield "while :; do sleep 3600; done"
+    if reaction.misbehave == "huge_output":
+        yield f"yes 'The scripted agent talks and talks and talks.' | head -c {_HUGE}; echo"
+    yield f"printf %s {quote(text)}"
+    yield "kill -9 $$" if reaction.misbehave == "crash" else f"exit {reaction.exit}"
+
+
+def _work(reaction: Reaction, ask: Ask) -> list[tuple[str, str]]:
+    """The files that it writes."""
+    if reaction.misbehave == "lie":
+        return []
     who = f"{ask.env.get('INTERLOCK_MEMBER', '')}, attempt {ask.env.get('INTERLOCK_ATTEMPT', '')}"
     files = reaction.files
     if files is None:
         files = {path: sample or f"Written by the scripted agent {who}.\n" for path, sample in ask.samples.items()}
-    if reaction.misbehave == "write_outside":
-        files = {**files, **dict.fromkeys(OUTSIDE, "This is outside of every write scope.\n")}
+    outside = OUTSIDE if reaction.misbehave == "write_outside" else ()
+    return [*files.items(), *((path, "This is outside of every write scope.\n") for path in outside)]
+
+
+def _words(reaction: Reaction, ask: Ask) -> str:
+    """Its final message."""
     if reaction.misbehave == "bad_json":
-        text = _BROKEN
-    elif ask.form is None or reaction.misbehave == "no_verdict":
-        text = f"{PROSE}\n"
-    else:
-        text = said({**best(ask.form, ask.known), **reaction.form})
-    does = {} if reaction.misbehave == "lie" else files
-    return {
-        "delay": reaction.delay,
-        "files": list(does.items()),
-        "say": text,
-        "exit": reaction.exit,
-        "then": reaction.misbehave,
-    }
+        return _BROKEN
+    if ask.form is None or reaction.misbehave == "no_verdict":
+        return f"{PROSE}\n"
+    return said({**best(ask.form, ask.known), **reaction.form})
