@@ -5,24 +5,30 @@ The id is known and noted before the ref moves, so that it happens once; nothing
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
 from interlock.documents.model import plain
+from interlock.documents.reading import Text
+from interlock.engine import delivery
 from interlock.engine import events as ev
 from interlock.engine.keys import sha256
 from interlock.engine.world import CommitOrder
-from interlock.workspace.values import Change, Tree
+from interlock.workspace.values import BranchFacts, Change, Tree
 
 if TYPE_CHECKING:
+    from interlock.engine.replay import Slot
     from interlock.engine.run import Run
+
+Edit = Callable[[str], str]
 
 
 def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
     """What was delivered last, for a commit on the run's own branch; what is pending, for another one."""
-    last = next((one for one in reversed(run.full.delivered) if one.state == "done" and one.before), None)
-    pair = run.pending
+    works = [one for one in run.full.delivered if one.state == "done" and one.label != "documents"]
+    last, pair = next(reversed(works), None), run.pending
     if not branch and last is not None and last.before and last.merged and pair.base == pair.work:
         return CommitOrder(last.before, last.merged, message, at, branch)
     return CommitOrder(pair.base, pair.work, message, at, branch)
@@ -40,33 +46,77 @@ async def hooks(run: Run, message: str) -> ev.Committed | None:
     return slot.outcome if slot.outcome and slot.outcome.problem else None
 
 
-async def commit(run: Run, message: str, *, branch: str = "") -> ev.Committed:
-    """One commit; `problem` says why there is none."""
+async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -> CommitOrder:
+    """The order with documents of the process: those that hold nothing but what the run delivered, or what an edit
+    makes of the branch's version."""
+    if not also:
+        return order
+    world, standing, ours = run.world, await run.standing(), await delivery.own(run)
+    head = await world.committed(standing)
+    for change in await world.between(head, standing.tree, list(also)):
+        path, edit = change.path, also[change.path]
+        now = await world.read(standing.tree, path)
+        if edit is not None:
+            old = Text.of(await world.read(head, path) or b"", path)
+            mine = old.encode(edit(old.text)) == now
+        else:
+            landed = [one for one in run.full.delivered if one.landing and path in one.landing.paths and one.merged]
+            mine = path in ours and bool(landed) and await world.read(landed[-1].merged or head, path) == now
+        if mine:
+            base, work = await world.graft(order.base, head, [path]), order.work
+            order = replace(order, base=base, work=await world.graft(work, standing.tree, [path]))
+    return order
+
+
+async def commit(
+    run: Run, message: str, *, branch: str = "", also: Mapping[str, Edit | None] | None = None
+) -> ev.Committed:
+    """One commit; `problem` says why there is none.
+
+    Args:
+        also: documents of the process that it holds, too, where nobody else has changed them since the branch's head.
+    """
     slot = run.slot("commit", {"branch": branch}, ev.Committed)
-    if slot.outcome is not None:
-        return slot.outcome
-    what: Literal["branch", "commit"] = "branch" if branch else "commit"
+    if slot.outcome is None:
+        order = _order(run, message, branch, run.world.now())
+        await _publish(run, slot, order if slot.traces else await _with(run, order, also or {}))
+    return slot.settled
+
+
+async def commit_documents(run: Run, message: str, paths: Sequence[str]) -> ev.Committed:
+    """One commit of documents that hold nothing but what the run delivered, and of nothing else."""
+    slot = run.slot("commit-documents", {"paths": list(paths)}, ev.Committed)
+    if slot.outcome is None:
+        now = (await run.standing()).tree
+        order = CommitOrder(now, now, message, run.world.now())
+        await _publish(run, slot, order if slot.traces else await _with(run, order, dict.fromkeys(paths)))
+    return slot.settled
+
+
+async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder) -> None:
+    """Plan it, note it, let the branch be there; what was noted is made, whatever the order would be now."""
+    what: Literal["branch", "commit"] = "branch" if order.branch else "commit"
     intent = next((one for one in slot.traces if isinstance(one, ev.Intended)), None)
     if intent is None:
-        at = run.world.now()
-        planned = await run.world.plan_commit(run.where, _order(run, message, branch, at))
+        planned = await run.world.plan_commit(run.where, order)
         if planned.problem:
-            return slot.settle(ev.Committed(what=what, problem=planned.problem, remarks=planned.remarks))
-        intent = ev.Intended(what=what, facts={"commit": planned.commit, "branch": branch})
+            slot.settle(ev.Committed(what=what, problem=planned.problem, remarks=planned.remarks))
+            return
+        intent = ev.Intended(what=what, facts={"commit": planned.commit, "branch": order.branch})
         slot.add(intent, sync=True)
-    done = await run.world.publish(run.where, intent.facts["commit"], branch)
-    ref = f"refs/heads/{branch}" if branch else run.where.branch
-    settled = slot.settle(
-        ev.Committed(
-            what=what,
-            ref=ref,
-            commit="" if done.problem else intent.facts["commit"],
-            problem=done.problem,
-            remarks=done.remarks,
-        )
-    )
+    done = await run.world.publish(run.where, intent.facts["commit"], order.branch)
+    ref = f"refs/heads/{order.branch}" if order.branch else run.where.branch
+    commit = "" if done.problem else intent.facts["commit"]
+    slot.settle(ev.Committed(what=what, ref=ref, commit=commit, problem=done.problem, remarks=done.remarks))
     run.recorder.sync()
-    return settled
+
+
+async def branch(run: Run, name: str) -> BranchFacts:
+    """What is checked out, and how a branch stands to it."""
+    slot = run.slot("branch", {"name": name}, ev.Got)
+    if slot.outcome is None:
+        slot.settle(ev.Got(verb="branch", value=plain(await run.world.branch(name))))
+    return BranchFacts.model_validate(slot.settled.value)
 
 
 async def unsaved(run: Run) -> list[Change]:

@@ -47,7 +47,7 @@ def after_try(reason: str, complaint: str, used: Counter[str], repeats: int, rep
         return "wait"
     if reason in WEATHER:
         return "repeat" if used["repeat"] < repeats else "end"
-    if reason in ("login", "model", "refused", "over", "conflict", "budget"):
+    if reason in ("login", "model", "refused", "over", "conflict", "budget", "error"):
         return "end"
     return "repair" if complaint and used["repair"] < repairs else "end"
 
@@ -92,8 +92,8 @@ class Dispatch:
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
         row = self.call.row
-        if not self.slot.traces and (path := await documents.overtaken(self.run)):
-            self._uncalled("edited", f"{path} was changed by a person")
+        if not self.slot.traces and (why := await documents.overtaken(self.run)):
+            self._uncalled("edited", why)
             return
         ground = await self._ground()
         if ground is None:
@@ -262,7 +262,7 @@ class Dispatch:
         return Ask(
             role=self.role,
             brief=text,
-            form=schema(row.form) if row.form and not row.spell else None,
+            form=schema(row.says or row.form) if row.form and (row.says or not row.spell) else None,
             known=known,
             # What who plays by script leaves: the outputs, and a file in its scope.
             samples={**dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""), **spelled, **call.samples},
@@ -381,7 +381,8 @@ class Dispatch:
                     report = report.model_copy(update={**clash, "conflicts": conflicts})
                 else:
                     pair = Pending(base=now, work=merge.tree)
-            await run.world.keep([pair.base, pair.work, ground.shown, *([report.did.work] if report.did else [])])
+            left = [report.did.work] if report.did else [report.kept] if report.kept else []
+            await run.world.keep([pair.base, pair.work, ground.shown, *left])
             self.slot.settle(ev.Done(report=report, pair=pair, standing=ground.standing))
             run.recorder.sync()
 

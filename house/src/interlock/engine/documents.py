@@ -18,7 +18,7 @@ from interlock.engine import events as ev
 from interlock.engine.halts import Parked
 from interlock.engine.keys import sha256
 from interlock.engine.toolchains import Look
-from interlock.errors import WorkspaceFailed
+from interlock.errors import BadInput, WorkspaceFailed
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -39,9 +39,7 @@ async def read(run: Run, path: str) -> str | None:
         text = None if raw is None else Text.of(raw, path).text
         kept = None if text is None else run.world.folder.put(text.encode())
         slot.settle(ev.Got(verb="read", value=path, text=kept))
-    text = None if slot.settled.text is None else run.text(slot.settled.text)
-    _know(run, path, text)
-    return text
+    return None if slot.settled.text is None else run.text(slot.settled.text)
 
 
 async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
@@ -68,21 +66,27 @@ async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -
 def watch(run: Run, path: str, fields: Fields | None = None) -> None:
     """From here on the engine alone writes this document; of these fields a person's change is heard: see `change`, and
     `Report.reason` `edited`."""
-    run.watched[path] = (fields, None)
+    run.watched[path] = fields
 
 
-async def change(run: Run, path: str, edit: Callable[[str], str]) -> ev.Wrote:
+async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> ev.Wrote:
     """The document with one change; a new one where there is none.
 
     Its state is `edited`, and nothing was written, where a person changed what is the playbook's own.
+
+    Args:
+        may_fail: a document without which the run goes on: where it cannot be read or written, its state says so.
     """
     slot = run.slot("write", {"path": path}, ev.Wrote)
     if slot.outcome is None:
         run.listen()
-        slot.settle(await _write(run, slot, path, edit))
+        try:
+            slot.settle(await _write(run, slot, path, edit))
+        except (BadInput, WorkspaceFailed) as error:
+            if not may_fail:
+                raise
+            slot.settle(ev.Wrote(path=path, state="failed", why=error.what))
         run.recorder.sync()
-    if slot.settled.text is not None:
-        _know(run, path, run.text(slot.settled.text))
     return slot.settled
 
 
@@ -90,9 +94,9 @@ async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> 
     raw = await _now(run, path)
     old = Text.of(raw or b"", path)
     new = edit(old.text)
-    fields, known = run.watched.get(path, (None, None))
-    if fields is not None and known is not None and plain(fields(old.text)) not in (known, plain(fields(new))):
-        return ev.Wrote(path=path, state="edited")
+    fields = run.watched.get(path)
+    if fields is not None and plain(fields(old.text)) != plain(fields(new)) and (why := _edited(run, path, old.text)):
+        return ev.Wrote(path=path, state="edited", why=why)
     kept = None if fields is None else run.world.folder.put(new.encode())
     content = old.encode(new)
     if raw != content:
@@ -100,11 +104,8 @@ async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> 
             why = f"{path} is to be written, and another branch than {run.where.branch} is checked out"
             raise Parked("waiting", why, f"interlock resume {run.id}")
         slot.add(ev.Intended(what="write", facts={"path": path}), sync=True)
-        for _ in range(2):
-            await run.world.write(path, content)
-            if await run.world.document(path) == content:
-                break
-        else:
+        await run.world.write(path, content)
+        if await run.world.document(path) != content:  # by a person, maybe: it is changed again, as it stands then
             raise WorkspaceFailed(f"{path} does not hold what was written", where=path)
     return ev.Wrote(path=path, state="written" if raw != content else "same", digest=sha256(content), text=kept)
 
@@ -122,13 +123,23 @@ async def set_aside(run: Run, path: str) -> str:
 
 
 async def overtaken(run: Run) -> str:
-    """The first watched document of which a person changed what is the playbook's own; empty: none. Live alone."""
-    for path, (fields, known) in run.watched.items():
-        if fields is not None and known is not None:
+    """Of the first watched document of which a person changed what is the playbook's own: how; empty: of none. Live
+    alone."""
+    for path, fields in run.watched.items():
+        if fields is not None and path in run.full.texts:
             raw = await _now(run, path)
-            if raw is None or plain(fields(Text.of(raw, path).text)) != known:
-                return path
+            if why := f"{path} is gone" if raw is None else _edited(run, path, Text.of(raw, path).text):
+                return why
     return ""
+
+
+def _edited(run: Run, path: str, text: str) -> str:
+    """What of the playbook's own was changed since the run last saw it, be it in a turn that it does again."""
+    fields, known = run.watched[path], run.full.texts.get(path)
+    if fields is None or known is None:
+        return ""
+    where = difference(plain(fields(run.text(known))), plain(fields(text)))
+    return where and f"{path} was changed by a person: {where}"
 
 
 def _is_away(run: Run) -> bool:
@@ -143,7 +154,13 @@ async def _now(run: Run, path: str) -> bytes | None:
     return await run.world.document(path) if there is None else there
 
 
-def _know(run: Run, path: str, text: str | None) -> None:
-    fields, _ = run.watched.get(path, (None, None))
-    if fields is not None and text is not None:
-        run.watched[path] = (fields, plain(fields(text)))
+def difference(expected: Any, found: Any, place: str = "") -> str:
+    """Where two values first differ, and how; empty: nowhere."""
+    if isinstance(expected, dict) and isinstance(found, dict):
+        inner = ((f"{place}.{key}", expected.get(key), found.get(key)) for key in (*expected, *found))
+    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
+        inner = ((f"{place}[{n}]", *both) for n, both in enumerate(zip(expected, found, strict=True)))
+    else:
+        told = f"{place.removeprefix('.') or 'it'}: expected {expected!r}, found {found!r}"
+        return "" if (type(expected), expected) == (type(found), found) else told
+    return next((why for at, one, other in inner if (why := difference(one, other, at))), "")

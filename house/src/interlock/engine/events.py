@@ -114,6 +114,8 @@ class Ended(Event):
     next: str = ""
     at_a_verb: bool = False
     """A verb was refused (a setting, a prompt): it is done again, and nothing that is recorded."""
+    again: str = ""
+    """The scope from which a resume does it again; empty: the last dispatch, with the turn of a loop that it is in."""
 
 
 class Refused(Event):
@@ -268,13 +270,15 @@ class Wrote(Outcome):
 
     e: Literal["wrote"] = "wrote"
     path: str
-    state: Literal["written", "same", "edited", "aside"]
-    """`edited`: a person changed what is the playbook's own; nothing was written."""
+    state: Literal["written", "same", "edited", "aside", "failed"]
+    """`edited`: a person changed what is the playbook's own; `failed`: it cannot be written: nothing was."""
     digest: str = ""
     text: Digest | None = None
     """Of a watched one: what it holds now."""
     aside: str = ""
     """Where it was moved."""
+    why: str = ""
+    """What a person changed, or why it failed."""
 
 
 class GateOpened(Event):
@@ -348,7 +352,8 @@ class Report(Model):
     outcome: Literal["done", "fault"]
     reason: str = ""
     """Of a fault: `no start`, `crash`, `timeout`, `over`, `limit`, `login`, `model`, `unusable`, `scope`, `conflict`,
-    `no verdict`, `edited` (a person changed a document that is the playbook's own: nobody was called)."""
+    `no verdict`, `error` (it says itself that it failed), `edited` (a person changed a document that is the
+    playbook's own: nobody was called)."""
     complaint: str = ""
     """The fault in words; of a judge what its ruling was asked about."""
     form: Any = None

@@ -52,7 +52,7 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
         reason, words = trouble
         return report.model_copy(update={"reason": reason, "complaint": world.redact(words), "kept": kept})
 
-    read = await _read(run, call, ground, found, exit_.form, text)
+    read = await _read(run, call, ground, found, exit_.form, text, told)
     form = None if isinstance(read, Unusable) else read
     work = await _sort(run, call, dispatch.role, ground, found, form)
     missing = [path for path in row.outputs if path not in work.paths and await ground.seat.read(path) is None]
@@ -69,10 +69,13 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
             "remarks": (*report.remarks, *work.remarks),
         }
     )
-    if hard:
-        return report.model_copy(update={"reason": "scope" if work.outside else "unusable", "kept": kept})
     did = Pending(base=ground.shown, work=work.tree) if work.tree != ground.shown else None
     counts = {"did": did, "paths": tuple(work.paths), "held": work.held}
+    if hard:
+        failed = isinstance(read, Unusable) and read.final
+        reason = "scope" if work.outside else "error" if failed else "unusable"
+        stays = counts if row.stays else {}
+        return report.model_copy(update={"reason": reason, "kept": kept, **stays})
     if work.clashes:
         return report.model_copy(update={**counts, "reason": "conflict", "complaint": ""})
     report = report.model_copy(update={**counts, "outcome": "done"})
@@ -81,18 +84,20 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
     return report
 
 
-async def _read(run: Run, call: Call, ground: Ground, found: Found, structured: Any, text: str) -> Any:
+async def _read(run: Run, call: Call, ground: Ground, found: Found, structured: Any, text: str, told: bool) -> Any:
     """The form of an answer, why it cannot be used, or None where none is asked for."""
     row = call.row
     if row.read is None:
         return read_form(row.form, structured, text) if row.form is not None else None
     changed = [change.path for change in await run.world.between(ground.shown, found.result)] if row.may else []
-    outputs = {}
+    outputs, gone = {}, []
     for path in (*row.outputs, *(path for path in changed if scope.within(path, row.may))):
         content = await ground.seat.read(path)
         if content is not None:
             outputs[path] = run.world.redact(content.decode("utf-8", "replace"))
-    return row.read(Given(structured, text, outputs))
+        else:
+            gone.append(path)
+    return row.read(Given(structured, text, outputs, tuple(gone), told))
 
 
 def _trouble(exit_: Exit) -> tuple[str, str] | None:

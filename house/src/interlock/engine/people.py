@@ -33,8 +33,13 @@ async def gate(
     summary: str = "",
     choices: tuple[str, ...] = ("approve", "reject"),
     shows: tuple[str, ...] = (),
+    given: str = "",
 ) -> ev.GateDecided:
-    """A person decides; until then the run is parked and its process may end."""
+    """A person decides; until then the run is parked and its process may end.
+
+    Args:
+        given: what an option of this process, or a setting, says to it.
+    """
     slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
@@ -56,6 +61,8 @@ async def gate(
             )
             slot.add(opened, sync=True)
         file, message = _waiting(run, name)
+        if message is None and given:
+            message = Message(what="answer", who="an option", at=run.world.now(), gate=name, choice=given)
         message = message or await run.world.ask(run.full.gates[slot.key])
         if message is None:
             raise Parked("waiting", question, f"interlock approve {run.id}")

@@ -80,7 +80,7 @@ class Player:
         if self.recorder.journal.torn:
             self.recorder.add("", ev.Left(how="cut", what="the last line was torn by a crash, and is cut"))
         if (ended := self.view.ended) is not None:
-            forgotten = () if ended.at_a_verb else self.recorder.again()
+            forgotten = () if ended.at_a_verb else self.recorder.again(ended.again)
             self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))
             for file, message in self.world.folder.messages():
                 why = "the run had ended when it was said"
@@ -181,6 +181,7 @@ class Player:
                 output=digest,
                 next=outcome.next,
                 at_a_verb=at_a_verb,
+                again=outcome.again,
             )
         )
         self.world.folder.keep("", "report.md", receipt.markdown(self.view).encode("utf-8", "backslashreplace"))

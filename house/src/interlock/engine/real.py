@@ -43,6 +43,7 @@ from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import (
     EMPTY,
+    BranchFacts,
     Change,
     Committed,
     Found,
@@ -128,6 +129,9 @@ class RealWorld:
     def draw(self, length: int) -> str:
         return "".join(secrets.choice("0123456789abcdef") for _ in range(length))
 
+    def cores(self) -> int:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
+
     async def sleep_until(self, at: datetime) -> None:
         """By the wall clock: a machine that slept has waited, too."""
         while (left := (at - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - no event tells the time of day
@@ -190,11 +194,7 @@ class RealWorld:
         await thread(self._trees.keep, self.run, trees)
 
     async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
-        def find() -> dict[str, str]:
-            head = Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
-            return owned(self._trees, own, head=head, before=before, after=after)
-
-        return await thread(find)
+        return await thread(lambda: owned(self._trees, own, head=self._head(standing), before=before, after=after))
 
     # effects on it
     async def deliver(self, before: Tree, after: Tree) -> Landing:
@@ -287,12 +287,20 @@ class RealWorld:
     async def pull_request(self, branch: str, title: str, body: str) -> Committed:
         return await thread(_pull_request, self._trees.workspace.top, branch, title, body)
 
+    async def committed(self, standing: Standing) -> Tree:
+        return await thread(self._head, standing)
+
+    def _head(self, standing: Standing) -> Tree:
+        return Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
+
     async def unsaved(self, standing: Standing) -> list[Change]:
         def find() -> list[Change]:
-            head = Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
-            return self._trees.between(head, self._layers.spelled(self.run, standing.tree))
+            return self._trees.between(self._head(standing), self._layers.spelled(self.run, standing.tree))
 
         return await thread(find)
+
+    async def branch(self, name: str) -> BranchFacts:
+        return await thread(self._commits.facts, name)
 
     async def switch(self, branch: str, *, new: bool) -> str:
         return await thread(self._commits.begin_branch if new else self._commits.switch, branch)

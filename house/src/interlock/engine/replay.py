@@ -142,9 +142,13 @@ class Recorder:
             remedy=f"Go on with what is recorded: interlock resume {run} --accept-recorded.{version}",
         )
 
-    def again(self) -> tuple[str, ...]:
-        """The keys of what a stopped run does again: its last dispatch, with the whole turn of a loop that it is in."""
+    def again(self, scope: str = "") -> tuple[str, ...]:
+        """The keys of what a stopped run does again: what was done since it first came to that scope; without one its
+        last dispatch, with the whole turn of a loop that it is in."""
         outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
+        if scope:
+            first = next((line.seq for line in outcomes if line.key.startswith(f"{scope}/")), 0)
+            return tuple(line.key for line in outcomes if first and line.seq >= first)
         last = next((line for line in reversed(outcomes) if isinstance(line.event, ev.Done)), None)
         since = last.seq if last else 0
         for line in outcomes:

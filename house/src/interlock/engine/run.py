@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import Enum
 from typing import Any, TypeVar
 
@@ -56,6 +56,9 @@ class Row:
     spell: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, str]] | None = None
     """The documents in which a form stands, given the form's values and the call's outputs: the inverse of `read`,
     for who plays by script. With it the documents are the answer, and no form is asked for beside them."""
+    says: type[Form] | None = None
+    """What its last message says beside such documents, for clients that hold their model to a form; in the brief the
+    prompt's own words stand for it."""
     timeout_s: float = 3600
     answers: bool = False
     """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
@@ -63,6 +66,8 @@ class Row:
     """After weather."""
     repairs: int = 1
     """Of an unusable answer."""
+    stays: bool = False
+    """What of its work lies in its scope counts, although it wrote outside, too: the next attempt begins with it."""
     lost: bool = False
     """A dispatch that came to nothing is a value for the playbook, not the run's halt."""
     title: str = ""
@@ -113,6 +118,8 @@ class Outcome:
     output: str = ""
     exit: int | None = None
     next: str = ""
+    again: str = ""
+    """Of one that stopped: the scope (`run.scope`) from which on a resume does it again."""
 
     @classmethod
     def complete(cls, reason: str, output: str = "", **more: Any) -> Outcome:
@@ -162,9 +169,8 @@ class Run:
         """Prepares what commands need; known when `commands` were asked for."""
         self.limited: dict[str, datetime] = {}
         """Runner -> when its service takes requests again: members of a group wait as one."""
-        self.watched: dict[str, tuple[documents.Fields | None, Any]] = {}
-        """Document that the engine alone writes -> what of it nobody else may change, and what that was when it was
-        last read or written."""
+        self.watched: dict[str, documents.Fields | None] = {}
+        """Document that the engine alone writes -> what of it nobody else may change."""
         assert recorder.view.start is not None
         self.start = recorder.view.start
 
@@ -189,6 +195,11 @@ class Run:
         """The place and the branch that the run belongs to now."""
         return self.full.where
 
+    @property
+    def scope(self) -> str:
+        """Where in the playbook this is."""
+        return keys.here().path
+
     async def standing(self) -> Standing:
         """The person's workspace of this moment."""
         return await self.world.standing(self.where, self.full.standing)
@@ -202,6 +213,10 @@ class Run:
     def options(self, name: str, default: Any = None) -> Any:
         """What a person said with `resume`, else at the start."""
         return self.full.options.get(name, default)
+
+    def fill(self, prompt: str, **values: Any) -> str:
+        """One of the playbook's texts with its values."""
+        return self.prompts.fill(prompt, values)
 
     def text(self, digest: str | None) -> str:
         """A recorded text."""
@@ -297,8 +312,25 @@ class Run:
     def now(self) -> datetime:
         return datetime.fromisoformat(self.once("now", {}, lambda: self.world.now().isoformat()))
 
+    def cores(self) -> int:
+        """Processors that programs may use here; 0: nobody knows."""
+        return int(self.once("cores", {}, self.world.cores))
+
     def new_id(self, length: int = 6) -> str:
         return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))
+
+    async def wait(self, seconds: float) -> None:
+        """Let that much time pass, once."""
+        slot = self.slot("wait", {"seconds": seconds}, ev.Got)
+        if slot.outcome is None:
+            await self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
+            slot.settle(ev.Got(verb="wait"))
+
+    async def left(self, report: ev.Report) -> str:
+        """What an agent had changed whose work did not count, as a patch: for texts alone."""
+        if report.kept is None or report.shown is None:
+            return ""
+        return (await self.world.patch(report.shown, report.kept)).decode("utf-8", "backslashreplace")
 
     commands = checks.commands
     baseline = checks.baseline
@@ -311,8 +343,10 @@ class Run:
     unit = delivery.unit
     hooks = commits.hooks
     commit = commits.commit
+    commit_documents = commits.commit_documents
     pull_request = commits.pull_request
     unsaved = commits.unsaved
+    branch = commits.branch
     switch = commits.switch
     stash = commits.stash
     gate = people.gate

@@ -25,7 +25,7 @@ from interlock.engine.playing import Player
 from interlock.engine.toolchains import Look
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
-from interlock.workspace.values import Change, Committed, Found, Landing, Merged, Standing, Tree, Where
+from interlock.workspace.values import BranchFacts, Change, Committed, Found, Landing, Merged, Standing, Tree, Where
 
 T = TypeVar("T")
 Files = Mapping[str, bytes]
@@ -207,6 +207,9 @@ class Simulated:
         self._drawn += 1
         return f"{self._drawn}".rjust(length, "d")[-length:]
 
+    def cores(self) -> int:
+        return 2
+
     async def sleep_until(self, at: datetime) -> None:
         self.clock = max(self.clock, at)
 
@@ -379,6 +382,14 @@ class Simulated:
 
     async def unsaved(self, standing: Standing) -> list[Change]:
         return await self.between(self.trees.of(self.head), standing.tree)
+
+    async def committed(self, standing: Standing) -> Tree:
+        return self.trees.of(self.head)
+
+    async def branch(self, name: str) -> BranchFacts:
+        there = f"refs/heads/{name}" in self.branches
+        head, current = _blob(self.trees.of(self.head).encode()), self.where().branch.removeprefix("refs/heads/")
+        return BranchFacts(current=current, head=head, at=head if there else "", holds_head=there, elsewhere="")
 
     async def switch(self, branch: str, *, new: bool) -> str:
         ref = f"refs/heads/{branch}"

@@ -109,6 +109,8 @@ class View:
         self.steps: list[StepView] = []
         self._notes: dict[str, tuple[str, dict[str, Any]]] = {}
         self.warnings: list[str] = []
+        self.intends = False
+        """An effect on the world was noted."""
         self.delivered: list[ev.Delivered] = []
         self.committed: list[ev.Committed] = []
         self.undone: list[ev.Undone] = []
@@ -117,6 +119,8 @@ class View:
         self.said: dict[str, ev.Digest] = {}
         self.documents: dict[str, str] = {}
         """What the engine itself wrote: path -> digest."""
+        self.texts: dict[str, ev.Digest] = {}
+        """What the run last saw of documents that it reads or watches, in turns that are done again, too."""
         self.words: list[ev.Words] = []
         self._hearing: dict[str, tuple[ev.Words, ...]] = {}
         """Dispatch -> what of them stood in its briefs."""
@@ -210,6 +214,8 @@ class View:
                 self.ran[key] = PairView(event.name, event.command, event.run)
             case ev.Proved():
                 self.ran[key] = PairView(event.name, event.command, event.before, event)
+            case ev.Intended():
+                self.intends = True
             case ev.Decided():
                 self.decisions.append(DecisionView(key, event.rule, event.inputs, event.result))
             case ev.Turn():
@@ -220,8 +226,13 @@ class View:
                 self.shown_by = event.value
             case ev.Said():
                 self.said[key] = event.text
-            case ev.Wrote(path=path, digest=digest) if digest:
+            case ev.Got(verb="read", value=path, text=text) if text:
+                self.texts[path] = text
+            case ev.Wrote(path=path, state="aside"):
+                self.texts.pop(path, None)
+            case ev.Wrote(path=path, digest=digest, text=text) if digest:
                 self.documents[path] = digest
+                self.texts |= {path: text} if text else {}
             case ev.Delivered():
                 self.delivered.append(event)
                 self._move(line.seq, event.pair)
@@ -334,8 +345,8 @@ class View:
 
     @property
     def began(self) -> bool:
-        """It had an effect: something was paid for, asked, delivered or committed."""
-        return bool(self.calls or self.gates or self.delivered or self.committed or self.documents)
+        """It had an effect, or may have had one: something was paid for, asked, written, delivered or committed."""
+        return bool(self.calls or self.gates or self.intends)
 
     @property
     def gate(self) -> GateView | None:

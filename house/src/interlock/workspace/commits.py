@@ -18,7 +18,7 @@ from interlock.errors import Refused
 from interlock.workspace.git import NOTHING, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
 from interlock.workspace.trees import Entry, Trees
-from interlock.workspace.values import EMPTY, Committed, Remark, RemarkKind, Tree, Where
+from interlock.workspace.values import EMPTY, BranchFacts, Committed, Remark, RemarkKind, Tree, Where
 
 _REFS = "refs/heads/"
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -64,17 +64,23 @@ class Commits:
             return Committed(problem=f"the run's work cannot be told from what you have not committed in {paths}")
         if merged.tree == committed:
             return Committed()
+        if why := self.nobody():
+            return Committed(problem=why)
         who = b""
         for role in ("author", "committer"):
-            told = repository.git.reply("var", f"GIT_{role.upper()}_IDENT")
-            if told.code:
-                return Committed(problem=f"git does not know who you are: {told.why}")
-            name = told.out[: told.out.rindex(b">") + 1]
+            told = repository.git.run("var", f"GIT_{role.upper()}_IDENT")
+            name = told[: told.rindex(b">") + 1]
             who += b"%s %s %d %s\n" % (role.encode(), name, when.timestamp(), when.strftime("%z").encode())
         above = f"parent {parent}\n" if parent else ""
         text = "\n".join(line.rstrip() for line in message.replace("\0", "").strip().splitlines())
         body = f"tree {merged.tree}\n{above}".encode() + who + os.fsencode(f"\n{text}\n")
-        return Committed(commit=self._trees.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body))
+        return Committed(commit=self._trees.write(body, "commit"))
+
+    def nobody(self) -> str:
+        """Why nobody could have made a commit here; empty where git knows who the person is."""
+        asked = (self._repository.git.reply("var", f"GIT_{role}_IDENT") for role in ("AUTHOR", "COMMITTER"))
+        unknown = any(reply.code for reply in asked)
+        return "git does not know who you are: set user.name and user.email with git config" if unknown else ""
 
     def tree(self, commit: str) -> Tree:
         """What a planned commit holds, in the clean spelling: hooks and checks look at it."""
@@ -153,6 +159,18 @@ class Commits:
         if git.reply("check-ref-format", "--branch", name).code or name.startswith("-"):
             return f"{name!r} cannot be the name of a branch"
         return f"there is a branch {name} already" if self._repository.commit(f"{_REFS}{name}") else ""
+
+    def facts(self, name: str) -> BranchFacts:
+        """What is checked out, and how that branch stands to it."""
+        repository, ref = self._repository, f"{_REFS}{name}"
+        here, at = repository.checked_out(), repository.commit(ref)
+        return BranchFacts(
+            current=here.branch.removeprefix(_REFS),
+            head=here.head,
+            at=at,
+            holds_head=bool(at and here.head) and repository.contains(ref, here.head),
+            elsewhere=repository.elsewhere(ref) if at else "",
+        )
 
     def begin_branch(self, name: str) -> str:
         """Make a branch where the person stands and check it out: HEAD alone moves. Why not, or nothing; again after a

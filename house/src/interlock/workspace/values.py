@@ -146,6 +146,21 @@ class Committed(Model):
     remarks: tuple[Remark, ...] = ()
 
 
+class BranchFacts(Model):
+    """What is checked out, and how a branch stands to it."""
+
+    current: str
+    """The branch that is checked out, or `detached`."""
+    head: str
+    """Its commit; empty where there is none yet."""
+    at: str
+    """The commit of the branch that was asked about; empty where there is no such branch."""
+    holds_head: bool
+    """What is checked out is in its history."""
+    elsewhere: str
+    """Another worktree that has it checked out."""
+
+
 class Needs(Model):
     """What programs of one dispatch need in their layer, beside the workspace: from the client's row and settings."""
 
