@@ -96,20 +96,6 @@ def test_no_secret_of_eight_characters_survives(secrets: list[str], pieces: list
     assert "".join(kept) == text or len(left) > 1
 
 
-@given(SECRETS, st.text("ab-xy1é", max_size=60), st.data())
-def test_output_that_goes_on_is_redacted_as_if_it_had_come_at_once(
-    secrets: list[str], text: str, data: st.DataObject
-) -> None:
-    """Wherever it was cut, inside of a character too."""
-    redact = Redaction({f"K{number}_TOKEN": secret for number, secret in enumerate(secrets)})
-    raw, out, rest = text.encode(), b"", b""
-    while raw:
-        size = data.draw(st.integers(1, len(raw)))
-        clean, rest = redact.part(rest + raw[:size])
-        out, raw = out + clean, raw[size:]
-    assert out + redact.raw(rest) == redact.raw(text.encode())
-
-
 @pytest.mark.req("RUN-19")
 def test_any_number_of_secrets_is_looked_for_in_one_pass(took: Callable[[], float]) -> None:
     """Thousands of them in megabytes: not each in all."""

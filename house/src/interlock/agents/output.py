@@ -15,8 +15,8 @@ from interlock.agents.redaction import Redaction
 from interlock.errors import WorkspaceFailed
 
 TRANSCRIPT_LIMIT = 50 * 1000 * 1000
-LINE_LIMIT = 32 * 1000 * 1000
-"""Bytes of a line that are held until it is whole; a longer one is heard by nobody."""
+LINE_LIMIT = TRANSCRIPT_LIMIT
+"""Bytes of a line that are held until it is whole; of a longer one the rest is dropped, and nobody hears it."""
 _CHUNK = 64 * 1024
 _LARGEST_PIPE = 1024 * 1024
 
@@ -34,14 +34,13 @@ class Output(asyncio.Protocol):
         self.fault: BaseException | None = None
         """Why."""
         self.deaf = False
-        self._redact = redact
-        self._sinks = sinks
-        self._on_line = on_line
+        """A line was too long to be heard."""
+        self._redact, self._sinks, self._on_line = redact, sinks, on_line
         self._line: list[bytes] = []
         """The beginning of a line that is not whole yet."""
         self._held = 0
-        self._torn = False
-        """It is too long, and some of it is gone already."""
+        self._skips = False
+        """What comes is the rest of a line that was too long."""
 
     async def listen(self, pipe: IO[bytes]) -> asyncio.BaseTransport:
         with contextlib.suppress(AttributeError, OSError):  # some agents exit without waiting to be read
@@ -74,18 +73,20 @@ class Output(asyncio.Protocol):
                 self.broken.set_result(None)
 
     def _take(self, chunk: bytes) -> None:
+        if self._skips:
+            _, newline, chunk = chunk.partition(b"\n")
+            self._skips = not newline
         end = chunk.rfind(b"\n") + 1
         if end:
-            lines, self._line = [*self._line, chunk[:end]], []
+            lines, self._line, self._held = [*self._line, chunk[:end]], [], 0
             self._tell(b"".join(lines))
-            self._held, self._torn = 0, False
-        self._line.append(chunk[end:])
-        self._held += len(chunk) - end
+        if not self._skips:
+            self._line.append(chunk[end:])
+            self._held += len(chunk) - end
         if self._held > LINE_LIMIT:
-            self.deaf = self._torn = True
-            whole, rest = self._redact.part(b"".join(self._line))
-            self._pass_on(whole)
-            self._line, self._held = [rest], len(rest)
+            self.deaf = self._skips = True
+            lines, self._line, self._held = self._line, [], 0
+            self._pass_on(self._beginning(b"".join(lines)))
 
     def _tell(self, lines: bytes) -> None:
         """Args:
@@ -94,12 +95,18 @@ class Output(asyncio.Protocol):
         clean = self._redact.raw(lines)
         self._pass_on(clean)
         if self._on_line is not None and self.fault is None:
-            for line in clean.removesuffix(b"\n").split(b"\n")[self._torn :]:
+            for line in clean.removesuffix(b"\n").split(b"\n"):
                 self._on_line(line)
 
     def _pass_on(self, clean: bytes) -> None:
         for sink in self._sinks:
             sink.write(clean)
+
+    def _beginning(self, line: bytes) -> bytes:
+        """Of a line that is too long, without its end, where a secret may be torn."""
+        clean = self._redact.raw(line)
+        mark = f"\n[interlock: a line is cut here after {LINE_LIMIT} bytes]\n".encode()
+        return whole_characters(clean[: max(0, len(clean) - self._redact.longest)]) + mark
 
 
 class Kept:

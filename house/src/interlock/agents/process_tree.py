@@ -151,9 +151,10 @@ def end_leftovers(marker: str) -> None:
     Args:
         marker: the beginning of the marker that all its calls have in common.
     """
+    sessions: set[int] = set()
 
     def left() -> list[psutil.Process]:
-        sessions = set(_alive(lambda session, found: found.startswith(marker)).values())
+        sessions.update(_alive(lambda session, found: found.startswith(marker)).values())
         return list(_alive(lambda session, found: session in sessions)) if sessions else []
 
     _kill(left)

@@ -57,7 +57,8 @@ class Redaction:
                 for value in (plain, json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]):
                     if len(value) >= _SHORTEST:
                         self._names.setdefault(value, name)
-        self._longest = max(map(len, self._names), default=0)
+        self.longest = max((len(value.encode("utf-8", "surrogateescape")) for value in self._names), default=0)
+        """Bytes of the longest."""
         self._lengths: dict[str, list[int]] = {}
         """Of the values that begin so, the longest first: a secret may contain another."""
         for start, length in sorted({(value[:_SHORTEST], len(value)) for value in self._names}, reverse=True):
@@ -75,16 +76,6 @@ class Redaction:
         if self._start is None:
             return raw
         return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-    def part(self, raw: bytes) -> tuple[bytes, bytes]:
-        """Of output that goes on: what can be redacted now, redacted, and the rest; no secret is torn."""
-        text = raw.decode("utf-8", "surrogateescape")
-        safe = max(0, len(text) - self._longest - 3)  # the last bytes may be three of a character of four
-        for begin, value in self._found(text):
-            if begin < safe < begin + len(value):
-                safe = begin + len(value)
-        rest = text[safe:].encode("utf-8", "surrogateescape")
-        return self(text[:safe]).encode("utf-8", "surrogateescape"), rest
 
     def data(self, value: Any) -> Any:
         """A value of plain data, without the secrets in any of its texts."""
