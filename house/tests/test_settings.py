@@ -236,8 +236,8 @@ def test_runners_are_known_by_name(load: Load) -> None:
         load, 'runner = "clade"\njudges = "mien"\n[agents.x]\nrunner = "nobody"\n[runners.mine]\ntype = "codex"'
     )
     assert told == {
-        "runner 'clade' is not known": ("interlock.toml:1:1", "Did you mean 'claude'?"),
-        "runner 'mien' is not known": ("interlock.toml:2:1", "Did you mean 'mine'?"),
+        "runner 'clade' is not known": ("interlock.toml:1:1", "Did you mean claude?"),
+        "runner 'mien' is not known": ("interlock.toml:2:1", "Did you mean mine?"),
         "runner 'nobody' is not known": (
             "interlock.toml:4:1",
             "Add [runners.nobody] with its type to interlock.toml.",

@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -22,15 +23,18 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from interlock import settings_file
+from interlock.agents import clients
 from interlock.agents.redaction import Redaction
 from interlock.agents.roles import Roles
-from interlock.agents.values import Role
+from interlock.agents.values import News, Role
+from interlock.documents.files import read
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
 from interlock.engine import events as ev
 from interlock.engine.delivery import merged
 from interlock.engine.folder import Message
+from interlock.engine.keys import sha256
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
@@ -38,14 +42,13 @@ from interlock.engine.real import RealWorld
 from interlock.engine.run import Limits
 from interlock.engine.runs import Entry, Runs
 from interlock.engine.view import GateView, View
-from interlock.errors import BadInput, Refused, Status, nearest
+from interlock.errors import BadInput, Refused, Status, unknown
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.repository import DETACHED
-from interlock.workspace.scope import GUARDED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
@@ -57,12 +60,7 @@ POLL_S = 0.3
 def playbook_named(name: str) -> Playbook:
     """A playbook by its name."""
     if name not in SHIPPED:
-        near = nearest(name, SHIPPED)
-        raise BadInput(
-            f"there is no playbook {name!r}",
-            expected=f"one of {', '.join(sorted(SHIPPED))}",
-            remedy=f"Did you mean {near}?" if near else None,
-        )
+        raise unknown(f"there is no playbook {name!r}", name, sorted(SHIPPED))
     module, _, attribute = SHIPPED[name].partition(":")
     found: Playbook = getattr(import_module(module), attribute)
     return found
@@ -72,12 +70,32 @@ def playbook_named(name: str) -> Playbook:
 class Watcher:
     """How a door hears of a run while it works; nothing that it does can change the run."""
 
-    hear: Callable[[str, Any], None] = lambda key, news: None
-    """News of a call that is under way: key, `agents.values.News`."""
+    hear: Callable[[str, News], None] = lambda key, news: None
+    """News of a call that is under way."""
     told: Callable[[View, str], None] = lambda view, key: None
     """After each line: the run as it stands now, and the key that the line is about."""
     ask: Callable[[GateView], Awaitable[Message | None]] | None = None
     """The person at the terminal, if one is there."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What became of a run's work, by the lines."""
+
+    delivered: Sequence[Change] = ()
+    pending: Sequence[Change] = ()
+    """Not delivered, for want of an acceptance."""
+    held: Sequence[Change] = ()
+    """Guarded: a person's word delivers it."""
+    undone: Sequence[Change] = ()
+    """Delivered, and taken out again."""
+    problem: str = ""
+    """Why it cannot be told."""
+
+    @property
+    def refused(self) -> Sequence[Change]:
+        """What `apply` brings."""
+        return (*self.pending, *self.held, *self.undone)
 
 
 @dataclass
@@ -154,27 +172,25 @@ class Place:
         self, player: Player, entry: Entry, inputs: Model, key: str, last: Entry | None, said: str
     ) -> tuple[Entry, View]:
         """Begin a run; `last`: one of the same key, whose pending work it takes over."""
-        playbook = player.playbook
-        world = player.world
-        roles = [world.role(row.agent, judges=row.judges) for row in playbook.rows]  # found before anything is paid for
-        self._check_budget(roles)
+        playbook, world, documents = player.playbook, player.world, tuple(player.playbook.documents(inputs))
+        self.trees.declare(documents)
+        self._check_budget(_roles(player))  # found before anything is paid for
         maker = await asyncio.to_thread(self.layers.maker)
         with entry.lock():
             try:
-                standing = await world.standing(world.where(), None)
                 player.begin(
                     inputs,
                     run=entry.id,
                     order=self.runs.next_order(),
                     version=installed("interlock"),
                     where=world.where(),
-                    standing=standing,
+                    standing=await world.standing(world.where(), None),
                     caps=self.caps(playbook, inputs),
                     key=key,
                     said=self._words(said),
                     continues=last.id if last else "",
-                    units=_left(last.view()) if last else {},
-                    documents=tuple(playbook.documents(inputs)),
+                    units=left(last.view()) if last else {},
+                    documents=documents,
                 )
                 if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
                     await world.keep(kept)
@@ -183,7 +199,7 @@ class Place:
                 return entry, await self._play(player)
             except BadInput:
                 if not player.view.calls:
-                    await asyncio.to_thread(self._remove, entry)
+                    await asyncio.to_thread(self.forget, entry)
                 raise
 
     def refuses_commits(self, branch: str = "") -> str:
@@ -199,8 +215,6 @@ class Place:
 
     def _check_budget(self, roles: Sequence[Role]) -> None:
         """A budget in dollars needs clients that tell what they cost (RUN-14)."""
-        from interlock.agents import clients
-
         if self.settings.limits.budget_usd is None:
             return
         tables = {role.runner: self.settings.runner_named(role.runner) for role in roles}
@@ -214,24 +228,20 @@ class Place:
 
     def roles(self, playbook: Playbook, runner: str = "") -> list[Role]:
         """Who would be asked: runner, model, and the file of a role that is not ours (AGENT-02)."""
-        world = self._player(playbook, self.runs.new(playbook.name, datetime.now(UTC)), Watcher(), runner).world
-        return [world.role(row.agent, judges=row.judges) for row in playbook.rows]
+        return _roles(self._player(playbook, self.runs.new(playbook.name, datetime.now(UTC)), Watcher(), runner))
 
     def caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
         """A cap is the least of what the playbook has, its settings and what was asked for (RUN-10)."""
-        table = self.settings.of(playbook.name)
-        caps = {}
-        for loop, most in playbook.caps.items():
-            named = f"{loop}s"
-            asked = [getattr(source, named, most) for source in (inputs, table)]
-            caps[loop] = min([most, *(number for number in asked if isinstance(number, int))])
-        return caps
+        sources = (inputs, self.settings.of(playbook.name))
+        asked = {loop: [getattr(source, f"{loop}s", None) for source in sources] for loop in playbook.caps}
+        return {
+            loop: min([most, *(number for number in asked[loop] if isinstance(number, int))])
+            for loop, most in playbook.caps.items()
+        }
 
-    def _remove(self, entry: Entry) -> None:
-        """A run that never began leaves nothing behind."""
-        from shutil import rmtree
-
-        rmtree(entry.path, ignore_errors=True)
+    def forget(self, entry: Entry) -> None:
+        """Takes a run away, with all that belongs to it."""
+        shutil.rmtree(entry.path, ignore_errors=True)
         self.layers.clean(entry.id)
         self.trees.forget(entry.id)
 
@@ -277,9 +287,18 @@ class Place:
         return ev.Words(text=text, who=who(), at=datetime.now(UTC)) if text.strip() else None
 
     def _player(
-        self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str, flags: Model | None = None
+        self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str = "", flags: Model | None = None
     ) -> Player:
+        where = entry.first.get("where")
+        self.trees.declare(entry.first.get("documents", ()))
         ours = Path(str(files(playbook.package).joinpath("agents"))) if playbook.package else self.folder
+        own = self.workspace.own / "prompts" / playbook.name
+        prompts = {
+            file.name.removesuffix(".md"): (file.read_text("utf-8"), str(file.relative_to(self.workspace.top)))
+            for file in sorted(own.glob("*.md"))
+        }
+        limits, evidence = self.settings.limits.model_dump(), self.settings.evidence.model_dump(exclude={"junit"})
+        bounds = limits | evidence | {"guarded": self.settings.sandbox.guarded}
         world = RealWorld(
             entry.id,
             entry.folder,
@@ -288,7 +307,7 @@ class Place:
             self.settings,
             Roles(self.workspace.top, playbook.name, ours),
             self.redaction,
-            where=entry_where(entry) or self.trees.where(),
+            where=Where.model_validate(where) if where else self.trees.where(),
             playbook=playbook.name,
             runner=runner,
             ask=watcher.ask,
@@ -296,92 +315,79 @@ class Place:
         player = Player(
             playbook,
             world,
-            Prompts(playbook.prompts, self._own_prompts(playbook.name)),
+            Prompts(playbook.prompts, prompts),
             settings=self.settings.of(playbook.name),
-            limits=self._limits(),
+            limits=Limits(**{name: value for name, value in bounds.items() if value is not None}),
             flags=dict(flags) if flags else {},
             hear=watcher.hear,
             told=lambda event, key: watcher.told(player.view, key),
         )
         return player
 
-    def _limits(self) -> Limits:
-        limits, evidence = self.settings.limits, self.settings.evidence
-        return Limits(
-            max_parallel=limits.max_parallel or 4,
-            budget_usd=limits.budget_usd,
-            budget_tokens=limits.budget_tokens,
-            rate_limit_wait_s=limits.rate_limit_wait_s,
-            replay=evidence.replay,
-            replay_s=evidence.replay_s,
-            weakened=evidence.weakened,
-            guarded=GUARDED if self.settings.sandbox.guarded is None else self.settings.sandbox.guarded,
-        )
-
-    def _own_prompts(self, playbook: str) -> dict[str, tuple[str, str]]:
-        folder = self.workspace.own / "prompts" / playbook
-        return {
-            file.name.removesuffix(".md"): (file.read_text("utf-8"), str(file.relative_to(self.workspace.top)))
-            for file in sorted(folder.glob("*.md"))
-        }
-
     @cached_property
     def redaction(self) -> Redaction:
-        from interlock.agents import clients
-
         logins = [Path.home() / name for row in clients.rows() for name in row.logins]
         return Redaction(os.environ, self.settings.secrets(), files=[file for file in logins if file.is_file()])
 
     # --- deciding
 
     def decide(
-        self,
-        entry: Entry,
-        what: Literal["approve", "reject", "answer"],
-        *,
-        note: str = "",
-        choice: str = "",
-        seen: GateView | None = None,
-    ) -> None:
-        """Record a person's decision about the gate that waits; the run goes on when somebody works on it."""
+        self, entry: Entry, what: Literal["approve", "reject", "answer"], *, note: str = "", choice: str = ""
+    ) -> list[str]:
+        """Record a person's decision about the gate that waits; the run goes on when somebody works on it.
+
+        The documents count as they are now; those that have changed since it was asked are returned (PERSON-01).
+        """
         view = entry.view()
-        gate = seen or view.gate
+        gate = view.gate
         if gate is None:
             raise Refused(
                 f"run {entry.id} waits for no decision: it is {entry.status(view).value}",
                 remedy=f"See how it stands: interlock show {entry.id}",
             )
         if what == "reject" and not note.strip():
-            raise Refused("a rejection needs words", expected="--note TEXT")
+            remedy = f'interlock reject {entry.id} --note "what is to be changed"'
+            raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
         if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
             raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
-        message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
-        if seen is not None:  # bound to what was seen; else the documents count as they are now
-            message = message.model_copy(update={"opening": seen.opening, "shown": seen.shown})
-        entry.folder.say(message)
+        now = {path: self.digest(path) for path in gate.shown}
+        entry.folder.say(Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note))
+        return [path for path, digest in gate.shown.items() if digest != now[path]]
+
+    def digest(self, path: str) -> str:
+        """Of a document as it is now, as gates know it; empty: there is none."""
+        content = read(self.workspace.top, path)
+        return "" if content is None else sha256(content)
 
     def cancel(self, entry: Entry) -> bool:
         """End a run; at once where nobody works on it. False: whoever works on it ends it."""
         view = entry.view()
-        if not view.status.is_open:
+        if view.start is None or not view.status.is_open:
             raise Refused(f"run {entry.id} has ended: it is {view.status.value}")
-        message = Message(what="cancel", who=who(), at=datetime.now(UTC))
         if entry.holder() is not None:
-            entry.folder.say(message)
+            entry.folder.say(Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
         with entry.lock():
-            assert view.start is not None
-            player = self._player(playbook_named(view.start.playbook), entry, Watcher(), "")
-            player.cancel(message.who)
+            self._player(playbook_named(view.start.playbook), entry, Watcher()).cancel(who())
         return True
 
     # --- its work
 
-    def work(self, view: View) -> tuple[Pending | None, list[Change]]:
-        """What is pending of a run, against the person's tree of this moment."""
-        if view.pending is None or view.start is None or view.pending.base == view.pending.work:
-            return None, []
-        return view.pending, self.trees.between(view.pending.base, view.pending.work)
+    def work(self, view: View) -> Work:
+        """What of a run's work is in the person's tree, and what is not: the last word about a path counts."""
+        last = {path: one.how for one in view.undone for path in one.paths if path not in one.kept}
+        landed = self._changes(delivered(view))
+        pending, held = self._changes(left(view).values()), self._changes(view.held)
+        return Work(
+            delivered=[one for one in landed if last.get(one.path) != "undo"]
+            + [one for one in (*pending, *held) if last.get(one.path) == "apply"],
+            pending=[one for one in pending if last.get(one.path) != "apply"],
+            held=[one for one in held if last.get(one.path) != "apply"],
+            undone=[one for one in landed if last.get(one.path) == "undo"],
+        )
+
+    def _changes(self, pairs: Iterable[Pending]) -> list[Change]:
+        return [change for pair in pairs for change in self.trees.between(pair.base, pair.work)]
 
     async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
         """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
@@ -391,39 +397,32 @@ class Place:
         """Bring a run's refused, held-back or undone work into the tree: a person's word."""
         return await self._again(entry, "apply", paths, dry)
 
-    async def _again(self, entry: Entry, how: Literal["undo", "apply"], paths: Sequence[str], dry: bool) -> ev.Undone:
+    async def _again(self, entry: Entry, how: Literal["undo", "apply"], asked: Sequence[str], dry: bool) -> ev.Undone:
         with entry.lock():
             view = entry.view()
-            start = view.start
-            if start is None or view.status.is_open:
+            if view.start is None or view.status.is_open:
                 raise Refused(f"run {entry.id} is open", remedy=f"Cancel it first: interlock cancel {entry.id}")
-            player = self._player(playbook_named(start.playbook), entry, Watcher(), "")
-            world, recorder = player.world, player.recorder
-            pairs = _delivered(view) if how == "undo" else _refused(view)
-            if not pairs:
+            work = self.work(view)
+            paths = _below(asked, [one.path for one in (work.delivered if how == "undo" else work.refused)])
+            if not paths:
                 what = "delivered nothing" if how == "undo" else "has no work that was refused or taken out"
-                raise Refused(f"run {entry.id} {what}")
-            standing = await world.standing(start.where, view.standing)
+                raise Refused(f"run {entry.id} {what}", where=", ".join(asked) or None)
+            player = self._player(playbook_named(view.start.playbook), entry, Watcher())
+            world, recorder = player.world, player.recorder
+            standing = await world.standing(view.where, view.standing)
             if standing.away:
-                raise Refused(f"another branch than {start.where.branch} is checked out", remedy="Check it out first.")
-            after = standing.tree
-            kept: list[str] = []
-            for pair in reversed(pairs) if how == "undo" else pairs:
+                raise Refused(f"another branch than {view.where.branch} is checked out", remedy="Check it out first.")
+            after, kept = standing.tree, list[str]()
+            for pair in _out_of(view) if how == "undo" else _into(view):
                 if how == "undo":
                     after, left = Delivery(self.trees).undoing(pair.base, pair.work, after)
                 else:
                     after, left = await merged(world, pair, after)
-                kept += left
-            if paths:
-                after = await world.graft(standing.tree, after, list(paths))
+                kept += [path for path in left if path in paths and path not in kept]
+            after = await world.graft(standing.tree, after, sorted(paths))
             changed = [change.path for change in await world.between(standing.tree, after)]
-            undone = ev.Undone(
-                how=how,
-                who=who(),
-                pair=Pending(base=standing.tree, work=after),
-                paths=tuple(changed),
-                kept=tuple(dict.fromkeys(kept)),
-            )
+            pair = Pending(base=standing.tree, work=after)
+            undone = ev.Undone(how=how, who=who(), pair=pair, paths=tuple(changed), kept=tuple(kept))
             if dry or not changed:
                 return undone
             await world.keep([standing.tree, after])
@@ -438,38 +437,36 @@ class Place:
             return undone
 
 
-def entry_where(entry: Entry) -> Where | None:
-    """Where a run belongs, as its first event has it."""
-    found = entry.first.get("where")
-    return Where.model_validate(found) if found else None
+def _roles(player: Player) -> list[Role]:
+    return [player.world.role(row.agent, judges=row.judges) for row in player.playbook.rows]
 
 
-def _left(view: View) -> dict[str, Pending]:
+def _below(asked: Sequence[str], paths: Iterable[str]) -> set[str]:
+    """Those of the paths that were asked for, as files or by their folders; nothing asked: all."""
+    return {path for path in paths if not asked or any(path == one or path.startswith(f"{one}/") for one in asked)}
+
+
+def left(view: View) -> dict[str, Pending]:
     """What a run had pending when it ended, by unit, for the one that continues it."""
     pending = {view.unit: view.pending} if view.pending else {}
     return {unit: pair for unit, pair in {**view.units, **pending}.items() if pair.base != pair.work}
 
 
-def _delivered(view: View) -> list[Pending]:
-    """What a run delivered and nobody took out again, in order."""
-    last = next((one for one in reversed(view.undone)), None)
-    if last is not None:
-        return [last.pair] if last.how == "apply" else []
-    return [
-        Pending(base=one.before, work=one.merged)
-        for one in view.delivered
-        if one.state == "done" and one.before and one.merged
-    ]
+def delivered(view: View) -> list[Pending]:
+    """What a run delivered, in order."""
+    done = [one for one in view.delivered if one.state == "done"]
+    return [Pending(base=one.before, work=one.merged) for one in done if one.before and one.merged]
 
 
-def _refused(view: View) -> list[Pending]:
-    last = next((one for one in reversed(view.undone)), None)
-    if last is not None and last.how == "undo":
-        return [Pending(base=last.pair.work, work=last.pair.base)]
-    pairs = [] if last is not None else list(view.held)
-    if view.pending is not None and view.pending.base != view.pending.work:
-        pairs.insert(0, view.pending)
-    return pairs
+def _out_of(view: View) -> list[Pending]:
+    """What a run brought into the tree, on its own or on a person's word: the last first. What is out is out."""
+    return [*delivered(view), *(one.pair for one in view.undone if one.how == "apply")][::-1]
+
+
+def _into(view: View) -> list[Pending]:
+    """What would bring all of a run's work: what it had left, what was held back, what was taken out again."""
+    out = [Pending(base=one.pair.work, work=one.pair.base) for one in view.undone if one.how == "undo"]
+    return [*left(view).values(), *view.held, *reversed(out)]
 
 
 def who() -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 from typing import Any, Self
 
@@ -93,16 +93,10 @@ class InterlockError(Exception):
         self.also: tuple[InterlockError, ...] = ()
         """Other problems that were found with it: a person can mend all of them at once."""
 
-    def parts(self) -> Iterator[tuple[str, str]]:
+    def parts(self) -> list[tuple[str, str]]:
         """The known parts after the first line, as (label, text)."""
-        for label, text in (
-            ("where", self.where),
-            ("expected", self.expected),
-            ("found", self.found),
-            ("to do", self.remedy),
-        ):
-            if text is not None:
-                yield label, text
+        every = (("where", self.where), ("expected", self.expected), ("found", self.found), ("to do", self.remedy))
+        return [(label, text) for label, text in every if text is not None]
 
     def to_json(self) -> dict[str, Any]:
         known = {label.replace(" ", "_"): text for label, text in self.parts()}
@@ -194,7 +188,7 @@ class EngineFault(InterlockError):
 
 def place(path: str, line: int | None = None, column: int | None = None) -> str:
     """`path:line:column`, as far as known, as compilers and editors write it."""
-    return ":".join([path, *(str(part) for part in (line, column if line is not None else None) if part is not None)])
+    return ":".join(str(part) for part in (path, line, column) if part is not None)
 
 
 def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
@@ -204,6 +198,22 @@ def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | Non
     by_letters = {each.casefold().replace("-", "_"): each for each in known}
     close = difflib.get_close_matches(name[:100].casefold().replace("-", "_"), by_letters, 1, likeness)
     return by_letters[close[0]] if close else None
+
+
+def unknown(
+    what: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    kind: type[BadInput] = Refused,
+    where: str | None = None,
+    remedy: str | None = None,
+) -> BadInput:
+    """The error for a name that nobody knows: those that are known, and the nearest of them."""
+    names = list(known)
+    near = nearest(name, names)
+    remedy = f"Did you mean {near}?" if near else remedy
+    return kind(what, where=where, expected=f"one of {', '.join(names)}", found=name, remedy=remedy)
 
 
 _FULL = "Free some space on that disk, or raise the limit of this user or shell."

@@ -11,7 +11,7 @@ from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, cre
 
 from interlock.documents.model import Model
 from interlock.documents.reading import pointer
-from interlock.errors import ConfigInvalid, nearest
+from interlock.errors import ConfigInvalid, unknown
 
 FILE = "interlock.toml"
 READY = ("claude", "codex", "copilot", "opencode", "gemini", "qwen", "scripted")
@@ -213,15 +213,12 @@ class Settings(Table):
             return found
         if name in READY:
             return Runner.model_validate({"type": name})
-        known = sorted({*self.runners, *READY})
-        near = nearest(name, known)
-        raise ConfigInvalid(
+        raise unknown(
             f"runner {name!r} is not known",
-            expected=f"one of {', '.join(known)}",
-            found=name,
-            remedy=f"Did you mean {near!r}?"
-            if near
-            else f"Add [{pointer(('runners', name))}] with its type to {FILE}.",
+            name,
+            sorted({*self.runners, *READY}),
+            kind=ConfigInvalid,
+            remedy=f"Add [{pointer(('runners', name))}] with its type to {FILE}.",
         )
 
     def secrets(self) -> dict[str, str]:

@@ -59,7 +59,7 @@ def test_one_word_that_is_no_command_names_the_nearest(interlock: CommandLine) -
         (("run", "task"), "the request is empty"),
         (("run", "task", "x", "--rounds", "9"), "--rounds"),
         (("run", "task", "x", "--check", "none", "--no-review"), "nothing would judge this work"),
-        (("run", "task", "x", "--runner", "cluade"), "Did you mean 'claude'?"),
+        (("run", "task", "x", "--runner", "cluade"), "Did you mean claude?"),
         (("run", "task", "x", "--budget", "0"), "limits.budget_usd"),
         (("run", "task", "x", "--budget", "1"), "budget_tokens"),
         (("run", "task", "x", "--nope"), "No such option"),

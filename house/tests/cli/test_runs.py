@@ -180,6 +180,35 @@ def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLi
 
 
 @pytest.mark.req("TREE-06")
+def test_a_run_is_taken_out_and_brought_again_path_by_path(interlock: CommandLine) -> None:
+    """The last word about a path counts; what is out is out, whatever a person makes of it afterwards."""
+    interlock.act(
+        "builder", "sed -i 's/a - b/a + b/' lib.py; echo new > new.txt; mkdir docs; echo x > docs/x; echo done"
+    )
+    assert interlock("Make add right").code == 0
+
+    def there() -> list[bool]:
+        return ["a + b" in interlock.read("lib.py"), *((interlock.top / one).exists() for one in ("new.txt", "docs/x"))]
+
+    assert interlock("undo", "latest", "lib.py").code == 0
+    assert (there(), interlock("undo", "latest", "lib.py").code) == ([False, True, True], 2)
+    assert interlock("undo", "latest", "docs", "new.txt").code == 0
+    assert there() == [False, False, False]
+    assert interlock("show").out.splitlines()[-1].startswith("  next    interlock apply")
+    interlock.write("lib.py", "mine\n")
+    assert interlock("undo", "latest").code == 2
+    assert interlock("apply", "latest", "docs/x").code == 0
+    assert there() == [False, False, True]
+    said = interlock("apply")
+    assert (said.code, "Kept as it is, since both changed it: lib.py" in said.err, there()[1:]) == (
+        0,
+        True,
+        [True, True],
+    )
+    assert interlock("undo", "latest", "../elsewhere").code == 2
+
+
+@pytest.mark.req("TREE-06")
 def test_undo_gives_a_private_file_back_as_a_private_one(interlock: CommandLine) -> None:
     notes = interlock.top / "notes.txt"
     notes.chmod(0o600)

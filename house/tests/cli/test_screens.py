@@ -12,6 +12,7 @@ import pytest
 from rich.console import Console
 
 from interlock.agents.values import News, NewsKind
+from interlock.app import Work
 from interlock.cli import output, screens, text
 from interlock.cli.live import PlainView, doing
 from interlock.cli.picture import LiveView
@@ -181,7 +182,7 @@ def test_the_end_has_evidence_first_and_the_next_command_last() -> None:
     view.shown_by = {"by": None}
     changes = [Change(path=f"src/{n}.py", kind="changed", added=n, removed=1) for n in range(12)]
 
-    lines = screens.ending(view, screens.Work(changes, changes[:1]), view.status)
+    lines = screens.ending(view, Work(changes, changes[:1]), view.status)
 
     assert [line[2:10].strip() for line in lines[1:6]] == ["checks", "", "judged", "", "code"]
     assert lines[1] == "  checks  pytest -q                    red -> green, mended"
@@ -197,7 +198,7 @@ def test_an_interrupted_run_says_how_it_goes_on() -> None:
     _, view = rows_of()
     view.ended = None
 
-    assert screens.ending(view, screens.Work(), Status.INTERRUPTED)[-1] == f"  next    interlock resume {RUN}"
+    assert screens.ending(view, Work(), Status.INTERRUPTED)[-1] == f"  next    interlock resume {RUN}"
 
 
 # --- while it works

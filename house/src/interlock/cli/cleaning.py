@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from interlock.cli import text
+from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
+from interlock.engine.runs import Entry
 from interlock.errors import InterlockError
-
-if TYPE_CHECKING:
-    from interlock.cli.door import Door
-    from interlock.engine.runs import Entry
 
 
 def clean_up(door: Door, days: int, *, dry: bool) -> int:
@@ -32,7 +28,9 @@ def clean_up(door: Door, days: int, *, dry: bool) -> int:
         freed = _size(door.place.workspace.own / "layers" / entry.id) + (_size(entry.path) if old else 0)
         if old or freed:
             removed.append((entry.id, "run" if old else "layers", freed))
-            None if dry else _remove(door, entry, whole=old)
+            if not dry:
+                with entry.lock():
+                    door.place.forget(entry) if old else door.place.layers.clean(entry.id)
     total = sum(freed for _, _, freed in removed)
     if door.json:
         named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
@@ -51,14 +49,6 @@ def _has_work(door: Door, entry: Entry) -> bool:
     except InterlockError:
         return True
     return bool(work.pending or work.held or work.problem)
-
-
-def _remove(door: Door, entry: Entry, *, whole: bool) -> None:
-    with entry.lock():
-        door.place.layers.clean(entry.id)
-        if whole:
-            door.place.trees.forget(entry.id)
-            shutil.rmtree(entry.path, ignore_errors=True)
 
 
 def _size(folder: Path) -> int:

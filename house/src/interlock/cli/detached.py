@@ -14,15 +14,13 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from interlock.cli import failures
+from interlock.cli.door import Door
 from interlock.cli.live import PlainView
 from interlock.cli.output import complain, print_json, print_lines
-
-if TYPE_CHECKING:
-    from interlock.cli.door import Door
-    from interlock.engine.view import View
+from interlock.engine.view import View
 
 WORDS = "detached.log"
 """In the run's folder: what a process in the background would have said to a terminal."""
@@ -32,25 +30,19 @@ class DetachedView(PlainView):
     """Plain lines: for the caller until the run is at work, then for the run's folder."""
 
     def __init__(self, caller: int, runs: Path, **how: Any) -> None:
-        super().__init__(**how)
-        self._caller: int | None = caller
-        self._runs = runs
+        super().__init__(runs=runs, **how)
+        self._caller, self._runs = caller, runs
 
     def begin(self, view: View) -> None:
-        if self._caller is not None:
-            _speak_into(self._runs / view.run / WORDS)
-            with suppress(OSError):  # the caller may have gone meanwhile
-                os.write(self._caller, view.run.encode())
-            os.close(self._caller)
-            self._caller = None
+        _speak_into(self._runs / view.run / WORDS)
+        with suppress(OSError):  # the caller may have gone meanwhile
+            os.write(self._caller, view.run.encode())
+        os.close(self._caller)
         super().begin(view)
 
 
-def in_the_background(door: Door, playbook: str, work: Callable[[PlainView], int]) -> int:
+def in_the_background(door: Door, how: dict[str, Any], work: Callable[[PlainView], int]) -> int:
     """Do the work in a process of its own; returns in both: when the run is at work, and when the work is done."""
-    from interlock.cli.working import watching
-
-    how = watching(door, playbook)
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     ours, theirs = os.pipe()
@@ -60,7 +52,7 @@ def in_the_background(door: Door, playbook: str, work: Callable[[PlainView], int
     os.close(ours)
     os.setsid()
     _keep_nothing_of_the_caller(theirs)
-    return work(DetachedView(theirs, door.place.runs.path, **how))
+    return work(DetachedView(theirs, **how))
 
 
 def _told(door: Door, worker: int, words: int) -> int:
@@ -79,8 +71,8 @@ def _told(door: Door, worker: int, words: int) -> int:
         print_json(entry.view().to_json(worked_on=True) | {"exit_code": 0})
     else:
         print_lines([run])
-    said = ("goes on in the background.", f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
-    complain(*(failures.here(line, door.dir) for line in (f"{run} {said[0]}", *said[1:])))
+    ways = (f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
+    complain(f"{run} goes on in the background.", *(failures.here(line, door.dir) for line in ways))
     complain(f"  its words: {os.path.relpath(entry.path / WORDS)}")
     return 0
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from interlock.errors import BadInput, Refused
+from interlock.errors import BadInput, InterlockError, Refused
 
-if TYPE_CHECKING:
-    from interlock.app import Place
-    from interlock.cli.screens import Work
+if TYPE_CHECKING:  # what lists the commands imports this
+    from interlock.app import Place, Work
     from interlock.engine.runs import Entry
     from interlock.engine.view import View
 
@@ -31,38 +31,28 @@ class Door:
     detach: bool = False
 
     @cached_property
-    def folder(self) -> Path:
-        try:
-            here = Path.cwd()
-        except FileNotFoundError:
-            raise BadInput("the folder you are in is gone", remedy="Change into the workspace again: cd DIR") from None
-        folder = (here / self.dir).resolve()
-        if not folder.is_dir():
-            raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
-        return folder
-
-    @cached_property
     def place(self) -> Place:
         from interlock.app import Place
 
-        place = Place(self.folder, {"limits.budget_usd": self.budget})
-        own = place.workspace.own
-        if own.is_symlink() and not own.exists():
-            raise BadInput(
-                "the folder of interlock is a link that leads nowhere",
-                where=str(own),
-                remedy="Remove the link, or put back what it led to.",
-            )
-        return place
+        return Place(self.folder, {"limits.budget_usd": self.budget})
+
+    @cached_property
+    def folder(self) -> Path:
+        try:
+            folder = (Path.cwd() / self.dir).resolve()
+        except FileNotFoundError:
+            raise BadInput("the folder you are in is gone", remedy="Change into the workspace again: cd DIR") from None
+        if not folder.is_dir():
+            raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
+        return folder
 
     # --- which run
 
     def find(self, name: str) -> Entry:
         """The run that a person means; left out: the only one that waits, else the latest."""
-        runs = self.place.runs
-        if not name and len(waiting := runs.waiting()) == 1:
+        if not name and len(waiting := self.place.runs.waiting()) == 1:
             return waiting[0]
-        return runs.find(name or "latest")
+        return self.place.runs.find(name or "latest")
 
     def meant(
         self, words: Sequence[str], default: Callable[[], Entry], has: Callable[[View, str], bool]
@@ -94,38 +84,28 @@ class Door:
             remedy=f"Say which one, for example: interlock show {waiting[0].id}",
         )
 
-    def first(self, has: Callable[[View], bool], what: str) -> Entry:
+    def first(self, has: Callable[[View], object], what: str) -> Entry:
         """The latest run of which something holds."""
         for entry in self.place.runs.all():
             try:
                 if has(entry.view()):
                     return entry
-            except BadInput:
+            except InterlockError:  # one that cannot be read is not meant
                 continue
         raise Refused(f"no run here has {what}", remedy="List them: interlock runs")
 
     def inside(self, path: str) -> str:
         """A path as it is typed here, from the workspace's top."""
-        top = self.place.workspace.top
-        return Path(os.path.normpath(self.folder / path)).relative_to(top).as_posix()
-
-    # --- its work
+        return os.path.relpath(self.folder / path, self.place.workspace.top)
 
     def work(self, view: View) -> Work:
-        """What of its work only the trees know: its lines."""
-        from interlock.cli.screens import Work
-        from interlock.errors import InterlockError
+        """What of its work only the trees know; what keeps it from being told is told."""
+        from interlock.app import Work
 
-        trees = self.place.trees
         try:
-            done = [(one.before, one.merged) for one in view.delivered if one.state == "done"]
-            delivered = [one for before, after in done if before and after for one in trees.between(before, after)]
-            held = [change for pair in view.held for change in trees.between(pair.base, pair.work)]
-            pending = self.place.work(view)[1]
+            return self.place.work(view)
         except (InterlockError, OSError) as error:
             return Work(problem=f"what it changed cannot be read: {error}")
-        last = view.undone[-1].how if view.undone else ""
-        return Work(delivered if last != "undo" else [], *((pending, held) if last != "apply" else ((), ())))
 
     # --- who
 
@@ -142,21 +122,19 @@ class Door:
 
 def inside_dispatch() -> bool:
     """Whether this process was started by a dispatch, also if it took the variables away, or sits in a layer."""
+    import psutil
+
     from interlock.agents.process_tree import MARKER
     from interlock.workspace.layers.bubblewrap import within
 
-    if any(name in os.environ for name in (MARKER, "INTERLOCK_DISPATCH")) or within():
+    if MARKER in os.environ or "INTERLOCK_DISPATCH" in os.environ or within():
         return True
-    import psutil
-
     try:
-        parents: Sequence[psutil.Process] = psutil.Process().parents()
+        parents = psutil.Process().parents()
     except psutil.Error:
         return False
     for parent in parents:
-        try:
+        with suppress(psutil.Error, OSError):
             if MARKER in parent.environ():
                 return True
-        except (psutil.Error, OSError):
-            continue
     return False

@@ -15,22 +15,10 @@ from typing import Any
 
 import click
 
-from interlock.cli import text
 from interlock.cli.output import ReaderGone, complain, fill_standard_streams, flush, print_json, tell
 from interlock.errors import BadInput, EngineFault, Exit, InterlockError, Status, WorkspaceFailed
 
 BROKEN_PIPE = 141
-_STATUS = {
-    Exit.INPUT: Status.INVALID,
-    Exit.STOPPED: Status.STOPPED,
-    Exit.WAITING: Status.WAITING,
-    Exit.LOCKED: Status.LOCKED,
-    Exit.INTERRUPTED: Status.INTERRUPTED,
-}
-
-
-class Interrupted(Exception):
-    """Ctrl-C. In our own words: click would end the program before we can say it in JSON."""
 
 
 def guarded(arguments: Sequence[str]) -> int:
@@ -61,9 +49,9 @@ def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
         return _known(BadInput(error.format_message(), remedy=remedy), facts, json=json)
     except InterlockError as error:
         return _known(error, facts, json=json, log=keep_log(error) if isinstance(error, EngineFault) else None)
-    except (Interrupted, KeyboardInterrupt, click.Abort):
+    except (KeyboardInterrupt, click.Abort):
         if json:
-            print_json(_object(Status.INTERRUPTED, int(Exit.INTERRUPTED), "interrupted", {"what": "interrupted"}))
+            print_json(_object(Exit.INTERRUPTED, {"what": "interrupted"}))
         complain("Interrupted.")
         return int(Exit.INTERRUPTED)
     except ReaderGone:
@@ -71,28 +59,26 @@ def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
     except OSError as error:
         return _known(WorkspaceFailed.of(error), facts, json=json)
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
-        fault = EngineFault(
-            f"interlock has a fault: {type(error).__name__}: {error}", remedy="Please report it, with this log."
-        )
+        what = f"interlock has a fault: {type(error).__name__}: {error}"
+        fault = EngineFault(what, remedy="Please report it, with this log.")
         return _known(fault, facts, json=json, log=keep_log(error))
 
 
 def _known(error: InterlockError, facts: Mapping[str, Any], *, json: bool, log: str | None = None) -> int:
-    code = int(error.exit_code)
     if json:
-        status = _STATUS.get(error.exit_code, Status.FAILED)
-        print_json(_object(status, code, error.what, error.to_json() | ({"log": log} if log else {})))
+        print_json(_object(error.exit_code, error.to_json() | ({"log": log} if log else {})))
     for one in (error, *error.also):
-        tell(*told(one, facts.get("dir", ""), log if one is error else None))
-    return code
+        tell(*told(one, facts["dir"]))
+    tell(*([f"  log: {log}"] if log else []))
+    return int(error.exit_code)
 
 
-def told(error: InterlockError, folder: str = "", log: str | None = None) -> list[str]:
-    """The error for people: what, then each known part on a line of its own."""
+def told(error: InterlockError, folder: str) -> list[str]:
+    """The error for people: what, then each known part on a line of its own; no further line passes for one of ours."""
     rows = [error.what if error.what.startswith(("Error:", "ERROR:")) else f"Error: {error.what}"]
     for label, said in error.parts():
-        rows.append(f"  {label}: {text.indented(here(said, folder) if label == 'to do' else said, '    ')}")
-    return [*rows, *([f"  log: {log}"] if log else [])]
+        rows.append(f"  {label}: {here(said, folder) if label == 'to do' else said}".replace("\n", "\n    "))
+    return rows
 
 
 def here(said: str, folder: str) -> str:
@@ -103,16 +89,16 @@ def here(said: str, folder: str) -> str:
 _COMMAND = re.compile(r"\binterlock (?=[a-z\"'])")
 
 
-def _object(status: Status, code: int, reason: str, error: Mapping[str, Any]) -> dict[str, Any]:
+def _object(code: Exit, error: Mapping[str, Any]) -> dict[str, Any]:
     """The one JSON object, for a call that no run came of."""
     from interlock.engine.view import View
 
     return View().to_json() | {
-        "status": status.value,
-        "exit_code": code,
-        "reason": reason,
+        "status": next(status for status in Status if status.exit is code).value,
+        "exit_code": int(code),
+        "reason": error["what"],
         "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "error": dict(error),
+        "error": error,
     }
 
 

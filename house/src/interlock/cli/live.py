@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Self
+from pathlib import Path
+from typing import Self
 
-from interlock.agents.values import NewsKind
+from interlock.agents.values import News, NewsKind
 from interlock.cli import screens
 from interlock.cli.output import complain
 from interlock.cli.telling import Narrator, Row
-
-if TYPE_CHECKING:
-    from interlock.agents.values import News
-    from interlock.engine.view import View
+from interlock.engine.view import View
 
 _DOES = {
     **dict.fromkeys(("read", "view", "read_file"), "reads"),
@@ -28,24 +26,18 @@ class PlainView:
     """A line per step on stderr; held until the first effect: a typo leaves no run and makes no noise."""
 
     def __init__(
-        self,
-        *,
-        verbose: bool = False,
-        objects: Callable[[str, str], bytes] | None = None,
-        preface: Sequence[tuple[str, str, str]] = (),
+        self, *, runs: Path | None = None, verbose: bool = False, preface: Sequence[tuple[str, str, str]] = ()
     ) -> None:
         """
         Args:
-            objects: what a run keeps under a digest.
+            runs: the folder of all runs.
             preface: what is to be said once the run has begun.
         """
         self.view: View | None = None
         self.began = False
         """Something of the run is on disk."""
         self._verbose = verbose
-        self._narrator = Narrator(
-            lambda digest: objects(self.view.run if self.view else "", digest) if objects else b""
-        )
+        self._narrator = Narrator(runs)
         self._held = [Row(datetime.now(UTC), *one) for one in preface]
 
     def __enter__(self) -> Self:
@@ -87,8 +79,7 @@ def doing(news: News) -> str:
     facts = news.facts
     match news.kind:
         case NewsKind.TEXT:
-            lines = str(facts.get("text", "")).strip().splitlines()
-            return lines[-1] if lines else ""
+            return next(reversed(str(facts.get("text", "")).strip().splitlines()), "")
         case NewsKind.TOOL if facts.get("state") != "done":
             name = str(facts.get("name") or "tool")
             ended = f" {facts['state']}" if facts.get("state") in ("failed", "refused") else ""

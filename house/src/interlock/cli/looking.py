@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
+from interlock.app import SHIPPED, delivered, left, playbook_named
 from interlock.cli import screens, text
+from interlock.cli.door import Door
+from interlock.cli.live import PlainView
 from interlock.cli.output import complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
 from interlock.cli.working import ending, output_of, view_of
+from interlock.engine.journal import read_lines
+from interlock.engine.receipt import markdown as receipt
+from interlock.engine.runs import Entry, Head
 from interlock.engine.view import View
-from interlock.errors import BadInput, Refused, Status, nearest
-
-if TYPE_CHECKING:
-    from interlock.cli.door import Door
-    from interlock.cli.live import PlainView
-    from interlock.engine.runs import Entry, Head
-    from interlock.workspace.values import Change, Tree
+from interlock.errors import BadInput, Status, unknown
+from interlock.workspace.values import Pending
 
 LISTED = 20
 POLL_S = 0.2
@@ -42,11 +42,9 @@ def list_runs(
         return clean_up(door, 30 if older is None else older, dry=dry)
     if older is not None or dry:
         raise BadInput("--older and --dry-run go with --clean", where="runs")
-    if status is not None and status not in [one.value for one in Status]:
-        known = [one.value for one in Status if one.is_open or one.has_ended]
-        near = nearest(status, known)
-        remedy = f"Did you mean {near}?" if near else None
-        raise BadInput("no such status", where="--status", expected=", ".join(known), found=status, remedy=remedy)
+    known = [one.value for one in Status if one.is_open or one.has_ended]
+    if status not in (None, *known):
+        raise unknown("no such status", str(status), known, where="--status")
     heads: list[Head] = []
     damaged: list[Entry] = []
     for entry in door.place.runs.all():
@@ -81,41 +79,35 @@ def _listed(head: Head, wide: int) -> str:
 
 def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     entry, name = door.meant(words, lambda: door.find(""), lambda view, one: bool(screens.step(view, one, Narrator())))
+    narrator = Narrator(door.place.runs.path)
     if log:
-        return _log(door, entry)
+        _log(door, entry, narrator)
+        return 0
     view, held = entry.view(), entry.holder() is not None
     if markdown:
-        from interlock.engine.receipt import markdown as receipt
-
         print_lines([receipt(view).rstrip("\n")])
     elif door.json:
         output = output_of(entry, view).decode("utf-8", "replace")
         print_json(view.to_json(worked_on=held, output=output) | {"exit_code": 0})
     elif name:
-        lines = screens.step(view, name, Narrator(entry.folder.get))
+        lines = screens.step(view, name, narrator)
         if not lines:
-            known = ", ".join(dict.fromkeys(screens.title(step.name) for step in view.steps))
-            raise Refused(f"run {entry.id} has no step {name!r}", expected=f"one of {known}, an agent, or a key")
+            known = dict.fromkeys(screens.title(step.name) for step in view.steps)
+            raise unknown(f"run {entry.id} has no step {name!r}", name, known, remedy="Or name an agent, or a key.")
         print_lines(lines)
         complain(*(f"  records: {entry.path / 'dispatches' / key}" for key in lines if key in view.calls))
     else:
         head = screens.head(view, text.WIDTH, screens.facts(view, view.seconds))
-        steps = screens.steps(view, Narrator(entry.folder.get))
-        print_lines([head, screens.stages(view, text.WIDTH), "", *steps, ""])
+        print_lines([head, screens.stages(view, text.WIDTH), "", *screens.steps(view, narrator), ""])
         print_lines(ending(door, view, view.status_now(held)))
     return 0
 
 
-def _log(door: Door, entry: Entry) -> int:
-    from interlock.engine.journal import read_lines
-
-    view, narrator = View(), Narrator(entry.folder.get)
-    rows = []
+def _log(door: Door, entry: Entry, narrator: Narrator) -> None:
+    view = View()
     for line in read_lines(entry.journal):
         view.take(line)
-        rows += narrator.take(view, line.key)
-    print_lines(row.laid() for row in rows if door.verbose or row.tone != "detail")
-    return 0
+        print_lines(row.laid() for row in narrator.take(view, line.key) if door.verbose or row.tone != "detail")
 
 
 # --- watch
@@ -123,25 +115,16 @@ def _log(door: Door, entry: Entry) -> int:
 
 def watch(door: Door, run: str) -> int:
     """Follow a run that another process works on; how it stands when nobody does any more."""
-    entry = _at_work(door) if not run else door.place.runs.find(run)
+    working = [] if run else [entry for entry in door.place.runs.all() if entry.holder() is not None]
+    entry = working[0] if working else door.place.runs.find(run or "latest")
     with view_of(door, str(entry.first.get("playbook", ""))) as seen:
         view = asyncio.run(_followed(entry, seen))
     tell("", *ending(door, view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
 
-def _at_work(door: Door) -> Entry:
-    every = door.place.runs.all()
-    working = [entry for entry in every if entry.holder() is not None]
-    if not working and not every:
-        return door.place.runs.find("latest")  # says that there is none
-    return (working or every)[0]
-
-
 async def _followed(entry: Entry, seen: PlainView) -> View:
     """Who works on it is asked before the lines are read: whoever left has written them all."""
-    from interlock.engine.journal import read_lines
-
     view, known, size = View(), 0, -1
     while True:
         held = entry.holder() is not None
@@ -163,57 +146,42 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
     """What is delivered and pending; with an agent, what each of its dispatches changed."""
     entry, agent = door.meant(
         words,
-        lambda: door.first(lambda view: any(True for _ in _of_run(view)), "work to show"),
+        lambda: door.first(lambda view: list(_of_run(view)), "work to show"),
         lambda view, name: any(name in (call.agent, call.member) for call in view.calls.values()),
     )
     view, trees = entry.view(), door.place.trees
     pairs = list(_by_agent(view, agent) if agent else _of_run(view))
     if not pairs:
         tell(f"Run {entry.id} has changed nothing{f' by {agent}' if agent else ''}.")
-    several = len(pairs) > 1 or agent
-    for title, old, new in pairs:
+    for title, pair in pairs:
         if stat:
-            print_lines([title, *(f"  {line}" for line in _stat(trees.between(old, new)))])
+            print_lines([title, *(f"  {screens.in_lines(change)}" for change in trees.between(pair.base, pair.work))])
             continue
-        if several or not title.startswith("delivered"):
+        if len(pairs) > 1 or title != "delivered":
             complain(f"--- {title}")
-        print_patch(trees.patch(old, new))
+        print_patch(trees.patch(pair.base, pair.work))
     return 0
 
 
-def _of_run(view: View) -> Iterator[tuple[str, Tree, Tree]]:
-    for one in view.delivered:
-        if one.state == "done" and one.before and one.merged:
-            yield "delivered", one.before, one.merged
-    if view.pending is not None and view.pending.base != view.pending.work:
-        yield "pending: not delivered", view.pending.base, view.pending.work
-    for pair in view.held:
-        yield "held back: guarded paths", pair.base, pair.work
+def _of_run(view: View) -> Iterator[tuple[str, Pending]]:
+    yield from (("delivered", pair) for pair in delivered(view))
+    yield from (("pending: not delivered", pair) for pair in left(view).values())
+    yield from (("held back: guarded paths", pair) for pair in view.held)
 
 
-def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Tree, Tree]]:
+def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
     calls = [call for call in view.calls.values() if agent in (call.agent, call.member)]
     if not calls:
         known = sorted({call.member or call.agent for call in view.calls.values()})
-        raise Refused(f"no agent {agent!r} worked in run {view.run}", expected=f"one of {', '.join(known)}")
+        raise unknown(f"no agent {agent!r} worked in run {view.run}", agent, known)
     for call in calls:
         if call.report is not None and call.report.did is not None:
-            yield f"{call.member or call.agent}, attempt {call.attempt}", call.report.did.base, call.report.did.work
-
-
-def _stat(changes: Sequence[Change]) -> list[str]:
-    wide = max((text.columns(change.path) for change in changes), default=0)
-    return [
-        text.padded(text.line(change.path), wide) + screens.in_lines(change).removeprefix(change.path)
-        for change in changes
-    ]
+            yield f"{call.member or call.agent}, attempt {call.attempt}", call.report.did
 
 
 # --- playbooks
 
 
 def list_playbooks(door: Door) -> int:
-    from interlock.app import SHIPPED, playbook_named
-
     print_lines(text.table([(name, playbook_named(name).summary) for name in sorted(SHIPPED)]))
     return 0

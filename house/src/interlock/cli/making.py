@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from interlock.agents import clients
+from interlock.cli.door import Door
 from interlock.cli.output import print_lines, tell
 from interlock.errors import BadInput
 from interlock.settings import FILE
-
-if TYPE_CHECKING:
-    from interlock.agents.clients import Installed
-    from interlock.cli.door import Door
 
 HEAD = """\
 # Settings of interlock. Everything has a default; what is commented out is not set.
@@ -40,8 +37,6 @@ NO_AGENT = """\
 
 
 def init(door: Door, *, completion: str | None) -> int:
-    from interlock.agents import clients
-
     if completion:
         return _completion(completion)
     place = door.place.workspace.top / FILE
@@ -59,7 +54,7 @@ def init(door: Door, *, completion: str | None) -> int:
     return 0
 
 
-def _runner(there: list[Installed]) -> str:
+def _runner(there: list[clients.Installed]) -> str:
     if not there:
         return NO_AGENT
     best = next((one for one in there if one.signed_in), there[0])

@@ -40,11 +40,10 @@ def write_output(content: bytes) -> None:
 
     If nobody reads it any more, that is no reason to lose the run's exit code.
     """
-    if content and sys.stdout.isatty():
-        content = text.harmless(content.decode("utf-8", "surrogateescape")).encode("utf-8", "backslashreplace")
-        content += b"" if content.endswith(b"\n") else b"\n"
+    if content and sys.stdout.isatty() and not content.endswith(b"\n"):
+        content += b"\n"
     with suppress(ReaderGone):
-        _put(content)
+        print_patch(content)
 
 
 def print_json(value: Any) -> None:

@@ -10,19 +10,17 @@ import asyncio
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from interlock.agents.values import News
 from interlock.cli import screens, text
 from interlock.cli.live import PlainView, doing
 from interlock.cli.telling import REST, Row
-
-if TYPE_CHECKING:
-    from interlock.agents.values import News
-    from interlock.engine.view import View
+from interlock.engine.view import View
 
 REFRESH_S = 0.25
 WIDEST = 110

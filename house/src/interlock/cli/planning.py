@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from interlock.app import playbook_named
 from interlock.cli import screens, text
+from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
+from interlock.cli.screens import Told
 from interlock.cli.telling import laid
 from interlock.cli.working import earlier
+from interlock.documents.model import Model
+from interlock.engine import toolchains
+from interlock.engine.holds import HOLDS, broken
 from interlock.engine.outlook import outlook
+from interlock.engine.playbook import Playbook
+from interlock.engine.real import Folder
+from interlock.engine.rehearsal import explore, variants
 from interlock.engine.world import Command
 from interlock.errors import Exit
-
-if TYPE_CHECKING:
-    from interlock.cli.door import Door
-    from interlock.documents.model import Model
-    from interlock.engine.playbook import Playbook
 
 SHOWN = 20
 
@@ -33,14 +37,13 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
         print_json({"playbook": playbook.name, **told})
         return 0
     print_lines([text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)])
-    before = ""
-    for label, what, rest in rows:
+    labels = ["", *(label for label, _, _ in rows)]
+    for before, (label, what, rest) in zip(labels, rows, strict=False):
         print_lines([laid("  ", "" if label == before else label, what, rest, text.WIDTH)])
-        before = label
     return 0
 
 
-def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str, str]]:
+def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
     place = door.place
     commands = list(_commands(door, inputs))
     known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=commands)
@@ -65,9 +68,6 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, 
 
 def _commands(door: Door, inputs: Model) -> Iterator[Command]:
     """The commands that would decide, and where they come from."""
-    from interlock.engine import toolchains
-    from interlock.engine.real import Folder
-
     place = door.place
     where, named = place.workspace.place, getattr(inputs, "check", ())
     if named:
@@ -81,10 +81,6 @@ def _commands(door: Door, inputs: Model) -> Iterator[Command]:
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
     """Every combination of verdicts, decisions, red commands and faults; what must hold on each path."""
-    from interlock.app import playbook_named
-    from interlock.engine.holds import HOLDS, broken
-    from interlock.engine.rehearsal import explore, variants
-
     process = playbook_named(playbook)
     paths, wrong = 0, []
     for inputs in variants(process):

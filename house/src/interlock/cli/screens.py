@@ -7,28 +7,19 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
 
+from interlock.app import Work
 from interlock.cli import telling, text
 from interlock.cli.telling import Narrator, laid
-from interlock.engine.view import CallView, PairView, View
+from interlock.engine.view import CallView, GateView, PairView, View
 from interlock.errors import Status
 from interlock.workspace.values import Change
 
 MOST = 8
 """Files, notes and the like that are shown; `diff` has all."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What a run changed, by the lines."""
-
-    delivered: Sequence[Change] = ()
-    pending: Sequence[Change] = ()
-    held: Sequence[Change] = ()
-    problem: str = ""
-    """Why it cannot be told."""
+Told = tuple[str, str, str]
+"""A row: its label, what, the rest."""
 
 
 # --- the head
@@ -86,38 +77,45 @@ def middle(numbers: Sequence[float]) -> float | None:
 # --- the end
 
 
-def ending(view: View, work: Work, stands: Status) -> list[str]:
-    """What was reached and on what evidence; what a person can do next, each command on a line of its own."""
+def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | None = None) -> list[str]:
+    """What was reached and on what evidence; what a person can do next, each command on a line of its own.
+
+    Args:
+        shown: of each document that waits for a decision what is known: its size, whether it has changed.
+    """
     calls = sum(call.calls for call in view.calls.values())
     spent = [text.count(calls, "call"), text.money(view.usage.cost_usd, view.cost_known)] if calls else []
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(view.seconds)}"]
-    lines = ["  ".join([*took, *spent])]
-    rows: list[tuple[str, str, str]] = []
-    gate = view.gate
-    if view.why and stands is not Status.COMPLETE and gate is None:
+    rows = [*asked(view.gate, shown or {})] if view.gate else []
+    if view.why and stands is not Status.COMPLETE and view.gate is None:
         rows.append(("why", view.why, ""))
-    if gate is not None:
-        rows += [("asks", gate.question, ""), *([("", gate.summary, "")] if gate.summary else [])]
-        rows += [("shows", path, "") for path in gate.shown]
     rows += [*_checks(view), *_judged(view), *_work(view, work)]
     rows += [("note", warning, "") for warning in view.warnings[:MOST]]
-    for label, what, rest in rows:
-        lines.append(laid("  ", label, what, rest, text.WIDTH))
     known = dict.fromkeys((*_deciding(view), *_next(view, stands, work)))
-    lines += [f"  {'next' if not number else '':<8}{command}" for number, command in enumerate(known)]
-    return lines
+    return [
+        "  ".join([*took, *spent]),
+        *(laid("  ", *row, text.WIDTH) for row in rows),
+        *(f"  {'next' if not number else '':<8}{command}" for number, command in enumerate(known)),
+    ]
 
 
-def _checks(view: View) -> Iterator[tuple[str, str, str]]:
+def asked(gate: GateView, shown: Mapping[str, str]) -> Iterator[Told]:
+    """What a person is to decide, and what about (PERSON-01)."""
+    yield "asks", gate.question, ""
+    yield from (("", line, "") for line in gate.summary.splitlines())
+    yield from (("shows", path, shown.get(path, "")) for path in gate.shown)
+
+
+def _checks(view: View) -> Iterator[Told]:
     for number, pair in enumerate(view.pairs.values()):
-        yield ("checks" if not number else ""), pair.command, pair_in_words(pair)
+        yield ("" if number else "checks"), pair.command, _pair(pair)
     if not view.pairs and any(call.report for call in view.calls.values()):
         yield "checks", "none", ""
     if view.shown_by is not None and not view.shown_by.get("by"):
         yield "", "no check tells this work from none", ""
 
 
-def pair_in_words(pair: PairView) -> str:
+def _pair(pair: PairView) -> str:
     """Before and after, and the one word for both."""
     before = "-" if pair.before is None else "green" if pair.before.green else "red"
     one = pair.proved
@@ -127,22 +125,21 @@ def pair_in_words(pair: PairView) -> str:
     return f"{before} -> {after}, {telling.pair_word(pair)[0].partition(': ')[2] or one.word}"
 
 
-def _judged(view: View) -> Iterator[tuple[str, str, str]]:
+def _judged(view: View) -> Iterator[Told]:
     """The last word of each judge, with its summary; what it noted besides stands below."""
     last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
     for number, (name, call) in enumerate(last.items()):
         said, tone = telling.outcome(call)
         why = telling.against(call)[:1] if tone == "bad" else [str(telling.form_of(call).get("summary") or "")]
-        yield ("judged" if not number else ""), f"{name} {said}{': ' if any(why) else ''}{''.join(why)}", ""
-        assert call.report is not None
-        assert call.report.ruling is not None
-        notes = call.report.ruling.notes
-        yield from (("", f"- {note}", "") for note in notes[:MOST])
-        if len(notes) > MOST:
-            yield "", f"- and {len(notes) - MOST} more", ""
+        yield ("" if number else "judged"), ": ".join(filter(None, (f"{name} {said}", *why))), ""
+        yield from (("", f"- {note}", "") for note in _few(telling.notes(call)))
 
 
-def _work(view: View, work: Work) -> Iterator[tuple[str, str, str]]:
+def _few(rows: Sequence[str]) -> list[str]:
+    return [*rows[:MOST], *([f"and {len(rows) - MOST} more"] if len(rows) > MOST else [])]
+
+
+def _work(view: View, work: Work) -> Iterator[Told]:
     other = "your other work: untouched" if view.start is not None and view.start.standing.unsaved else ""
     yield from _files("code", work.delivered, other)
     for one in view.committed:
@@ -155,22 +152,20 @@ def _work(view: View, work: Work) -> Iterator[tuple[str, str, str]]:
         yield "told", f"{kind}: {said}{f': {paths}' if paths else ''}", ""
     if work.problem:
         yield "code", work.problem, ""
-    if view.undone and (undone := view.undone[-1]).how == "undo":
-        yield "undone", text.count(len(undone.paths), "file"), f"by {undone.who}"
+    if work.undone:
+        yield from _files("undone", work.undone, f"by {view.undone[-1].who}")
 
 
-def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[tuple[str, str, str]]:
-    for number, change in enumerate(changes[:MOST]):
-        yield ("" if number else label), in_lines(change), "" if number else rest
-    if len(changes) > MOST:
-        yield "", f"and {len(changes) - MOST} more", ""
+def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[Told]:
+    for number, row in enumerate(_few([in_lines(change) for change in changes])):
+        yield ("", row, "") if number else (label, row, rest)
 
 
 def in_lines(change: Change) -> str:
     """A path, with the lines that came and went."""
     counted = [f"{sign}{number}" for sign, number in (("+", change.added), ("-", change.removed)) if number is not None]
     kind = f" ({change.kind})" if change.kind not in ("changed", "added") or not counted else ""
-    return f"{change.path} {' '.join(counted)}".rstrip() + kind
+    return f"{text.line(change.path, 400)} {' '.join(counted)}".rstrip() + kind
 
 
 def _deciding(view: View) -> Iterator[str]:
@@ -187,7 +182,9 @@ def _deciding(view: View) -> Iterator[str]:
 def _next(view: View, status: Status, work: Work) -> Iterator[str]:
     """The one command that leads on (PERSON-05)."""
     told = view.ended.next if view.ended else view.remedy
-    if told and status is not Status.INTERRUPTED:
+    if work.undone:
+        yield f"interlock apply {view.run}"
+    elif told and status is not Status.INTERRUPTED:
         yield told
     elif status in (Status.INTERRUPTED, Status.FAILED, Status.STOPPED, Status.WAITING):
         yield f"interlock resume {view.run}"
@@ -219,9 +216,10 @@ def step(view: View, name: str, narrator: Narrator) -> list[str]:
         for key in each.keys:
             call, pair = view.calls.get(key), view.ran.get(key)
             if name in {key, each.name, title(each.name), *((call.agent, call.member) if call else ())}:
-                more = _in_full(call) if call else [("tree", pair.proved.tree[:10], "")] if pair and pair.proved else ()
-                rows = [*(row[:3] for row in narrator.about(view, key)), *more]
-                lines += [key, *(laid("  ", who, what, rest, text.WIDTH) for who, what, rest in rows)]
+                rows = [(who, what, rest) for who, what, rest, _ in narrator.about(view, key)]
+                rows += _in_full(call) if call else ()
+                rows += [("tree", pair.proved.tree[:10], "")] if pair and pair.proved else []
+                lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)]
     rules = [one for one in view.decisions if name in (one.key, _top(one.key), title(_top(one.key)))]
     return lines + [laid("  ", "rule", *telling.decision(one), text.WIDTH) for one in rules]
 
@@ -230,7 +228,7 @@ def _top(key: str) -> str:
     return key.partition("/")[0]
 
 
-def _in_full(call: CallView) -> Iterator[tuple[str, str, str]]:
+def _in_full(call: CallView) -> Iterator[Told]:
     form, report = telling.form_of(call), call.report
     tokens = f"{text.amount(call.spent.tokens)} tokens" if call.spent.tokens is not None else "tokens unknown"
     yield "by", "  ".join(filter(None, (call.runner, call.model, f"role {call.role}" if call.role else ""))), tokens
@@ -244,4 +242,4 @@ def _in_full(call: CallView) -> Iterator[tuple[str, str, str]]:
     for one in form.get("criteria") or ():
         met = "met" if one.get("met") else "not met"
         yield "asked", str(one.get("criterion")), ": ".join(filter(None, (met, one.get("evidence"))))
-    yield from (("note", one, "") for one in (report.ruling.notes if report.ruling else ()))
+    yield from (("note", one, "") for one in telling.notes(call))

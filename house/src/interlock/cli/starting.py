@@ -4,51 +4,42 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import click
 
+from interlock.app import Place, Watcher
 from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
-from interlock.cli.working import work
-from interlock.errors import BadInput, Refused
-
-if TYPE_CHECKING:
-    from interlock.app import Place, Watcher
-    from interlock.documents.model import Model
-    from interlock.engine.playbook import Playbook
-    from interlock.engine.runs import Entry
-    from interlock.engine.view import View
+from interlock.cli.working import finish, work
+from interlock.documents.model import Model
+from interlock.engine.playbook import Playbook
+from interlock.engine.runs import Entry
+from interlock.engine.view import View
+from interlock.errors import BadInput, Refused, Status
 
 MOST_COPIED = 5_000_000_000
-Decision = Literal["approve", "reject", "answer"]
+FEW = 12
+"""Files that are named of those taken out or brought."""
 
 
 def options_of(inputs: type[Model]) -> list[click.Parameter]:
     """A playbook's inputs as arguments and options: by their types, with their descriptions."""
     found: list[click.Parameter] = []
     for name, field in inputs.model_fields.items():
-        option, about = f"--{name.replace('_', '-')}", field.description or ""
+        word, about = name.replace("_", "-"), field.description or ""
         if field.is_required():
             found.append(click.Argument([name], nargs=-1, metavar=name.upper()))
-        elif field.annotation is bool and field.default:
-            off = f"--no-{name.replace('_', '-')}"
-            found.append(
-                click.Option(
-                    [off, name],
-                    is_flag=True,
-                    flag_value=False,
-                    default=None,
-                    help=f"Without: {about[:1].lower()}{about[1:]}",
-                )
-            )
         elif field.annotation is bool:
-            found.append(click.Option([option, name], is_flag=True, flag_value=True, default=None, help=about))
+            if field.default:
+                word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
+            how: dict[str, Any] = {"is_flag": True, "flag_value": not field.default, "default": None}
+            found.append(click.Option([f"--{word}", name], help=about, **how))
         else:
             several = "tuple" in str(field.annotation)
-            word = "CMD" if several else "N" if field.annotation is int else "NAME"
-            found.append(click.Option([option, name], multiple=several, metavar=word, help=about))
+            shown = "CMD" if several else "N" if field.annotation is int else "NAME"
+            found.append(click.Option([f"--{word}", name], multiple=several, metavar=shown, help=about))
     return found
 
 
@@ -76,53 +67,36 @@ def _copies(door: Door) -> None:
 
 
 def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool) -> int:
+    """Go on with a run; one that has ended well says so again, with its output, and changes nothing."""
     entry = door.find(run)
-    stands = entry.view()
-    if stands.status.has_ended and stands.status.value in ("complete", "degraded") and not (note or check):
-        return _again_said(door, entry, stands)
+    view = entry.view()
+    if view.status in (Status.COMPLETE, Status.DEGRADED) and not (note or check):
+        tell(f"Run {entry.id} has ended; nothing was done.")
+        return finish(door, entry, view)
     options = {"check": list(check) or None, "budget": door.budget}
-    return work(door, _going_on(entry, door, said=note, accepted=accepted, **options), entry.first.get("playbook", ""))
+    return _go_on(door, entry, said=note, accepted=accepted, **options)
 
 
-def _again_said(door: Door, entry: Entry, view: View) -> int:
-    """One that has ended well says so again, with its output, and changes nothing."""
-    from interlock.cli.working import finish
-
-    tell(f"Run {entry.id} has ended; nothing was done.")
-    return finish(door, entry, view)
-
-
-def _going_on(entry: Entry, door: Door, **how: Any) -> Any:
-    async def go_on(place: Place, watcher: Watcher) -> tuple[Entry, View]:
+def _go_on(door: Door, entry: Entry, **how: Any) -> int:
+    async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
         return entry, await place.resume(entry, watcher, runner=door.runner, **how)
 
-    return go_on
+    return work(door, begin, entry.first.get("playbook", ""))
 
 
-def decide(door: Door, run: str, what: Decision, *, note: str, only: bool, choice: str = "") -> int:
+def decide(
+    door: Door, run: str, what: Literal["approve", "reject", "answer"], *, note: str, only: bool, choice: str = ""
+) -> int:
     """Record what a person decided, and go on with the run, unless somebody else works on it."""
     door.people_only(f"{what} anything")
     entry = door.waiting(run)
-    if what == "reject" and not note.strip():
-        remedy = f'interlock reject {entry.id} --note "what is to be changed"'
-        raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
-    gate = entry.view().gate
-    changed = [path for path in (gate.shown if gate else ()) if gate and _digest(door, path) != gate.shown[path]]
-    if changed:
+    if changed := door.place.decide(entry, what, note=note, choice=choice):
         tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
-    door.place.decide(entry, what, note=note, choice=choice)
-    if (holder := entry.holder()) is not None or only:
-        who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
-        tell(f"Recorded; {who}")
-        return _stands(door, entry, worked_on=holder is not None)
-    return work(door, _going_on(entry, door), entry.first.get("playbook", ""))
-
-
-def _digest(door: Door, path: str) -> str:
-    from interlock.engine.keys import sha256
-
-    place = door.place.workspace.top / path
-    return sha256(place.read_bytes()) if place.is_file() else ""
+    holder = entry.holder()
+    if holder is None and not only:
+        return _go_on(door, entry)
+    who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
+    return _said(door, entry, f"Recorded; {who}", worked_on=holder is not None)
 
 
 def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:
@@ -131,35 +105,34 @@ def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:
     return decide(door, "".join(words[:-1]), "answer", note=note, only=only, choice=words[-1])
 
 
-def _stands(door: Door, entry: Entry, *, worked_on: bool = False) -> int:
-    if door.json:
-        print_json(entry.view().to_json(worked_on=worked_on) | {"exit_code": 0})
-    return 0
-
-
 def cancel(door: Door, run: str) -> int:
     door.people_only("cancel runs")
     entry = door.place.runs.find(run)
     done = door.place.cancel(entry)
-    tell(f"Run {entry.id} is {'cancelled.' if done else f'told to end; watch it: interlock watch {entry.id}'}")
-    return _stands(door, entry, worked_on=not done)
+    said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
+    return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
+
+
+def _said(door: Door, entry: Entry, *rows: str, worked_on: bool = False, **facts: Any) -> int:
+    tell(*(failures.here(row, door.dir) for row in rows))
+    if door.json:
+        print_json(entry.view().to_json(worked_on=worked_on) | {"exit_code": 0, **facts})
+    return 0
 
 
 def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "apply"], *, dry: bool) -> int:
     """Take out what a run delivered, or bring what it could not deliver."""
     door.people_only(f"{how} the work of runs")
-    place = door.place
-    paths = [door.inside(path) for path in paths]
+    place, paths, undoes = door.place, [door.inside(path) for path in paths], how == "undo"
+    act = place.undo if undoes else place.apply
     if run:
         entry = place.runs.find(run)
-    elif how == "undo":
-        entry = door.first(lambda view: bool(door.work(view).delivered), "delivered anything")
+    elif undoes:
+        entry = door.first(lambda view: door.work(view).delivered, "delivered anything")
     else:
-        entry = door.first(lambda view: not view.status.is_open and _refused(door, view), "work that was refused")
-    act = place.undo if how == "undo" else place.apply
-    if not run and how == "undo" and not dry:
-        would = asyncio.run(place.undo(entry, paths, dry=True))
-        files = text.few(would.paths)
+        entry = door.first(lambda view: not view.status.is_open and door.work(view).refused, "work that was refused")
+    if undoes and not run and not dry:
+        files = text.few(asyncio.run(place.undo(entry, paths, dry=True)).paths)
         if not confirmed(f"Take {files} of run {entry.id} out again?"):
             raise Refused(
                 "nothing was undone: it was not said which run",
@@ -167,22 +140,11 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
                 remedy=f"interlock undo {entry.id}",
             )
     done = asyncio.run(act(entry, paths, dry=dry))
-    word = f"{'would be ' if dry else ''}{'taken out' if how == 'undo' else 'brought'}"
-    rows = [f"{text.count(len(done.paths), 'file')} {word}: {text.few(done.paths, 12)}".rstrip(": ")]
+    word = f"{'would be ' if dry else ''}{'taken out' if undoes else 'brought'}"
+    rows = [f"{text.count(len(done.paths), 'file')} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]
     if done.kept:
-        rows.append(f"Kept as it is, since both changed it: {text.few(done.kept, 12)}")
-    view = entry.view()
-    rows += [f"  git revert {one.commit}" for one in view.committed if one.commit and how == "undo"]
-    if how == "undo" and done.paths and not dry:
-        rows.append(f"  bring it again: interlock apply {entry.id}")
-    tell(*(failures.here(row, door.dir) for row in rows))
-    if door.json:
-        print_json(view.to_json() | {"paths": list(done.paths), "kept": list(done.kept)})
-    return 0
-
-
-def _refused(door: Door, view: View) -> bool:
-    if view.undone:
-        return view.undone[-1].how == "undo"
-    work = door.work(view)
-    return bool(work.pending or work.held)
+        rows.append(f"Kept as it is, since both changed it: {text.few(done.kept, FEW)}")
+    if undoes:
+        rows += [f"  git revert {one.commit}" for one in entry.view().committed if one.commit]
+        rows += [f"  bring it again: interlock apply {entry.id}"] if done.paths and not dry else []
+    return _said(door, entry, *rows, paths=list(done.paths), kept=list(done.kept))

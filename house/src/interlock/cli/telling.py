@@ -7,13 +7,15 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Literal
 
 from interlock.cli import text
+from interlock.engine.folder import RunFolder
 from interlock.engine.junit import WHOLE
 from interlock.engine.view import CallView, DecisionView, GateView, PairView, View
 from interlock.errors import InterlockError
@@ -59,10 +61,10 @@ def laid(lead: str, who: str, what: str, rest: str, width: int | None) -> str:
 
 
 class Narrator:
-    """Tells each thing once."""
+    """Tells each thing once; `runs` is the folder of all runs."""
 
-    def __init__(self, objects: Callable[[str], bytes] | None = None) -> None:
-        self._objects = objects
+    def __init__(self, runs: Path | None = None) -> None:
+        self._runs = runs
         self._told: dict[str, Counter[Said]] = {}
         self._named: set[str] = set()
         """Runners and commands that were told in full."""
@@ -111,9 +113,9 @@ class Narrator:
         if run is None or run.green:
             return "check", pair.command, "green", "good"
         failed = 0
-        if run.tests and self._objects is not None:
-            with suppress(InterlockError, OSError, ValueError, LookupError):
-                tests = json.loads(self._objects(run.tests))
+        if run.tests and self._runs is not None:
+            with suppress(InterlockError, ValueError):
+                tests = json.loads(RunFolder(self._runs / view.run).get(run.tests))
                 failed = sum(state == "failed" for name, state in tests.items() if name != WHOLE)
         state = f"red, {failed} failed" if failed else f"red, {run.error}" if run.error else "red"
         if view.start is not None and view.start.inputs.get("accept_baseline"):
@@ -132,12 +134,11 @@ def _of_run(view: View) -> Iterator[Said]:
     for name, facts in view.notes:
         yield "fact", name, ", ".join(f"{one} {value}" for one, value in facts.items()), "detail"
     for landed in view.delivered:
-        paths = text.few(landed.landing.paths if landed.landing else ())
         if landed.state == "conflict":
             paths = text.few(landed.landing.conflicts if landed.landing else ())
             yield "code", "not delivered", f"you changed the same lines: {paths}", "bad"
         elif landed.state == "done":
-            yield "code", "delivered", paths, "good"
+            yield "code", "delivered", text.few(landed.landing.paths if landed.landing else ()), "good"
         elif landed.state in _NOT_YET:
             yield "code", "not delivered", _NOT_YET[landed.state], "note"
     for made in view.committed:
@@ -160,13 +161,11 @@ _NOT_YET = {
 def _call(call: CallView) -> Iterator[Said]:
     who, report = call.member or call.agent, call.report
     if call.calls:
-        again = f"call {call.calls}  " if call.calls > 1 else ""
-        yield who, "begins", f"{again}{'  '.join(filter(None, (call.runner, call.model)))}", "begin"
+        again = f", call {call.calls}" if call.calls > 1 else ""
+        yield who, f"begins{again}", "  ".join(filter(None, (call.runner, call.model))), "begin"
     for tried in call.tries:
-        waits = tried is call.tries[-1] and call.state == "waiting" and call.until is not None
-        until = f"until {text.clock(call.until)}: " if waits and call.until is not None else ""
-        why = f"{tried.reason}: {tried.complaint}" if tried.complaint else tried.reason
-        yield who, "waits" if waits else "again", until + why, "note"
+        until = call.until if tried is call.tries[-1] and call.state == "waiting" else None
+        yield who, "again" if until is None else f"waits until {text.clock(until)}", _why(tried), "note"
     if report is None:
         return
     word, tone = outcome(call)
@@ -224,7 +223,16 @@ def against(call: CallView) -> list[str]:
         return [str(form_of(call).get("summary") or "it does not say why")]
     if report.ok and report.ruling is not None:
         return list(report.ruling.against)
-    return [f"{report.reason}: {report.complaint}" if report.complaint else report.reason]
+    return [_why(report)]
+
+
+def _why(report: Any) -> str:
+    return ": ".join(filter(None, (report.reason, report.complaint)))
+
+
+def notes(call: CallView) -> Sequence[str]:
+    """What a judge noted besides: it counts for nothing."""
+    return call.report.ruling.notes if call.report and call.report.ruling else ()
 
 
 def decision(one: DecisionView) -> tuple[str, str]:

@@ -10,7 +10,6 @@ from datetime import datetime
 WIDTH = 80
 LEAST = 20
 """Columns that words get, however narrow a terminal is."""
-_KEPT = frozenset("\t\n")
 _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180d\u180f\u3164\ufe00-\ufe0d\uffa0\U000e0100-\U000e01ef]"
     "|(?<![\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff])[\ufe0e\ufe0f]"
@@ -25,7 +24,7 @@ def harmless(text: str) -> str:
     if kept.isprintable():
         return kept
     kept = kept.replace("\r\n", "\n")
-    return "".join(char if char in _KEPT or char.isprintable() else _escape(char) for char in kept)
+    return "".join(char if char in "\t\n" or char.isprintable() else _escape(char) for char in kept)
 
 
 def _escape(char: str) -> str:
@@ -63,11 +62,6 @@ def columns(text: str) -> int:
 
 def padded(text: str, width: int) -> str:
     return text + " " * max(0, width - columns(text))
-
-
-def indented(text: str, by: str = "  ") -> str:
-    """The text with all its lines but the first moved in, so that none passes for a line of ours."""
-    return "\n".join(f"{by}{row}" if row and number else row for number, row in enumerate(text.split("\n")))
 
 
 _WORD = re.compile(r"\binterlock [^\n]*$|\S+", re.MULTILINE)

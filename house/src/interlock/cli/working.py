@@ -10,39 +10,40 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from interlock.agents import clients
+from interlock.agents.process_tree import kill_everything
+from interlock.app import Place, Watcher, playbook_named, who
 from interlock.cli import failures, output, screens, text
+from interlock.cli.door import Door
 from interlock.cli.live import PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
+from interlock.cli.telling import laid
+from interlock.engine.folder import Message
+from interlock.engine.runs import Entry
+from interlock.engine.view import GateView, View
 from interlock.errors import Exit, InterlockError, Status
 
-if TYPE_CHECKING:
-    from interlock.app import Place, Watcher
-    from interlock.cli.door import Door
-    from interlock.engine.folder import Message
-    from interlock.engine.runs import Entry
-    from interlock.engine.view import GateView, View
-
-Begin = Callable[["Place", "Watcher"], Awaitable[tuple["Entry", "View"]]]
+Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
 
-def work(door: Door, begin: Begin, playbook: str = "") -> int:
+def work(door: Door, begin: Begin, playbook: str) -> int:
     """Do the work here, or as a process of its own that outlives this one (`--detach`)."""
     door.people_only("start or steer runs")
-    if door.detach:
-        from interlock.cli.detached import in_the_background
+    if not door.detach:
+        return _work(door, begin, view_of(door, playbook, begins=True))
+    from interlock.cli.detached import in_the_background
 
-        return in_the_background(door, playbook, lambda view: _work(door, begin, view))
-    return _work(door, begin, view_of(door, playbook, begins=True))
+    return in_the_background(door, _watching(door, playbook), lambda view: _work(door, begin, view))
 
 
 def view_of(door: Door, playbook: str, *, begins: bool = False) -> PlainView:
     """The view that fits where stderr goes."""
-    how = watching(door, playbook if begins else "")
+    how = _watching(door, playbook if begins else "")
     if output.columns(sys.stderr) is None or os.environ.get("TERM", "") in ("", "dumb"):
         return PlainView(**how)
     from interlock.cli.picture import LiveView
@@ -50,47 +51,34 @@ def view_of(door: Door, playbook: str, *, begins: bool = False) -> PlainView:
     return LiveView(usual_s=screens.middle([view.seconds for view in earlier(door, playbook)]), **how)
 
 
-def watching(door: Door, playbook: str = "") -> dict[str, Any]:
+def _watching(door: Door, playbook: str) -> dict[str, Any]:
     """What a view has to know of the place; of a playbook that begins here, who does the work."""
-    from interlock.engine.folder import RunFolder
-
-    runs = door.place.runs.path
-    return {
-        "verbose": door.verbose,
-        "objects": lambda run, digest: RunFolder(runs / run).get(digest),
-        "preface": list(_preface(door, playbook)) if playbook else [],
-    }
+    preface = list(_preface(door, playbook)) if playbook else []
+    return {"runs": door.place.runs.path, "verbose": door.verbose, "preface": preface}
 
 
 def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
     """Who was found where nobody chose, and roles that are not ours (AGENT-01, AGENT-02)."""
-    from interlock.agents import clients
-    from interlock.app import playbook_named
-
-    try:
+    with suppress(InterlockError):  # said by who needs it
         roles = door.place.roles(playbook_named(playbook), door.runner)
         if not (door.runner or door.place.settings.runner):
             yield "agents", (found := clients.first_found(os.environ, Path.home())).name, found.text
-    except InterlockError:  # said by who needs it
-        return
-    yield from (("role", role.name, role.source) for role in roles if role.source)
+        yield from (("role", role.name, role.source) for role in roles if role.source)
 
 
 def earlier(door: Door, playbook: str) -> list[View]:
     """The last complete runs of a playbook, as far as they can be read."""
-    found = []
+    found: list[View] = []
     for entry in door.place.runs.all():
+        if len(found) == EARLIER:
+            break
         if entry.first.get("playbook") == playbook and (head := entry.head()) and head.status is Status.COMPLETE:
             with suppress(InterlockError):
                 found.append(entry.view())
-        if len(found) == EARLIER:
-            break
     return found
 
 
 def _work(door: Door, begin: Begin, view: PlainView) -> int:
-    from interlock.app import Watcher
-
     asking = Asking(door, view) if attended() and not door.json and not door.detach else None
     watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
     error: InterlockError | None = None
@@ -105,7 +93,7 @@ def _work(door: Door, begin: Begin, view: PlainView) -> int:
     if came is not None:
         return finish(door, *came)
     if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
-        raise error or failures.Interrupted
+        raise error or KeyboardInterrupt
     if error is not None:
         tell(*failures.told(error, door.dir))
     entry = door.place.runs.find(view.view.run)
@@ -118,23 +106,20 @@ async def _until_told(
     """The first signal ends agents in order and saves; the second ends all at once (RUN-12)."""
     loop = asyncio.get_running_loop()
     task = asyncio.ensure_future(work)
-    told = 0
 
     def stop() -> None:
-        nonlocal told
         if asking is not None and asking.later():
             return
-        told += 1
-        if told == 1:
-            view.step_aside()
-            complain("Ending in order: agents have 5 seconds. Once more ends at once.")
-            task.cancel()
-        else:
-            from interlock.agents.process_tree import kill_everything
+        for number in SIGNALS:
+            loop.add_signal_handler(number, stop_at_once)
+        view.step_aside()
+        complain("Ending in order: agents have 5 seconds. Once more ends at once.")
+        task.cancel()
 
-            kill_everything()
-            view.step_aside()
-            os._exit(int(Exit.INTERRUPTED))
+    def stop_at_once() -> None:
+        kill_everything()
+        view.step_aside()
+        os._exit(int(Exit.INTERRUPTED))
 
     for number in SIGNALS:
         loop.add_signal_handler(number, stop)
@@ -149,29 +134,38 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     if door.json:
         facts = view.to_json(output=output_of(entry, view).decode("utf-8", "replace")) | {"exit_code": code}
         print_json(facts | ({"error": error.to_json()} if error else {}))
-    else:
-        write_output(output_of(entry, view))
-    if view.held and not view.undone and not door.json and view.status.has_ended:
-        _held_back(door, entry, view)
+        return code
+    write_output(output_of(entry, view))
+    held = [change.path for change in door.work(view).held] if view.held and view.status.has_ended else []
+    if held and confirmed(f"Deliver the guarded {text.few(held)}, too?"):  # a person's word alone does (TREE-08)
+        tell(f"Delivered: {text.few(asyncio.run(door.place.apply(entry, held)).paths)}")
     return code
 
 
 def ending(door: Door, view: View, status: Status) -> list[str]:
     """How it stands and what leads on, as it is typed from here."""
-    return [failures.here(line, door.dir) for line in screens.ending(view, door.work(view), status)]
+    rows = screens.ending(view, door.work(view), status, shown(door, view))
+    return [failures.here(row, door.dir) for row in rows]
+
+
+def shown(door: Door, view: View) -> dict[str, str]:
+    """Of each document that a gate shows: its size, and whether it is as it was when it was last decided about."""
+    about: dict[str, str] = {}
+    if (gate := view.gate) is None:
+        return about
+    before = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
+    for path, digest in gate.shown.items():
+        place = door.place.workspace.top / path
+        size = text.size(place.stat().st_size) if place.is_file() else "no such file"
+        last = before[-1].get(path) if before else None
+        since = [] if last is None else ["as you saw it"] if last == digest else ["changed since you saw it"]
+        about[path] = ", ".join([size, *since])
+    return about
 
 
 def output_of(entry: Entry, view: View) -> bytes:
     """What the playbook itself has to say."""
     return entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
-
-
-def _held_back(door: Door, entry: Entry, view: View) -> None:
-    """Guarded paths steer agents or tools: only a person's word delivers them (TREE-08)."""
-    paths = [change.path for change in door.work(view).held]
-    if paths and confirmed(f"Deliver the guarded {text.few(paths)}, too?"):
-        done = asyncio.run(door.place.apply(entry, paths))
-        tell(f"Delivered: {text.few(done.paths)}")
 
 
 # --- asked in place
@@ -192,45 +186,29 @@ class Asking:
         return True
 
     async def ask(self, gate: GateView) -> Message | None:
-        from interlock.app import who
-        from interlock.engine.folder import Message
-
         self._view.step_aside()
-        tell(*self._shown(gate))
+        if (view := self._view.view) is not None:
+            rows = list(screens.asked(gate, shown(self._door, view)))[1:]  # the question itself was told
+            tell(*(laid("  ", *row, text.WIDTH) for row in (*rows, *(("note", one, "") for one in view.warnings))))
+            tell("  its work so far", failures.here(f"          interlock diff {view.run}", self._door.dir))
         decided = await self._decided(gate.choices)
         if decided is None:
             complain("")
             return None
         choice, note = decided
-        what: Any = choice if choice in ("approve", "reject") else "answer"
+        what: Any = choice if choice in ("approve", "reject") and choice in gate.choices else "answer"
         message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
         return message.model_copy(update={"opening": gate.opening, "shown": gate.shown})
 
-    def _shown(self, gate: GateView) -> Iterator[str]:
-        """What led to the question, what is shown with its size and change (PERSON-01)."""
-        yield from (f"  {line}" for line in gate.summary.splitlines())
-        view = self._view.view
-        yield from (f"  note {warning}" for warning in (view.warnings if view else ()))
-        before = [one for one in view.gates.values() if one.gate == gate.gate and one.decision] if view else []
-        for path in gate.shown:
-            place = self._door.place.workspace.top / path
-            known = text.size(place.stat().st_size) if place.is_file() else "no such file"
-            last = before[-1].shown.get(path) if before else None
-            same = last == gate.shown[path]
-            since = "" if last is None else ", as you saw it" if same else ", changed since you saw it"
-            yield f"  shows {path} ({known}{since})"
-        yield f"  its work so far: {failures.here(f'interlock diff {view.run}', self._door.dir)}" if view else ""
-
     async def _decided(self, choices: Sequence[str]) -> tuple[str, str] | None:
+        """A choice and words; None: later."""
         free = tuple(choices) == ("*",)
         keys = {choice[0]: choice for choice in reversed(choices)}
-        menu = "Your answer, or [q]uit: "
-        if not free:
-            menu = "  ".join([*(f"[{choice[0]}]{choice[1:]}" for choice in choices), "[q]uit"]) + ": "
-        while (said := await self._read(menu)) is not None and said not in ("q", "quit"):
+        names = ["Your answer"] if free else [f"[{choice[0]}]{choice[1:]}" for choice in choices]
+        while (said := await self._read("  ".join([*names, "[q]uit: "]))) not in (None, "q", "quit"):
             if free and said:
                 return said, ""
-            if (choice := keys.get(said, said)) in choices and said:
+            if (choice := keys.get(said or "", said)) in choices and choice:
                 must = choice == "reject"
                 asks = "What is to be changed? " if must else "A note for whoever works next (or Enter): "
                 note = await self._read(asks)
@@ -244,8 +222,8 @@ class Asking:
         """A line; None: later. In the loop, so that a signal can end the waiting."""
         put_beside(prompt)
         loop = asyncio.get_running_loop()
-        self._line = loop.create_future()
-        line = self._line
+        line: asyncio.Future[str | None] = loop.create_future()
+        self._line = line
 
         def came() -> None:
             try:
