@@ -73,16 +73,18 @@ def people_decide(path: Path) -> str:
 def peoples_work_stays(path: Path) -> str:
     """But what an agent says that it means to take back."""
     meant = {name for remark in path.view.remarks if remark.kind is RemarkKind.TAKEN_BACK for name in remark.paths}
-    files = path.world.files
-    lost = [name for name, line in path.wrote if line not in files.get(name, b"") and name not in meant]
+    places = (path.world.files, *path.world.stashes.values())
+    there = {(name, line) for name, line in path.wrote for files in places if line in (files.get(name) or b"")}
+    lost = [name for name, line in path.wrote if (name, line) not in there and name not in meant]
     return f"what a person wrote is lost: {', '.join(lost)}" if lost else ""
 
 
 def leaves_out_what_is_refused(path: Path) -> str:
     theirs, files = path.theirs, path.world.files
     there = {name for name in {*theirs, *files} if theirs.get(name) != files.get(name)}
-    told = {name for _, event in path.lines if isinstance(event, ev.Delivered) for name in _paths(event)}
-    told |= {event.path for _, event in path.lines if isinstance(event, ev.Wrote)}
+    told = {name for stash in path.world.stashes.values() for name in stash}
+    told |= {name for _, event in path.lines if isinstance(event, ev.Delivered) for name in _paths(event)}
+    told |= {event.facts.get("path", "") for _, event in path.lines if isinstance(event, ev.Intended)}
     if strays := [*sorted(there - told), *(name for name in (GUARDED, OUTSIDE) if name in there)]:
         return f"nobody delivered {', '.join(strays)}"
     return ""
@@ -197,8 +199,8 @@ def landings(path: Path) -> Iterator[Landing]:
                 landed = True
                 yield Landing(event.before, event.merged, paths, accepted, asked, proven)
         elif isinstance(event, ev.Committed) and event.commit and event.what in ("branch", "commit"):
-            base, tree, _ = path.world.commits[event.commit]
-            was, now = path.world.trees[base], path.world.trees[tree]
+            base, tree, parent = path.world.commits[event.commit]
+            was, now = path.world.trees[parent], path.world.trees[tree]
             changed = tuple(name for name in now if was.get(name) != now.get(name))
             landed = True
             yield Landing(base, tree, changed, accepted, asked, proven, committed=event.what == "commit")

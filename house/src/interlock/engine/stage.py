@@ -195,7 +195,10 @@ class Stage(Clean):
         if name in (LOSES, GARBLES):
             done = {path: b"\0" for path in ask.outputs if name == GARBLES}
         spell = self.rows[ask.role.name].spell
-        if form is not None and spell is not None:
+        rewritten = {path for path, text in done.items() if ask.samples.get(path)}
+        # What it has seen and writes anew is a change like any other (TREE-03).
+        self.wrote = [(path, line) for path, line in self.wrote if path not in rewritten or line not in files[path]]
+        if isinstance(form, dict) and spell is not None:
             done |= {path: text.encode() for path, text in spell(form, ask.outputs).items()}
             form = None
         extra = EXTRA.get(name, {})
@@ -221,8 +224,13 @@ class Stage(Clean):
             yield from (form, f"{form}{EACH}")
 
     def _answers(self, ask: Ask) -> dict[str, Any]:
-        form = self.rows[ask.role.name].form
-        return _deviations(form, canonical(ask.known)) if form else {}
+        row = self.rows[ask.role.name]
+        form = row.form
+        found = _deviations(form, canonical(ask.known)) if form else {}
+        if row.spell is None or not found:
+            return found
+        best = answers.best(schema(form), ask.known)  # what cannot be spelled is a broken document
+        return {name: one for name, one in found.items() if isinstance(one, dict) and one.keys() >= best.keys()}
 
     # --- commands
 
