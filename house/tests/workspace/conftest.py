@@ -38,7 +38,7 @@ def tree(trees: Trees, files: dict[str, str | None], base: Tree = EMPTY) -> Tree
     changes = {}
     for name, text in files.items():
         mode = 0o100755 if name.endswith("*") else 0o100644
-        changes[name.rstrip("*")] = None if text is None else (mode, trees.write_blob(text.encode()))
+        changes[name.rstrip("*")] = None if text is None else (mode, trees.write(text.encode()))
     return trees.tree_of(base, changes)
 
 

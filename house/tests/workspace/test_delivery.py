@@ -255,9 +255,7 @@ def test_modes_links_and_owners(person: Person, trees: Trees) -> None:
     person.write("prog", "#!", mode=0o755)
     before = trees.standing("run", trees.where()).tree
     after = tree(trees, {"a.txt*": "x", "prog": "y", "new": "n", "new-prog*": "n"}, before)
-    after = trees.tree_of(
-        after, {"link": (LINK, trees.write_blob(b"a.txt")), "lib/b.txt": (LINK, trees.write_blob(b"z"))}
-    )
+    after = trees.tree_of(after, {"link": (LINK, trees.write(b"a.txt")), "lib/b.txt": (LINK, trees.write(b"z"))})
     landing = Delivery(trees).deliver(before, after)
     modes = {name: stat.S_IMODE((person.top / name).stat().st_mode) for name in ("a.txt", "prog", "new", "new-prog")}
     umask = os.umask(0)

@@ -52,8 +52,8 @@ def test_no_program_that_settings_name_is_started(person: Person, trees: Trees) 
     second = trees.standing("run", trees.where()).tree
     trees.keep("run", [first, second])
     assert trees.patch(first, second).count(b"\n+again") == 1
-    trees.merge(first, second, trees.tree_of(first, {"n": (0o100644, trees.write_blob(b"n"))}))
-    trees.merge(first, second, trees.tree_of(first, {"a.txt": (0o100644, trees.write_blob(b"n"))}))
+    trees.merge(first, second, trees.tree_of(first, {"n": (0o100644, trees.write(b"n"))}))
+    trees.merge(first, second, trees.tree_of(first, {"a.txt": (0o100644, trees.write(b"n"))}))
     trees.had(["a.txt"])
     trees.ignored(["a.txt"])
     assert trees.repository and trees.repository.is_dirty()

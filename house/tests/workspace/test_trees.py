@@ -83,7 +83,7 @@ _REST: list[dict[str, str | None]] = [{"rest": "0"}, {"rest": "1"}, {"rest": "0"
 def test_between_counts_what_differs(bare: Trees) -> None:
     """Every kind of change has its name, with lines where there are lines."""
     old = tree(bare, {"same": "s", "text": "a\nb\n", "gone": "x\n", "mode": "m\n", "bytes": "\0", "to-link": "t"})
-    target = bare.write_blob(b"same")
+    target = bare.write(b"same")
     new = tree(bare, {"text": "a\nc\nd\n", "gone": None, "mode*": "m\n", "bytes": "\0\1", "new": "n\n"}, old)
     new = bare.tree_of(new, {"to-link": (LINK, target), "ü": (LINK, target)})
     assert {change.path: change for change in bare.between(old, new)} == {

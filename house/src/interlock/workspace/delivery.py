@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import ctypes
 import errno
-import hashlib
 import json
 import os
 import shutil
@@ -25,6 +24,7 @@ from pathlib import Path
 from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
+from interlock.workspace.git import object_name
 from interlock.workspace.place import above
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
@@ -315,12 +315,8 @@ def _entry_of(place: Path) -> Entry | None:
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return None
     if stat.S_ISLNK(status.st_mode):
-        return LINK, _blob(os.fsencode(os.readlink(place)))  # noqa: PTH115
-    return 0o100755 if status.st_mode & 0o100 else 0o100644, _blob(place.read_bytes())
-
-
-def _blob(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+        return LINK, object_name(os.fsencode(os.readlink(place)))  # noqa: PTH115
+    return 0o100755 if status.st_mode & 0o100 else 0o100644, object_name(place.read_bytes())
 
 
 def _files_in(top: Path, path: str) -> Iterator[str]:

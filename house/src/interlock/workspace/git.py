@@ -11,6 +11,7 @@ import os
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha1
 from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
@@ -18,32 +19,17 @@ from interlock.errors import WorkspaceFailed
 OLDEST_GIT = (2, 38)
 """The first with `merge-tree --write-tree`."""
 _PROGRAMS = (
-    "core.fsmonitor=false",
-    "core.hooksPath=/dev/null",
-    "core.sshCommand=false",
-    "core.askPass=false",
-    "core.pager=cat",
-    "core.alternateRefsCommand=false",
-    "credential.helper=",
-    "diff.ignoreSubmodules=dirty",
-    "gc.auto=0",
-    "maintenance.auto=false",
-    "protocol.allow=never",
-    "submodule.recurse=false",
+    *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false", "core.askPass=false"),
+    *("core.pager=cat", "core.alternateRefsCommand=false", "credential.helper="),
+    *("diff.ignoreSubmodules=dirty", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never"),
+    *("submodule.recurse=false",),
 )
 """What could start a program, or reach out."""
 _RAW = (
-    "core.attributesFile=/dev/null",
-    "core.excludesFile=/dev/null",
-    "core.untrackedCache=false",
-    "core.splitIndex=false",
-    "core.sparseCheckout=false",
-    "core.autocrlf=false",
-    "core.safecrlf=false",
-    "core.precomposeUnicode=false",
-    "core.looseCompression=1",
-    "merge.renames=false",
-    "merge.directoryRenames=false",
+    *("core.attributesFile=/dev/null", "core.excludesFile=/dev/null", "core.untrackedCache=false"),
+    *("core.splitIndex=false", "core.sparseCheckout=false", "core.autocrlf=false", "core.safecrlf=false"),
+    *("core.precomposeUnicode=false", "core.looseCompression=1", "merge.renames=false"),
+    *("merge.directoryRenames=false",),
 )
 """What would change bytes or names in our own repository; merges without renames have conflicts that are a path's."""
 NOTHING = "0" * 40
@@ -145,6 +131,11 @@ class Git:
     def names(self, *args: str, stdin: bytes = b"", ok: Sequence[int] = (0,)) -> list[str]:
         """What it printed, each entry ended by a NUL."""
         return os.fsdecode(self.run(*args, stdin=stdin, ok=ok)).split("\0")[:-1]
+
+
+def object_name(content: bytes, kind: str = "blob") -> str:
+    """The name that git gives to an object."""
+    return sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
 
 
 def lines(names: Sequence[str]) -> bytes:

@@ -147,7 +147,7 @@ def _rebased(
     merged = trees.merge_text(spelled, shown_raw, result_raw)
     if merged is None:
         return None, certain or not _is_change(trees, spelled, shown_raw, result_raw)
-    return (there[-2][0], trees.write_blob(merged)), False
+    return (there[-2][0], trees.write(merged)), False
 
 
 def _is_change(trees: Trees, base: bytes, shown: bytes, result: bytes) -> bool:

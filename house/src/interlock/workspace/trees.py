@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import time
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -23,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import Refused, WorkspaceFailed
-from interlock.workspace.git import NOTHING, OLDEST_GIT, Git, Reply, index_lines, lines
+from interlock.workspace.git import NOTHING, OLDEST_GIT, Git, Reply, index_lines, lines, object_name
 from interlock.workspace.place import Workspace, above
 from interlock.workspace.repository import (
     DETACHED,
@@ -44,15 +45,9 @@ _CONTROL = {
 }
 _FOLDERS = ("objects/info", "objects/pack", "refs/heads", "info", "indexes", "landing")
 _DIFF = (
-    "-r",
-    "--no-renames",
-    "--no-ext-diff",
-    "--no-textconv",
-    "--no-color",
-    "--ignore-submodules=none",
-    "--full-index",
+    *("-r", "--no-renames", "--no-ext-diff", "--no-textconv", "--no-color", "--ignore-submodules=none"),
+    *("--full-index",),
 )
-_WHO = "interlock <interlock@localhost> 0 +0000"
 _PIECE = 256
 _ARGUMENTS = 500
 _SETTLES = 40
@@ -95,9 +90,8 @@ class Trees:
         """git on our repository, which is there from the first use on."""
         version = Git(self.workspace.top).text("version")
         if tuple(map(int, re.findall(r"\d+", version)[:2])) < OLDEST_GIT:
-            raise Refused(
-                f"{version} is too old", expected=".".join(map(str, OLDEST_GIT)), remedy="Install a later git."
-            )
+            wanted = ".".join(map(str, OLDEST_GIT))
+            raise Refused(f"{version} is too old", expected=wanted, remedy="Install a later git.")
         self.workspace.prepared()
         try:
             for name in _FOLDERS:
@@ -202,8 +196,8 @@ class Trees:
             return Merged(conflicts=(*removed, *rest.conflicts))
         if shared:
             return self.merge(self.tree_of(base, dict.fromkeys(shared)), ours, theirs)
-        root = self._commit(base)
-        sides = [self._commit(side, root) for side in (ours, theirs)]
+        root = self.commit(base)
+        sides = [self.commit(side, root) for side in (ours, theirs)]
         words = ("merge-tree", "--write-tree", "-z", "--name-only", "--no-messages")
         found = self.git.names(*words, *sides, ok=(0, 1))
         if len(found) == 1:
@@ -235,7 +229,7 @@ class Trees:
             return None
         texts = dict(self.blobs((base[1], ours[1], theirs[1])))
         text = self.merge_text(texts[base[1]], texts[ours[1]], texts[theirs[1]], ours_stands=ours_stands)
-        return None if text is None else (theirs[0] if ours[0] == base[0] else ours[0], self.write_blob(text))
+        return None if text is None else (theirs[0] if ours[0] == base[0] else ours[0], self.write(text))
 
     def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[tuple[bytes, bytes, bytes]]:
         """The places where three texts cannot be merged: ours, base and theirs of each."""
@@ -249,11 +243,11 @@ class Trees:
                 Path(folder, name).write_bytes(text)
             return self.git.reply("merge-file", "-p", "-q", *options, *(f"{folder}/{name}" for name in _SIDES))
 
-    def _commit(self, tree: str, parent: str = "") -> str:
-        """A commit of a tree; git 2.38 merges nothing else."""
+    def commit(self, tree: str, parent: str = "", text: str = "", when: int = 0) -> str:
+        """A commit of a tree by nobody; git 2.38 merges nothing else."""
         above = f"parent {parent}\n" if parent else ""
-        body = f"tree {tree}\n{above}author {_WHO}\ncommitter {_WHO}\n\n"
-        return self.git.text("hash-object", "-t", "commit", "-w", "--stdin", stdin=body.encode())
+        who = f"interlock <interlock@localhost> {when} +0000"
+        return self.write(f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{text}\n".encode(), "commit")
 
     def deltas(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Delta]:
         """What differs, by name alone."""
@@ -317,8 +311,18 @@ class Trees:
                     yield head[0].decode(), out[start : start + size]
                     start += size + 1
 
-    def write_blob(self, content: bytes) -> str:
-        return self.git.text("hash-object", "-w", "--stdin", stdin=content)
+    def write(self, content: bytes, kind: str = "blob") -> str:
+        """Keep an object; its name."""
+        name = object_name(content, kind)
+        self.take_over(name, zlib.compress(b"%s %d\0" % (kind.encode(), len(content)) + content, 1))
+        return name
+
+    def take_over(self, name: str, packed: bytes) -> None:
+        """Keep an object as git has it in a file."""
+        place = self.git.git_dir / "objects" / name[:2] / name[2:]
+        if not place.exists():
+            place.parent.mkdir(exist_ok=True)
+            replace_file(place, packed, mode=0o444, sync=False)
 
     @contextmanager
     def scratch(self, tree: Tree = EMPTY, work_tree: Path | None = None) -> Iterator[Git]:
@@ -404,7 +408,7 @@ class Trees:
             before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
             head = self._checked_out().tree
             folders = "".join(f"040000 tree {tree}\t{tree}\n" for tree in sorted(set(trees)))
-            commit = self._commit(self.git.text("mktree", stdin=folders.encode()), before)
+            commit = self.commit(self.git.text("mktree", stdin=folders.encode()), before)
             known = [f"^{name}" for name in (before, head) if name]
             words = ("rev-list", "--objects", "--no-object-names", "--missing=allow-any", commit, *known)
             wanted = self.git.run(*words)

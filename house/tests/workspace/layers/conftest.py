@@ -57,7 +57,7 @@ class Bench:
         changes = {}
         for name, text in files.items():
             mode = 0o100755 if name.startswith("x_") else 0o100644
-            changes[name.removeprefix("x_")] = text and (mode, self.trees.write_blob(text.encode()))
+            changes[name.removeprefix("x_")] = text and (mode, self.trees.write(text.encode()))
         return self.trees.tree_of(base, changes)
 
     def open(self, slot: str = "one", *, needs: Needs | None = None, goes_on: bool = False, **pending: Any) -> Layer:

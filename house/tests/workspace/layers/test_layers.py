@@ -270,19 +270,6 @@ def test_what_a_person_writes_meanwhile_is_in_no_result(make: MakeBench, tmp_pat
     assert found.clashes == ("clash",) and told(found)["you both wrote it"] == ["clash", "free", "laid"]
 
 
-def test_paths_are_put_back_as_they_were_shown(bench: Bench) -> None:
-    """Changed, deleted and added ones, a link in a folder's place; later than before."""
-    layer = bench.open(**{"src/app.py": "pending\n"})
-    bench.sh(
-        layer, "echo x > src/app.py; rm README.md; echo n > new; mkdir d; mkfifo d/p; rm src/two.py; mkdir src/two.py"
-    )
-    layer.put_back(["src/app.py", "README.md", "new", "d/p", "src/two.py"])
-    assert bench.sh(layer, "cat src/app.py README.md src/two.py; ls; git status --porcelain") == (
-        "pending\nhello\n2\nREADME.md\nsrc\n"
-    )
-    assert bench.changes(layer) == {}
-
-
 @pytest.mark.req("EVID-07")
 def test_it_is_known_which_laid_files_were_opened(bench: Bench) -> None:
     """By their times of access, in an agent's layer and in a command's."""

@@ -17,9 +17,8 @@ from functools import cache, cached_property
 from pathlib import Path
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
-from interlock.workspace.layers.copies import not_copied, shares_blocks
 from interlock.workspace.layers.surroundings import mounts_below
-from interlock.workspace.layers.upper import remove, scratch, walk
+from interlock.workspace.layers.upper import not_copied, remove, scratch, shares_blocks, walk
 
 MARK = Path("/dev/interlock-layer")
 """There in every confined layer and nowhere else: interlock knows by it that an agent started it."""
@@ -29,12 +28,8 @@ MEMORY = Path("/dev/shm")
 _OLDEST = (0, 11)
 _PATIENCE_S = 20
 _SPACES = (
-    "--unshare-pid",
-    "--unshare-ipc",
-    "--unshare-uts",
-    "--unshare-cgroup-try",
-    "--die-with-parent",
-    "--new-session",
+    *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
+    *("--die-with-parent", "--new-session"),
 )
 _MINE = ("--unshare-user", "--disable-userns", "--cap-drop", "ALL")
 _OTHERS = ("--cap-drop", "ALL", "--cap-add", "CAP_CHOWN", "--cap-add", "CAP_DAC_OVERRIDE", "--cap-add", "CAP_FOWNER")
@@ -90,7 +85,8 @@ class Making:
     @cached_property
     def shares_blocks(self) -> bool:
         """A copy costs next to nothing."""
-        return self.top is None or shares_blocks(self.top / ".interlock", self.top)
+        own = self.top and self.top / ".interlock"
+        return self.top is None or shares_blocks(own if own and own.is_dir() else self.top)
 
     @cached_property
     def cost_bytes(self) -> int:
@@ -112,16 +108,16 @@ def found_out(top: Path, own: Path, path: str) -> Making:
 
     if sys.platform != "linux":
         return refused("the system is not Linux", "Run interlock on Linux, in a virtual machine for instance.")
-    users, status = (os.geteuid(), os.getegid()), top.stat()
-    if users[0] and (status.st_uid, status.st_gid) != users:
+    user, group, status = os.geteuid(), os.getegid(), top.stat()
+    if user and (status.st_uid, status.st_gid) != (user, group):
         why = "the workspace belongs to another user or group, and the kernel lets nobody else's namespace change it"
-        return refused(why, f"Give it to your user and its first group: chown -R {users[0]}:{users[1]} {str(top)!r}")
+        return refused(why, f"Give it to your user and its first group: chown -R {user}:{group} {str(top)!r}")
     if inner := mounts_below(top):
         why = "something is mounted inside of the workspace, and the kernel lays nothing over that"
         return refused(f"{why}: {', '.join(map(str, inner[:5]))}", "Mount it elsewhere.")
     program = said = ""
     for program in _programs(path):
-        found = _tried(program, top, own, others=not users[0] and bool(status.st_uid))
+        found = _tried(program, top, own, others=not user and bool(status.st_uid))
         if isinstance(found, Making):
             return found
         said = found
@@ -160,12 +156,12 @@ def _tried(program: str, top: Path, own: Path, *, others: bool) -> Making | str:
     for in_memory in (False, True):
         with scratch(MEMORY if in_memory else own if own.is_dir() else top) as place:
             for proc in (_NEW_PROC, _OLD_PROC):
-                lower, upper, work = (str(place / name) for name in ("lower", "upper", "work"))
-                for folder in map(Path, (lower, upper, work)):
+                lower, upper, work = folders = [place / name for name in ("lower", "upper", "work")]
+                for folder in folders:
                     remove(folder)
                     folder.mkdir()
                 words = (*_SPACES, *(_OTHERS if others else _MINE), *_FILES, *proc)
-                overlay = ("--overlay-src", lower, "--overlay", upper, work, lower)
+                overlay = ("--overlay-src", *map(str, (lower, "--overlay", upper, work, lower)))
                 done = _run([program, *words, *overlay, "--", "true"])
                 if done.returncode == 0:
                     return Making("confined", f"by {program}", program=program, words=words, in_memory=in_memory)

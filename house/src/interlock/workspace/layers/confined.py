@@ -26,6 +26,10 @@ OBJECTS = Path("/dev/interlock-objects")
 _PROCESSES = 8192
 _OWN_HOME = Path("/tmp/interlock-home")
 """Where the private HOME is seen when the person's is the workspace itself."""
+_APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
+"""Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
+
+Words = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -62,58 +66,46 @@ class Confined:
     """The mounts of one layer."""
 
     def __init__(self, trees: Trees, slot: Slot, bubblewrap: Making, around: Surroundings, below: Slot | None) -> None:
-        self._trees = trees
-        self._slot = slot
-        self._bubblewrap = bubblewrap
+        self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
         self.around = around
-        self._below = below
         self._top = trees.workspace.top
         lowers = (slot.store / "top", *([below.store / "top"] if below else []), self._top)
         self.upper = Upper(*lowers, apart=_APART.__contains__)
-        home = around.home
-        self.home = _OWN_HOME if home is None or self._top == home else home
+        self.home = _OWN_HOME if around.home in (None, self._top) else around.home
 
     def line(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: Path,
-        status: int,
-        door: tuple[int, Sequence[str]] | None,
-        cut_off: bool,
-        shows: Sequence[str],
-        tmp_bytes: int,
+        self, argv: Sequence[str], cwd: Path, status: int, doors: Sequence[str], shows: Sequence[str], size: int
     ) -> list[str]:
-        """How the program is started."""
-        sized = ("--size", str(tmp_bytes))
+        """How the program is started, but for its network.
+
+        Args:
+            status: the descriptor that gets to know how it ended.
+            doors: what `inside` is told of the relay.
+            size: of temporary folders, in bytes.
+        """
+        sized = ("--size", str(size))
         mounts = self._mounts(sized, [*shows, *_parts(argv[0])])
         for place in self._prepared(mounts):
             mounts[place] = ("--ro-bind", "/dev/null", str(place))
         words = [*self._first_stage(), self._bubblewrap.program, "--json-status-fd", str(status)]
-        words += self._bubblewrap.words
-        words += [*sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
+        words += [*self._bubblewrap.words, *sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
         words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
         sealed = (Path("/dev"), *(at for at in self.around.homes if at != self.home))
         words += [word for at in sealed for word in ("--remount-ro", str(at))]
-        words += ["--unshare-net"] if cut_off else []
+        words += ["--unshare-net"] if doors else []
         text = Path(inside.__file__).read_text(encoding="utf-8")
         python = [os.path.realpath(sys.executable), "-I", "-S", "-c", text, str(_PROCESSES)]
-        doors = [str(door[0]), *door[1]] if door else ["-"]
-        return [*words, "--chdir", str(cwd), "--", *python, *doors, "--", *argv]
+        return [*words, "--chdir", str(cwd), "--", *python, *(doors or ["-"]), "--", *argv]
 
-    def _mounts(self, sized: tuple[str, ...], shows: Sequence[str]) -> dict[Path, tuple[str, ...]]:
-        around, slot, top, workspace = self.around, self._slot, self._top, self._trees.workspace
-        mounts: dict[Path, tuple[str, ...]] = {place: ("--tmpfs", str(place)) for place in around.homes}
-        for place in around.scratch:
-            mounts[place] = (*sized, "--perms", "1777", "--tmpfs", str(place))
-        for place in around.services:
-            mounts[place] = (*sized, "--tmpfs", str(place))
+    def _mounts(self, sized: Words, shows: Sequence[str]) -> dict[Path, Words]:
+        around, slot, top, repository = self.around, self._slot, self._top, self._trees.repository
+        mounts: dict[Path, Words] = {place: ("--tmpfs", str(place)) for place in around.homes}
+        mounts |= {place: (*sized, "--perms", "1777", "--tmpfs", str(place)) for place in around.scratch}
+        mounts |= {place: (*sized, "--tmpfs", str(place)) for place in around.services}
         if around.runtime and any(around.runtime.is_relative_to(place) for place in around.services):
             mounts[around.runtime] = (*sized, "--perms", "0700", "--tmpfs", str(around.runtime))
-        python = (Path(sys.base_prefix), Path(sys.base_exec_prefix), Path(os.path.realpath(sys.executable)))
-        repository = self._trees.repository
-        borrowed = repository.stores if repository else []
-        named = (*around.programs, *python, *borrowed, *map(Path, shows))
+        python = (sys.base_prefix, sys.base_exec_prefix, os.path.realpath(sys.executable))
+        named = (*around.programs, *python, *(repository.stores if repository else ()), *shows)
         seen = dict(sorted(pair for path in named for pair in around.seen(path)))
         for at, source in seen.items():
             whole = at == source and any(seen.get(folder) == folder for folder in at.parents)
@@ -126,18 +118,20 @@ class Confined:
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
         mounts[top] = self._overlay("top", slot.store / "below" if self._is_staged("top") else top, top)
         if repository:
-            mounts[top / ".git"] = ("--bind", str(slot.git), str(top / ".git"))
-            mounts[top / ".git/objects"] = self._overlay("objects", repository.objects, top / ".git/objects")
+            git = top / ".git"
+            mounts[git] = ("--bind", str(slot.git), str(git))
+            mounts[git / "objects"] = self._overlay("objects", repository.objects, git / "objects")
             for name in gitdir.shared(repository):
-                mounts[top / ".git" / name] = self._overlay(name, repository.common_dir / name, top / ".git" / name)
+                mounts[git / name] = self._overlay(name, repository.common_dir / name, git / name)
         for name in COVERED:
-            mounts[workspace.own / name] = ("--bind", str(slot.folder / "inner" / name), str(workspace.own / name))
+            place = self._trees.workspace.own / name
+            mounts[place] = ("--bind", str(slot.folder / "inner" / name), str(place))
         mounts[OBJECTS] = ("--ro-bind", str(self._trees.objects), str(OBJECTS))
         mounts[slot.exchange] = ("--bind", str(slot.exchange), str(slot.exchange))
         mounts[MARK] = ("--ro-bind", "/dev/null", str(MARK))
         return mounts
 
-    def _overlay(self, name: str, lower: Path | None, at: Path) -> tuple[str, ...]:
+    def _overlay(self, name: str, lower: Path | None, at: Path) -> Words:
         """A folder that can be written; the writes go to this layer's own."""
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
@@ -154,25 +148,24 @@ class Confined:
         """Whether the area below is mounted before: the kernel takes no folder below that lies in another one."""
         return name == "top" and self._below is not None and self._below.store.is_relative_to(self._top)
 
-    def _first_stage(self) -> list[str]:
+    def _first_stage(self) -> Words:
         """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
         if self._below is None or not self._is_staged("top"):
-            return []
+            return ()
         work, both = self._slot.store / "work" / "below", self._slot.store / "below"
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
         overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.store / "top"), str(work), str(both))
-        return [self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--"]
+        return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
-    def _prepared(self, mounts: Mapping[Path, tuple[str, ...]]) -> list[Path]:
+    def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:
         """Make the mount points in what programs could write to; sockets that are left to be masked."""
         areas = {at: Path(words[1]) for at, words in mounts.items() if words[0] == "--bind"}
         areas |= {at: Path(words[-3]) for at, words in mounts.items() if words[0] == "--overlay-src"}
 
         def area(place: Path) -> Path | None:
-            around = [at for at in areas if at != place and place.is_relative_to(at)]
-            return max(around, key=lambda at: len(at.parts)) if around else None
+            return next((at for at in place.parents if at in areas), None)
 
         for folder in areas.values():
             folder.mkdir(parents=True, exist_ok=True)
@@ -190,10 +183,6 @@ class Confined:
             else:
                 way(areas[around], place.relative_to(around).as_posix(), file=True)
         return left
-
-
-_APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
-"""Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
 
 
 def _parts(program: str) -> list[str]:

@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import stat
-import time
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -20,7 +19,6 @@ from hashlib import sha1
 from pathlib import Path
 
 from interlock.documents.files import read_plain
-from interlock.documents.files import replace as replace_file
 from interlock.workspace.git import index_lines
 from interlock.workspace.layers.upper import remove, walk
 from interlock.workspace.repository import Repository, borrowing
@@ -111,17 +109,6 @@ def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None])
         replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(changes))
 
 
-def commit(objects: Path, tree: str, parent: str, text: str) -> str:
-    """A commit of ours in an object folder."""
-    who = f"interlock <interlock@localhost> {int(time.time())} +0000"
-    above = f"parent {parent}\n" if parent else ""
-    body = f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{text.strip()}\n".encode("utf-8", "replace")
-    whole = b"commit %d\0" % len(body) + body
-    name = sha1(whole, usedforsecurity=False).hexdigest()
-    _write(objects, name, zlib.compress(whole))
-    return name
-
-
 def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:
     """Branches and the stash that are not where they were; read as files: no git runs here on what programs wrote."""
     refs: dict[str, str] = {}
@@ -139,18 +126,11 @@ def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in told.items() if before.get(name) != value}
 
 
-def take_over(store: Path, objects: Path) -> None:
+def take_over(store: Path, trees: Trees) -> None:
     """Blobs that a git in a layer made become ours, if each is what it is called."""
     for path, _ in walk(store):
         name = path.replace("/", "")
-        if not _ID.fullmatch(name) or (objects / path).exists():
-            continue
-        packed = read_plain(store / path, limit=_LARGEST)
-        if sha1(zlib.decompress(packed), usedforsecurity=False).hexdigest() == name:
-            _write(objects, name, packed)
-
-
-def _write(objects: Path, name: str, packed: bytes) -> None:
-    place = objects / name[:2] / name[2:]
-    place.parent.mkdir(exist_ok=True)
-    replace_file(place, packed, mode=0o444, sync=False)
+        if _ID.fullmatch(name):
+            packed = read_plain(store / path, limit=_LARGEST)
+            if sha1(zlib.decompress(packed), usedforsecurity=False).hexdigest() == name:
+                trees.take_over(name, packed)

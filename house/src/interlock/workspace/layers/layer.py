@@ -24,11 +24,10 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
-from interlock.workspace.layers.copies import Copy
-from interlock.workspace.layers.laying import State, is_same, lay, stamp
+from interlock.workspace.layers.laying import State, is_same, stamp
 from interlock.workspace.layers.reading import Reading
 from interlock.workspace.layers.relay import Relay
-from interlock.workspace.layers.upper import TooMuch, Touched, Upper, remove, walk
+from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
 from interlock.workspace.setting_back import free, mend
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
@@ -78,9 +77,12 @@ class Layer:
         state: State,
         clean: Callable[[Tree], Tree],
     ) -> None:
+        self._trees, self._sandbox, self._slot, self._held = trees, sandbox, slot, held
+        self._line, self._state, self._clean = line, state, clean
+        self._home = line.around.home if line else None
+        self._relay: Relay | None = None
         self.name = slot.name
-        self.shown = state.shown
-        self.live = state.live
+        self.shown, self.live = state.shown, state.live
         self.confined = line is not None or within()
         self.root = trees.workspace.top if line else held.folder
         """The workspace's top as programs inside see it."""
@@ -88,59 +90,43 @@ class Layer:
         self.inside_exchange = str(slot.exchange)
         self.exit_file = slot.exit_file if line else None
         """How the last program of a confined layer ended, whoever listened."""
-        self._trees = trees
-        self._sandbox = sandbox
-        self._slot = slot
-        self._held = held
-        self._line = line
-        self._state = state
-        self._clean = clean
-        self._home = line.around.home if line else None
-        self._relay: Relay | None = None
 
     # -- programs
 
     @told()
     def wrap(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        *,
-        cwd: str = ".",
-        network: str = "",
-        exit_file: Path | None = None,
+        self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "", apart: str = ""
     ) -> Wrapped:
-        """How the program is started; `cwd` counts from the workspace's top."""
+        """How the program is started.
+
+        Args:
+            cwd: counts from the workspace's top.
+            apart: the name of another exit file.
+        """
         if self._line is None:
             return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
         self._wait()
         needs, sandbox = self._state.needs, self._sandbox
         network = network or needs.network or sandbox.network
-        door = None
+        doors: tuple[str, ...] = () if network == "open" else ("-",)
+        exit_file = self._slot.folder / apart if apart else self._slot.exit_file
+        handles = [os.open(exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)]
         if network == "model":
             self._relay = self._relay or Relay((*needs.hosts, *sandbox.hosts))
-            door = (self._relay.door(), self._relay.own_servers)
-        exit_file = exit_file or self._slot.exit_file
-        status = os.open(exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        line = self._line.line(
-            argv,
-            cwd=self.root / cwd,
-            status=status,
-            door=door,
-            cut_off=network != "open",
-            shows=(*needs.shows, *(str((self._home or Path("/")) / name) for name in sandbox.home)),
-            tmp_bytes=min(sandbox.max_bytes, _MEMORY_BYTES // 4),
-        )
+            handles.append(self._relay.door())
+            doors = (str(handles[1]), *self._relay.own_servers)
+        shows = (*needs.shows, *(str((self._home or Path("/")) / name) for name in sandbox.home))
+        size = min(sandbox.max_bytes, _MEMORY_BYTES // 4)
+        line = self._line.line(argv, self.root / cwd, handles[0], doors, shows, size)
         inner = {name: value for name, value in env.items() if name not in _DROPPED}
-        handles = (status, *((door[0],) if door else ()))
-        return Wrapped(tuple(line), {**inner, "HOME": str(self._line.home)}, str(self.root), handles, exit_file)
+        inner["HOME"] = str(self._line.home)
+        return Wrapped(tuple(line), inner, str(self.root), tuple(handles), exit_file)
 
     def _inside(
         self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: Sequence[int] = (0,)
     ) -> bytes | None:
         """What a short program of ours prints in the layer; None where it fails."""
-        around = {**environment(personal=True), **(env or {})}
-        wrapped = self.wrap(argv, around, network="none", exit_file=self._slot.folder / "ours.json")
+        wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none", apart="ours.json")
         how = {"env": dict(wrapped.env), "cwd": wrapped.cwd, "pass_fds": wrapped.pass_fds, "process_group": 0}
         try:
             ended = subprocess.run(wrapped.argv, input=stdin, capture_output=True, timeout=_GIT_S, check=False, **how)  # type: ignore[call-overload]
@@ -178,21 +164,18 @@ class Layer:
 
     # -- what is there
 
-    def over(self) -> str:
-        """Which of its bounds the layer broke, while its programs are at work; empty: none."""
-        found = self._bounds()
+    def over(self, *, ended: bool = False) -> str:
+        """Which of its bounds the layer broke; empty: none. Programs may be at work."""
+        found = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
         try:
             if isinstance(self._held, Copy):
-                self._held.touched(found, opening=False)
+                self._held.touched(found, opening=ended)
             else:
-                for _, status in walk(self._slot.store, "work".__eq__, opening=False):
+                for _, status in walk(self._slot.store, "work".__eq__, opening=ended):
                     found.add(status)
         except TooMuch as error:
             return str(error)
         return ""
-
-    def _bounds(self) -> Touched:
-        return Touched(self._sandbox.max_bytes, self._sandbox.max_files)
 
     def opened(self, paths: Sequence[str]) -> set[str]:
         """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
@@ -228,16 +211,6 @@ class Layer:
         return found
 
     @told()
-    def put_back(self, paths: Sequence[str]) -> None:
-        """These paths are again as the layer shows them."""
-        there = self._trees.entries(self.shown, paths)
-        for path in paths:
-            if path not in there:
-                self._held.remove(path)
-        self._state.laid |= lay(self._trees, self._held, there, time.time_ns(), {})
-        self._state.save(self._slot.folder)
-
-    @told()
     def found(self, own: Mapping[str, str]) -> Found:
         """What the layer holds, now that its program has ended.
 
@@ -245,25 +218,16 @@ class Layer:
             own: path to blob of what this run delivered (see `setting_back.owned`).
         """
         self._wait()
-        shown, state = self.shown, self._state
-        try:
-            touched = self._held.touched(self._bounds())
-            over = self.over()
-        except TooMuch as error:
-            over = str(error)
-        if over:
+        trees, shown, state = self._trees, self.shown, self._state
+        if over := self.over(ended=True):
             remark = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {over}")
             return Found(result=shown, mended=shown, remarks=(remark,))
-        left = Reading(self._trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
-        left.read(touched, self._ignored)
-        result = self._trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
+        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
+        left.read(self._held.touched(Touched()), self._ignored)
+        result = trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
         result, clashes = self._freed(result, left)
-        clean = None
-        if state.clean is not None and result != shown:
-            clean = (*state.clean, self._clean(result))
-        mended = mend(
-            self._trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean
-        )
+        clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
+        mended = mend(trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean)
         left.remarks += self._only_in_git(clean[2] if clean else result)
         if self._relay and self._relay.refused:
             hosts = ", ".join(sorted(self._relay.refused))
@@ -355,7 +319,7 @@ class Layer:
             raise WorkspaceFailed(
                 "git cannot convert the files of the workspace", where=str(self.root), remedy=_FILTERS
             )
-        gitdir.take_over(store, self._trees.objects)
+        gitdir.take_over(store, self._trees)
         return _entries(said)
 
     # -- its end

@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import threading
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
@@ -17,11 +18,10 @@ from interlock.settings import SandboxSettings
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
-from interlock.workspace.layers.copies import Copy
 from interlock.workspace.layers.layer import Layer, told
 from interlock.workspace.layers.laying import State, bring, clear
 from interlock.workspace.layers.surroundings import Surroundings, look_around
-from interlock.workspace.layers.upper import Touched, Upper, remove
+from interlock.workspace.layers.upper import Copy, Touched, Upper, remove
 from interlock.workspace.repository import Repository
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import Entry, Trees
@@ -238,7 +238,7 @@ class Layers:
         commit, top = standing.head, state.head
         for tree, text in zip(spelled, messages, strict=False):
             if tree != top:
-                commit, top = gitdir.commit(trees.objects, tree, commit, text), tree
+                commit, top = trees.commit(tree, commit, text, int(time.time())), tree
         place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *repository.stores[1:]]
         if not self._confines:
             place, stores = held.folder / ".git", [trees.objects, repository.objects]

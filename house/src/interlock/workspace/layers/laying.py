@@ -15,11 +15,11 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from hashlib import sha1
 from pathlib import Path
 from typing import Any, NamedTuple
 from uuid import uuid4
 
+from interlock.workspace.git import object_name
 from interlock.workspace.layers.upper import Touched, Upper
 from interlock.workspace.place import above
 from interlock.workspace.snapshot import GITLINK
@@ -201,7 +201,7 @@ def is_same(place: Path, entry: Entry | None) -> bool:
 def blob(place: Path, status: os.stat_result) -> str:
     """The name that git gives to a file's content."""
     content = os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes()
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
+    return object_name(content)
 
 
 def _time(place: Path) -> int:

@@ -1,26 +1,45 @@
-"""The folder that an overlay writes to: what a program left there, read and set while nothing is mounted.
+"""The folder that a layer's programs write to: the upper of an overlay, or a private copy; read and set while no
+program works in it.
 
 Overlayfs keeps a deleted name as a character device 0:0 and a folder that hides what was below it by the attribute
 `user.overlay.opaque`.  A layer can lie on several folders: `levels`, the topmost first, the workspace last.
+
+A copy is brought up to date again and again.  For each file its manifest has the stat data in the source and in the
+copy, as they were when it was copied.  Where both are still the same nothing has to be done, and what is not the same
+in the copy was written by a program; the time of the last status change cannot be set by anybody.  A manifest that is
+gone costs a few copies more, and nothing else.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
+import fcntl
+import json
 import math
 import os
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from interlock.documents.files import replace as replace_file
 from interlock.errors import WorkspaceFailed
+from interlock.workspace.place import above, counts
 
 OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
+_FICLONE = 0x40049409
+"""Linux: make one file share another's blocks."""
+_NOT_HERE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
+
+_Stamps = list[list[int]]
+"""Of the file in the source, and of the one in the copy."""
 
 
 class TooMuch(Exception):
@@ -63,8 +82,8 @@ class Upper:
         self.apart = apart
         """Paths where another mount lies: nothing there is the program's work."""
 
-    def touched(self, found: Touched) -> Touched:
-        for path, status in walk(self.folder, self.apart):
+    def touched(self, found: Touched, *, opening: bool = True) -> Touched:
+        for path, status in walk(self.folder, self.apart, opening=opening):
             if stat.S_ISDIR(status.st_mode):
                 if is_opaque(self.folder / path):
                     found.emptied.append(path)
@@ -90,7 +109,7 @@ class Upper:
             # git knows one bit of a mode, the file there has all of them.
             bits = there.st_mode if there and stat.S_ISREG(there.st_mode) else place.stat().st_mode
             place.chmod(bits & 0o666 | ((bits & 0o444) >> 2 if mode & 0o100 else 0))
-        self._owned(place, there or place.parent.stat())
+        _owned(place, there or place.parent.stat())
         os.utime(place, ns=(0, mtime_ns), follow_symlinks=False)
         return place.lstat()
 
@@ -99,7 +118,7 @@ class Upper:
         if (status := _status(self.place(path))) is None or stat.S_ISDIR(status.st_mode):
             return
         place = self._cleared(path)
-        if _place(self.levels, path) is not None:
+        if self.place(path) is not None:
             os.mknod(place, stat.S_IFCHR, 0)
         else:
             self._without_empty_folders(path)
@@ -123,33 +142,142 @@ class Upper:
 
     def _cleared(self, path: str) -> Path:
         """The place for a path in the upper folder, with folders above it and nothing at it."""
-        parts = path.split("/")
-        for number in range(1, len(parts)):
-            above = "/".join(parts[:number])
-            place = self.folder / above
+        for name in reversed(list(above(path))):
+            place = self.folder / name
             status = _status(place)
             if _is_folder(status):
                 continue
-            below = _status(_place(self.levels[1:], above))
+            below = _status(_place(self.levels[1:], name))
             remove(place)
             place.mkdir()
             if below is not None and _is_folder(below):
                 place.chmod(stat.S_IMODE(below.st_mode))
-            self._owned(place, below or place.parent.stat())
+            _owned(place, below or place.parent.stat())
             if status is not None and below is not None:
                 os.setxattr(place, OPAQUE, b"y")
         remove(self.folder / path)
         return self.folder / path
 
-    def _owned(self, place: Path, like: os.stat_result) -> None:
-        if os.geteuid() == 0:
-            os.lchown(place, like.st_uid, like.st_gid)
-
     def _without_empty_folders(self, path: str) -> None:
         """Folders that only led to what is gone."""
         with suppress(OSError):
-            while (path := path.rpartition("/")[0]) and not _is_folder(_status(_place(self.levels[1:], path))):
-                (self.folder / path).rmdir()
+            for folder in above(path):
+                if _is_folder(_status(_place(self.levels[1:], folder))):
+                    return
+                (self.folder / folder).rmdir()
+
+
+class Copy(Upper):
+    """The writes of a layer that is a copy; its manifest lies beside it."""
+
+    def __init__(self, source: Path, copy: Path) -> None:
+        super().__init__(copy, apart=not_copied)
+        self.source = source
+        self._manifest = copy.with_name(f"{copy.name}.json")
+        self._known: dict[str, _Stamps] = {}
+        with suppress(OSError, ValueError):
+            self._known = json.loads(self._manifest.read_bytes())
+
+    def touched(self, found: Touched, *, opening: bool = True) -> Touched:
+        missing = dict(self._known)
+        for path, status in walk(self.folder, self.apart, opening=opening):
+            if not stat.S_ISDIR(status.st_mode):
+                found.newest = max(found.newest, status.st_mtime_ns)
+                known = missing.pop(path, None)
+                if known is None or known[1] != _stamp(status):
+                    found.add(status)
+                    found.files[path] = status
+        found.gone += missing
+        return found
+
+    def restore(self, touched: Touched, kept: Collection[str]) -> None:
+        """Make the copy what the source is now, but for paths that are kept, and what is below them."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        stays = set(kept)
+
+        def passed_by(path: str) -> bool:
+            return self.apart(path) or (bool(stays) and (path in stays or not stays.isdisjoint(above(path))))
+
+        there = dict(walk(self.folder, passed_by))
+        fresh = {path: stamps for path, stamps in self._known.items() if path in stays}
+        for path, status in walk(self.source, passed_by):
+            found = there.pop(path, None)
+            target = self.folder / path
+            if stat.S_ISDIR(status.st_mode):
+                if found is None or not stat.S_ISDIR(found.st_mode):
+                    remove(target)
+                    target.mkdir()
+                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
+                if found is None or stat.S_IMODE(found.st_mode) != mode:
+                    target.chmod(mode)
+            elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
+                known = self._known.get(path)
+                if known is None or found is None or known != [_stamp(status), _stamp(found)]:
+                    known = _copied(self.source / path, target)
+                if known is not None:
+                    fresh[path] = known
+        for path in sorted(there, reverse=True):
+            with suppress(OSError):  # something in a folder stays
+                (self.folder / path).rmdir() if _is_folder(there[path]) else remove(self.folder / path)
+        if fresh != self._known:
+            self._known = fresh
+            replace_file(self._manifest, json.dumps(fresh, separators=(",", ":")).encode(), mode=0o600, sync=False)
+
+
+def not_copied(path: str) -> bool:
+    """git's own folder, and of the engine's all but what a team shares."""
+    return path == ".git" or (path.startswith(".interlock/") and path != ".interlock/.gitignore" and not counts(path))
+
+
+def _copied(source: Path, target: Path) -> _Stamps | None:
+    """Copy one file; its stamps, or None when it is not there any more, or nobody lets us read it."""
+    remove(target)
+    try:
+        # Before it is read: what somebody writes meanwhile is then copied the next time.
+        before = source.lstat()
+        if stat.S_ISLNK(before.st_mode):
+            target.symlink_to(source.readlink())
+        elif source.name == ".git" and source.read_bytes().startswith(b"gitdir: /"):
+            # git in there would write into the repository that it names.
+            target.write_bytes(b"gitdir: /nonexistent\n")
+        else:
+            _clone(source, target)
+        return [_stamp(before), _stamp(target.lstat())]
+    except (FileNotFoundError, PermissionError):
+        remove(target)
+        return None
+
+
+def _clone(source: Path, target: Path) -> None:
+    """Copy a file with its times and mode; the blocks are shared where the file system can."""
+    if sys.platform == "darwin" and not ctypes.CDLL(None).clonefile(os.fsencode(source), os.fsencode(target), 0):
+        return
+    with source.open("rb") as given, target.open("xb") as taken:
+        try:
+            fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
+        except OSError as error:
+            if error.errno not in _NOT_HERE:
+                raise
+            shutil.copyfileobj(given, taken, 1 << 20)
+    shutil.copystat(source, target)
+    with suppress(OSError):
+        os.removexattr(target, OPAQUE)
+
+
+def shares_blocks(folder: Path) -> bool:
+    """Whether copies in this folder cost nothing."""
+    with scratch(folder) as place:
+        (place / "one").write_bytes(bytes(4096))
+        try:
+            with (place / "one").open("rb") as given, (place / "two").open("wb") as taken:
+                fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
+        except OSError:
+            return False
+    return True
+
+
+def _stamp(status: os.stat_result) -> list[int]:
+    return [status.st_ino, status.st_size, status.st_ctime_ns]
 
 
 def walk(
@@ -173,7 +301,7 @@ def walk(
                     waiting.append(path)
 
 
-def _entries(place: Path, *, opening: bool = True) -> list[os.DirEntry[str]]:
+def _entries(place: Path, *, opening: bool) -> list[os.DirEntry[str]]:
     try:
         return list(os.scandir(place))
     except FileNotFoundError:
@@ -236,24 +364,25 @@ def _is_folder(status: os.stat_result | None) -> bool:
     return status is not None and stat.S_ISDIR(status.st_mode)
 
 
+def _owned(place: Path, like: os.stat_result) -> None:
+    if os.geteuid() == 0:
+        os.lchown(place, like.st_uid, like.st_gid)
+
+
 def way(root: Path, path: str, *, file: bool = False) -> Path:
     """A folder (or file) below a folder that programs wrote to; whatever else is in the way goes."""
-    here = root
-    parts = path.split("/")
-    for number, part in enumerate(parts, start=1):
-        here = here / part
-        wanted = stat.S_ISREG if file and number == len(parts) else stat.S_ISDIR
-        status = _status(here)
-        if status is None or not wanted(status.st_mode):
-            remove(here)
-            here.touch() if wanted is stat.S_ISREG else here.mkdir(mode=0o700)
-    return here
+    place = root / path
+    for at in (*(root / name for name in reversed(list(above(path)))), place):
+        wanted = stat.S_ISREG if file and at == place else stat.S_ISDIR
+        if (status := _status(at)) is None or not wanted(status.st_mode):
+            remove(at)
+            at.touch() if wanted is stat.S_ISREG else at.mkdir(mode=0o700)
+    return place
 
 
 def remove(place: Path) -> None:
     """Remove a file, or a folder with all below it, whatever modes and depth it has."""
-    status = _status(place)
-    if not _is_folder(status):
+    if not _is_folder(_status(place)):
         place.unlink(missing_ok=True)
         return
     try:
