@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.documents.changing import ABSENT, add_below, dumped, set_fields, set_json, set_yaml
+from interlock.documents.changing import ABSENT, add_below, add_row, dumped, set_fields, set_json, set_yaml
 from interlock.documents.markdown import Markdown
 from interlock.documents.reading import read_yaml
 
@@ -166,3 +166,69 @@ def test_lines_come_to_the_end_of_what_stands_under_a_heading() -> None:
     table = add_below(STATE, "## Stops", "| 1 | x |", ("| n | why |", "| --- | --- |"))
     table = add_below(table, "## Stops", "| 2 | y |", ("| n | why |", "| --- | --- |"))
     assert [row.cells for row in Markdown(table).rows("Stops")] == [("n", "why"), ("1", "x"), ("2", "y")]
+
+
+ONE = (
+    *("- Stage: {}", "Stage: {}", "**stage:** {}", "* __Stage__: {}", "| Stage | {} |", "| **STAGE** | {} | why |"),
+    *("## Stage\n{}", "### Stage:\n\n- {}", "## Stage\n<!-- one of seven -->\n\n{}\n\nA remark.", "- Stage: `{}`"),
+    *("- Stage: {}  # one of seven", "Stage: {} <!-- one of seven -->", "| Stage | {} <!-- now --> |"),
+)
+LIST = (
+    *("- Done:\n  - {}\n  - {}", "Done:\n- {}\n- {}", "**Done:**\n\n- {}\n- {}", "Done: {}, {}", "| Done | {}, {} |"),
+    *("## Done\n\n- {}\n- {}\n\nA remark.", "## Done\n* {}\n\n* {}", "## Done\n<!-- in order -->\n- {}\n- {}"),
+)
+_words = (
+    st.text("abc-/ .", min_size=1, max_size=8)
+    .map(lambda one: " ".join(one.split()))
+    .filter(lambda one: one.strip("-. ") == one and one)
+)
+
+
+@pytest.mark.req("PERSON-07")
+@given(st.permutations([0, 1]), st.sampled_from(ONE), st.sampled_from(LIST), _words, st.lists(_words, max_size=3))
+def test_what_people_spell_is_read_and_written_back_so(order: Any, one: str, many: str, new: str, news: Any) -> None:
+    """In any of the spellings, whatever stands beside it; once more it changes nothing."""
+    between = "\n\nTalk.\n\n"
+
+    def text(value: str, *values: str) -> str:
+        parts = one.format(value), many.format(*values)
+        return f"# It\n\n{parts[order[0]]}{between}{parts[order[1]]}\n\n## Last\n\nEnd.\n"
+
+    page = Markdown(text("old", "x", "y"))
+    assert (page.value("stage"), page.values("DONE")) == ("old", ["x", "y"])
+    changed = set_fields(page.text, {"Stage": new, "Done": news or ["None"]})
+    assert (Markdown(changed).value("Stage"), Markdown(changed).values("Done")) == (new, news)
+    assert set_fields(changed, {"Stage": new, "Done": news or ["None"]}) == changed
+    assert set_fields(page.text, {"Stage": new, "Done": ["p", "q"]}).split() == text(new, "p", "q").split()
+
+
+@pytest.mark.parametrize(
+    "spelled", ["## Done", "## Done\n", "- Done:", "Done:", "| Done | |", "## Done\n\n## Next\n\n- x"]
+)
+def test_an_empty_place_is_filled(spelled: str) -> None:
+    for value in ("one", ["one", "two"]):
+        changed = set_fields(f"# It\n\n{spelled}\n", {"done": value})
+        assert Markdown(changed).values("Done") == (value if isinstance(value, list) else [value])
+        assert [line for line in spelled.split() if line not in changed.split()] == []
+
+
+def test_a_value_is_one_line_and_no_remark() -> None:
+    text = set_fields("- Why: None\n", {"Why": "# a\n## b # c <!-- d"})
+    assert set_fields(text, {"Why": "x"}) == "- Why: x\n"
+
+
+def test_rows_come_by_the_names_of_their_columns() -> None:
+    """Columns that a table lacks come to its right; a table or section that is not there is made."""
+    row = {"Stage": "QA", "Who": "a|b", "When": "now"}
+    text = "# R\n\n## History\n\nWhat came.\n\n| When | stage | Own |\n|:--|---|---|\n| then | Build | x |\n\nEnd.\n"
+    changed = add_row(text, "History", row)
+    assert [one.cells for one in Markdown(changed).rows("History")] == [
+        ("When", "stage", "Own", "Who"),
+        ("then", "Build", "x"),
+        ("now", "QA", "", "a|b"),
+    ]
+    assert "What came." in changed and "End." in changed
+    assert add_row(changed, "History", row) == changed
+    for start in ("# R\n", "# R\n\n### History\n\n- None\n"):
+        twice = add_row(add_row(start, "History", row), "History", {**row, "When": "later"})
+        assert [one.cells[2] for one in Markdown(twice).rows("History")] == ["When", "now", "later"]

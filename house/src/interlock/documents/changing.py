@@ -9,11 +9,11 @@ from __future__ import annotations
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
-from interlock.documents.markdown import Markdown, bullet, cells, label
+from interlock.documents.markdown import PIPE, REMARK, Field, Markdown, bullet, cells, label, plain_value
 from interlock.documents.reading import Key, Keys, entries
 
 ABSENT = object()
@@ -143,52 +143,59 @@ def _yaml(text: str) -> Any:
 
 
 def set_fields(text: str, values: Mapping[str, str | Sequence[str]]) -> str:
-    """The text with these fields, in the spelling in which each stands: `- Name: value`, `Name: value`, a row of a
-    table, or a heading with the value below; a list is bullets, or stands behind its name with commas."""
-    for name, value in values.items():
-        text = _set_field(text, name, value)
-    return text
+    """The text with these fields, in the spelling in which each stands (`Markdown.field`); a list is bullets, or stands
+    behind its name with commas. What is not there comes to the end."""
+    page, lines = Markdown(text), text.split("\n")
+    found = {name: page.field(name) for name in values}
+    for field, value in sorted(((one, values[name]) for name, one in found.items() if one), key=lambda it: -it[0].line):
+        _put(lines, field, value)
+    missing = [line for name, field in found.items() if field is None for line in _new(name, values[name])]
+    changed = "\n".join(lines)
+    return changed if not missing else "\n".join([changed.rstrip(), *missing]).lstrip() + "\n"
 
 
-def _set_field(text: str, name: str, value: str | Sequence[str]) -> str:
-    lines, many = text.split("\n"), [value] if isinstance(value, str) else list(value)
-    page = Markdown(text)
-    for line, number in page.open_lines(deep=True):
-        at = number - 1
-        row = cells(line)
-        if len(row) == 2 and _same(row[0], name):
-            lines[at] = f"{line[: line.index('|', line.index('|') + 1)]}| {', '.join(many)} |"
-            return "\n".join(lines)
-        if (found := label(line)) is not None and _same(found["name"], name):
-            end = _below(lines, at + 1, len(line) - len(line.lstrip()))
-            head = line[: found.start("value")].rstrip() or line
-            if isinstance(value, str) or (found["value"].strip() and end == at + 1):
-                lines[at : at + 1] = [f"{head} {', '.join(many)}".rstrip()]
-            else:
-                indent = line[: len(line) - len(line.lstrip())] + ("  " if line.lstrip()[:1] in "-*+" else "")
-                lines[at:end] = [head, *(f"{indent}- {one}" for one in many)]
-            return "\n".join(lines)
-    for section in page.find(name):
-        begin = section.line
-        while begin < section.own_end - 1 and not lines[begin].strip():
-            begin += 1
-        bulleted = bullet(lines[begin]) is not None if begin < len(lines) else False
-        end = begin + 1
-        while bulleted and end < section.own_end - 1 and (bullet(lines[end]) or lines[end].startswith("  ")):
-            end += 1
-        new = [f"- {one}" for one in many] if bulleted or not isinstance(value, str) else many
-        empty = begin >= section.own_end - 1 or not lines[begin].strip()
-        lines[section.line if empty else begin : section.line if empty else end] = new
-        return "\n".join(lines)
-    tail = [f"- {name}: {value}"] if isinstance(value, str) else [f"- {name}:", *(f"  - {one}" for one in many)]
-    return f"{text.rstrip()}\n" + "\n".join(tail) + "\n"
+def _put(lines: list[str], field: Field, value: str | Sequence[str]) -> None:
+    """One value into the lines of its document."""
+    at, begin, end = field.line - 1, field.items[0] - 1, field.items[1] - 1
+    many = [value] if isinstance(value, str) else list(value)
+    beside = _kept(field.value, ", ".join(many))
+    if field.spelling == "row":
+        parts = PIPE.split(lines[at])
+        parts[2] = f" {_cell(beside)} "
+        lines[at] = "|".join(parts)
+    elif field.spelling == "label" and (isinstance(value, str) or field.value):
+        found = label(lines[at])
+        assert found is not None
+        lines[begin:end] = []
+        lines[at] = f"{lines[at][: found.start('value')].rstrip()} {beside}".rstrip()
+    else:
+        first = lines[begin] if begin < end else ""
+        hangs = field.spelling == "label" and bullet(lines[at])
+        indent = _indent(first) if bullet(first) else f"{_indent(lines[at])}  " if hangs else ""
+        mark = first.lstrip()[0] if bullet(first) and first.lstrip()[0] in "*+" else "-"
+        one_line = isinstance(value, str) and not bullet(first)
+        new = [beside] if one_line else [f"{indent}{mark} {_kept('', one)}" for one in many]
+        lines[begin:end] = new if begin < end or hangs else ["", *new]
 
 
-def _below(lines: Sequence[str], at: int, indent: int) -> int:
-    """The end of the bullets that stand deeper than this."""
-    while at < len(lines) and bullet(lines[at]) and len(lines[at]) - len(lines[at].lstrip()) > indent:
-        at += 1
-    return at
+def _kept(old: str, new: str) -> str:
+    """A value on one line, with the remark that stood behind the old one, and as code where that was."""
+    new = " ".join(new.split()).lstrip("# ").replace(" # ", " #").replace("<!--", "<! --")
+    remark = REMARK.search(f" {old}")
+    code = "`" if re.fullmatch(r"`[^`]+`", REMARK.sub("", f" {old}").strip()) and "`" not in new else ""
+    return f"{code}{new}{code}{remark[0] if remark else ''}"
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
+def _cell(text: str) -> str:
+    return PIPE.sub(r"\\|", text)
+
+
+def _new(name: str, value: str | Sequence[str]) -> list[str]:
+    return [f"- {name}: {value}"] if isinstance(value, str) else [f"- {name}:", *(f"  - {one}" for one in value)]
 
 
 def add_below(text: str, title: str, line: str, head: Sequence[str] = ()) -> str:
@@ -214,5 +221,27 @@ def add_below(text: str, title: str, line: str, head: Sequence[str] = ()) -> str
     return "\n".join(lines)
 
 
-def _same(one: str, other: str) -> bool:
-    return " ".join(one.strip(" *_`:").split()).casefold() == " ".join(other.split()).casefold()
+def add_row(text: str, title: str, row: Mapping[str, str]) -> str:
+    """The text with one row more in the table of a section, by the names of its columns; columns that the table lacks
+    come to its right, a table or section that is not there is made. Nothing where the row is there."""
+    page, lines = Markdown(text), text.split("\n")
+    rows = page.rows(title)
+    if not rows:
+        head = [_row(row), _row(["---"] * len(row))]
+        return add_below(text, title if page.find(title) else f"## {title}", _row(row.values()), head)
+    known = [plain_value(cell) for cell in rows[0].cells]
+    named = {name.casefold(): value for name, value in row.items()}
+    more = [name for name in row if name.casefold() not in map(str.casefold, known)]
+    new = _row(named.get(name.casefold(), "") for name in (*known, *more))
+    at = rows[-1].line if len(rows) > 1 else rows[0].line + 1
+    if not more and new in lines[rows[0].line : at]:
+        return text
+    lines.insert(at, new)
+    if more:
+        lines[rows[0].line - 1] = _row([*rows[0].cells, *more])
+        lines[rows[0].line] = f"{lines[rows[0].line].rstrip().rstrip('|')}|{' --- |' * len(more)}"
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(_cell(" ".join(one.split())) for one in cells) + " |"

@@ -25,7 +25,9 @@ _LABEL = re.compile(
     r":(?:\*\*|__)?(?:[ \t]+|$)(?P<value>.*)"
 )
 _RULE_ROW = re.compile(r"[ \t]*\|?[ \t]*:?-+:?[ \t]*(?:\|[ \t]*:?-+:?[ \t]*)*\|?[ \t]*")
-_PIPE = re.compile(r"(?<!\\)\|")
+PIPE = re.compile(r"(?<!\\)\|")
+REMARK = re.compile(r"(?:\s+#\s|\s*<!--).*$")
+"""Behind a value: `# ...`, or a comment."""
 
 
 class Section(NamedTuple):
@@ -50,6 +52,19 @@ class Line(NamedTuple):
 class Row(NamedTuple):
     cells: tuple[str, ...]
     line: int
+
+
+class Field(NamedTuple):
+    """What has a name, as people spell it (PERSON-07)."""
+
+    spelling: str
+    """`row` of a table, `label` or `section`."""
+    line: int
+    """On which the name stands."""
+    value: str
+    """Beside the name; in a section its first line."""
+    items: tuple[int, int]
+    """The lines that stand below it as its list, or of the first line of a section."""
 
 
 class Fence(NamedTuple):
@@ -135,6 +150,86 @@ class Markdown:
                 match = _BULLET.match(below)
                 found.setdefault(_folded(section.title), Line(match[1] if match else below, section.line))
         return found
+
+    def field(self, name: str) -> Field | None:
+        """The field of that name, in any case: `- Name: value`, `Name: value`, `**Name:** value`, a row of a table, or
+        a heading with the value below it; a list stands as bullets below the name."""
+        return next((field for field in self._fields if _is_called(self._name_at(field), name)), None)
+
+    def value(self, name: str) -> str | None:
+        """What stands behind a name, without emphasis, back-quotes and remarks; None where there is no such name."""
+        field = self.field(name)
+        return None if field is None else plain_value(field.value)
+
+    def values(self, name: str) -> list[str] | None:
+        """What stands as a list behind a name, as bullets or with commas, boxes that are not ticked aside;
+        `None` is an empty one."""
+        field = self.field(name)
+        if field is None:
+            return None
+        below = self._lines[field.items[0] - self._first : field.items[1] - self._first]
+        bullets = [match for line in below if (match := bullet(line))]
+        ticked = [match[1] for match in bullets if "[ ]" not in match[0][: match.start(1)]]
+        listed = ticked if bullets else field.value.split(",")
+        plain = [plain_value(one) for one in listed]
+        return [one for one in plain if one.casefold().rstrip(".") not in ("", "-", "none")]
+
+    @cached_property
+    def _fields(self) -> list[Field]:
+        """Labels and rows in the order of the text, then sections."""
+        found = []
+        for text, line in self.open_lines(deep=True):
+            row = cells(text)
+            if len(row) == 2 or (len(row) > 2 and not self._is_head(line)):
+                found.append(Field("row", line, row[1], (line + 1, line + 1)))
+            elif not row and (match := label(text)):
+                value = match["value"].strip()
+                found.append(Field("label", line, value, (line + 1, line + 1) if value else self._bullets_below(line)))
+        for section in self.sections:
+            body = [line for line in range(section.line + 1, section.own_end) if line not in self._structure.opaque]
+            at = next((line for line in body if self._text(line).strip()), section.own_end)
+            if at == section.own_end:
+                found.append(Field("section", section.line, "", (section.line + 1, section.line + 1)))
+            elif match := bullet(self._text(at)):
+                found.append(Field("section", section.line, match[1], (at, self._end_of_list(at, -1))))
+            else:
+                found.append(Field("section", section.line, self._text(at).strip(), (at, at + 1)))
+        return found
+
+    def _name_at(self, field: Field) -> str:
+        text = self._text(field.line)
+        if field.spelling == "row":
+            return cells(text)[0]
+        match = label(text) if field.spelling == "label" else None
+        return match["name"] if match else text.lstrip(" #").rstrip(" #")
+
+    def _text(self, line: int) -> str:
+        return self._lines[line - self._first] if line < self._end else ""
+
+    def _is_head(self, line: int) -> bool:
+        return (
+            _RULE_ROW.fullmatch(self._text(line + 1)) is not None or _RULE_ROW.fullmatch(self._text(line)) is not None
+        )
+
+    def _bullets_below(self, line: int) -> tuple[int, int]:
+        """Of a label without a value: those that are indented deeper, below a line without a bullet all that follow."""
+        text = self._text(line)
+        deeper = len(text) - len(text.lstrip()) if bullet(text) else -1
+        begin = next((at for at in range(line + 1, self._end) if deeper >= 0 or self._text(at).strip()), self._end)
+        end = self._end_of_list(begin, deeper)
+        return (begin, end) if end > begin else (line + 1, line + 1)
+
+    def _end_of_list(self, first: int, deeper: int) -> int:
+        """The end of the bullets from this line on that are indented deeper than that, with what they go on with."""
+        end = first
+        for line in range(first, self._end):
+            text = self._text(line)
+            indent = len(text) - len(text.lstrip())
+            belongs = indent > deeper if bullet(text) else line > first and indent > max(deeper, 0)
+            if text.strip() and (not belongs or line in self._structure.opaque):
+                break
+            end = line + 1 if text.strip() else end
+        return end
 
     def rows(self, title: str | None = None) -> list[Row]:
         """The first pipe table in a section's own text, its head first; empty where there is none."""
@@ -229,6 +324,15 @@ def _bare(text: str) -> str:
     return text.strip().strip("*_`").strip()
 
 
+def _is_called(found: str, name: str) -> bool:
+    return _folded(found.strip(" *_`:")) == _folded(name)
+
+
+def plain_value(text: str) -> str:
+    """A value without the remark behind it, emphasis and back-quotes."""
+    return _bare(REMARK.sub("", f" {text}"))
+
+
 def _folded(title: str) -> str:
     return " ".join(title.split()).casefold()
 
@@ -246,7 +350,7 @@ def cells(line: str) -> tuple[str, ...]:
     """Of a table's row; empty where it is none."""
     if not line.lstrip().startswith("|"):
         return ()
-    parts = _PIPE.split(line.strip().removeprefix("|"))
+    parts = PIPE.split(line.strip().removeprefix("|"))
     if len(parts) > 1 and not parts[-1].strip():
         parts.pop()
     return tuple(part.strip().replace("\\|", "|") for part in parts)
