@@ -9,6 +9,8 @@ import pytest
 from interlock.engine.outlook import Outlook, outlook
 from interlock.engine.world import Command
 from interlock.playbooks.task import TASK
+from tests.engine.bench import Nothing
+from tests.engine.everything import EVERYTHING
 
 COMMANDS = [Command("test", "make test", "Makefile")]
 
@@ -34,6 +36,13 @@ def test_it_follows_the_inputs() -> None:
     assert (found.fewest, found.most) == (1, 3)
     assert found.commands == ("pytest -q", "make test"), "what is found runs once at the end"
     assert found.gates == ("accept",)
+
+
+def test_it_names_gates_documents_and_who_works_side_by_side() -> None:
+    found = outlook(EVERYTHING, Nothing(), commands=COMMANDS)
+    assert (found.fewest, found.gates) == (7, ("approve",))
+    assert found.documents == ("state.json", "docs/plan.md", "docs/review.json")
+    assert found.agents == ("planner", "coder", "tester", "reviewer")
 
 
 def test_a_cap_bounds_it() -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from interlock.engine.forms import Given, Judgement, Unusable
-from interlock.engine.run import Call, Outcome, Row, Run
+from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.simulation import Files
 from interlock.errors import Status
 from tests.engine.bench import WRITER, Bench, Nothing, said, small
+from tests.engine.everything import PAGE, REVIEWER
 
 HEAD: Files = {"lib.py": b"x = 1\n", "docs/a.md": b"old\n"}
 UNSAVED: Files = {"lib.py": b"x = 2\n", "docs/a.md": b"old\n", "new.txt": b"new\n"}
@@ -76,23 +75,6 @@ def test_what_is_found_in_the_tree_is_looked_for_once() -> None:
     assert bench.resume().why == "lib.py"
 
 
-PAGE = "docs/review.json"
-
-
-def _read(given: Given) -> Judgement | Unusable:
-    try:
-        return Judgement.model_validate(json.loads(given.outputs[PAGE]))
-    except (KeyError, ValueError) as error:
-        return Unusable(problems=(f"{PAGE}: {type(error).__name__}",))
-
-
-def _spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
-    return {PAGE: json.dumps(dict(form))}
-
-
-DOCUMENT = Row("judge", "judge", Judgement, judges=True, outputs=(PAGE,), read=_read, spell=_spell)
-
-
 @pytest.mark.req("EVID-01", "EVID-02")
 @pytest.mark.parametrize(
     ("acts", "why", "calls"),
@@ -111,11 +93,11 @@ def test_a_document_can_be_the_answer(acts: list[Any], why: str, calls: int) -> 
     """Read where it stands, asked for once more where it is missing or broken, delivered with its dispatch."""
 
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        report = await run.dispatch(Call(DOCUMENT, criteria=("it works",)))
+        report = await run.dispatch(Call(REVIEWER, criteria=("it works",)))
         return Outcome.complete(str(report.ruling is not None and report.ruling.passes))
 
-    bench = Bench(small(play, DOCUMENT), files=HEAD)
-    bench.cast.acts["judge"] = acts
+    bench = Bench(small(play, REVIEWER), files=HEAD)
+    bench.cast.acts["reviewer"] = acts
     assert bench.start().why == why
     assert len(bench.cast.asks) == calls
     assert PAGE in bench.world.files

@@ -5,89 +5,50 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from interlock.engine.folder import Message
+from interlock.engine.holds import BY_CHANCE
 from interlock.engine.journal import FIRST, Memory
 from interlock.engine.keys import sha256
-from interlock.engine.run import Call, Limits, Outcome, Row, Run
+from interlock.engine.run import Call, Limits, Outcome, Run
 from interlock.engine.simulation import FILES
+from interlock.engine.view import GateView
 from interlock.errors import Diverged, Status
-from tests.engine.bench import JUDGE, WRITER, Bench, Died, Done, Nothing, killed_anywhere, said, small, verdict
+from tests.engine.bench import WRITER, Bench, Died, Done, Nothing, killed_anywhere, said, small, verdict
+from tests.engine.everything import EVERYTHING
 
-PLANNER = Row("planner", "do", Done, outputs=("docs/plan.md",))
 RECORDED = Path(__file__).parent / "recorded"
 
 
-def enough(rounds: int, works: bool) -> bool:
-    return rounds == 2 and works
-
-
-def counted(**seen: int) -> int:
-    return sum(seen.values())
-
-
-async def everything(run: Run, inputs: Nothing) -> Outcome:
-    """Each verb there is, and decisions about all that a playbook may look at."""
-
-    def look() -> None:
-        view, pending = run.view, run.view.pending
-        work = int(pending is not None and pending.base != pending.work)
-        run.decide(counted, calls=len(view.calls), notes=len(view.notes), gates=len(view.gates), pending=work)
-
-    run.note("begins", at=run.now().year, id=run.new_id(4))
-    with run.step("plan"):
-        plan = await run.dispatch(Call(PLANNER))
-        look()
-        decided = await run.gate("plan", "Go on?", shows=PLANNER.outputs)
-        run.note("decided", choice=decided.choice, paths=plan.paths)
-    look()
-    async for n in run.loop("round"):
-
-        async def member(name: str, n: int = n) -> bool:
-            report = await run.dispatch(Call(WRITER, member=name, attempt=n))
-            with run.step("after"):
-                run.note("did", who=name)
-            return report.ok
-
-        came = await run.together("wave", {name: partial(member, name) for name in ("b", "a")})
-        look()
-        judged = await run.dispatch(Call(JUDGE, criteria=("it works",), attempt=n))
-        if run.decide(enough, rounds=n, works=all(came.values()) and judged.ok):
-            break
-    proved = await run.prove(await run.commands())
-    run.warn("nearly there")
-    changed = await run.changed()
-    run.note("changed", paths=tuple(one.path for one in changed))
-    run.say("first")
-    delivered = await run.deliver("all", proved[0].tree)
-    look()
-    committed = await run.commit("Work\n")
-    run.say("second")
-    return Outcome.complete(f"{delivered.state}, {bool(committed.commit)}")
-
-
 def staged() -> Bench:
-    bench = Bench(small(everything, PLANNER, WRITER, JUDGE, caps={"round": 3}))
-    bench.cast.decisions = [{"choice": "approve", "note": "go"}] * 3
+    files = {"lib.py": b"x\n", **{path: text.encode() for path, text in EVERYTHING.files.items()}}
+    bench = Bench(EVERYTHING, files={**files, "mess.txt": b"unsaved"}, head=files)
+    bench.cast.person = _revises  # type: ignore[method-assign]
     return bench
+
+
+def _revises(gate: GateView) -> Message:
+    """Rejects the first plan."""
+    choice = "reject" if "approve-1/" in gate.key else "approve"
+    return Message(what="answer", who="ann", at=gate.at, choice=choice, note="otherwise")
 
 
 def story(bench: Bench) -> dict[str, Any]:
     """What a run came to, times and ids aside."""
     view = bench.last.view
-    notes = [(name, {**facts, "id": ""}) for name, facts in view.notes]
     output = view.ended and view.ended.output
     return {
-        "files": bench.world.files,
+        "files": {path: BY_CHANCE.sub(b"", content) for path, content in bench.world.files.items()},
         "head": bench.world.head,
+        "stashes": bench.world.stashes,
         "refs": sorted(bench.world.refs),
         "ended": (view.status, view.why),
         "output": output and bench.world.folder.get(output),
-        "notes": sorted(map(str, notes)),
+        "notes": sorted(map(str, view.notes)),
         "decisions": [(one.key, one.inputs, one.result) for one in view.decisions],
         "warnings": view.warnings,
         "calls": sorted((key, one.report.paths) for key, one in view.calls.items() if one.report),
@@ -342,7 +303,7 @@ def record() -> None:
     for name, acts in {
         "task": {},
         "task-rounds": {
-            "builder": [said({"status": "done"}), said("x", {"a.txt": b"1"}), said(None, {"b.txt": b"worked on by it\n"})],
+            "builder": [said({"status": "done"}), said("x", {"a.txt": b"1"}), said(None, {"b.txt": b"worked on by x"})],
             "reviewer": [said("no form"), verdict(criteria=[{"criterion": "the request", "met": True}])],
         },
     }.items():  # fmt: skip

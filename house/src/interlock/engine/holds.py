@@ -137,10 +137,11 @@ def survives(path: Path) -> str:
 
 def _told(path: Path) -> dict[str, bytes]:
     """The files, times and ids aside."""
-    return {name: _BY_CHANCE.sub(b"", content) for name, content in path.world.files.items()}
+    return {name: BY_CHANCE.sub(b"", content) for name, content in path.world.files.items()}
 
 
-_BY_CHANCE = re.compile(rb"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(\.\d+)?(Z|[+-]\d\d:\d\d)?|d{3,}\d+")
+BY_CHANCE = re.compile(rb"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d)?)?(\.\d+)?(Z|[+-]\d\d:\d\d)?|d{3,}\d+")
+"""Times and ids."""
 HOLDS: Mapping[str, Callable[[Path], str]] = {
     "every path comes to an end": ends,
     "caps hold": keeps_its_caps,
