@@ -81,7 +81,7 @@ def test_a_share_of_the_budget_goes_to_clients_that_take_one() -> None:
     """In dollars, in tokens; of nothing almost nothing is left."""
     assert follows(start("claude", budget_usd=0.5), "--max-budget-usd", "0.500000")
     assert follows(start("claude", budget_usd=0), "--max-budget-usd", "0.000001")
-    assert "limit_tokens=1000," in " ".join(start("codex", budget_tokens=1000).argv)
+    assert "features.rollout_budget.limit_tokens=1000 " in " ".join(start("codex", budget_tokens=1000).argv)
     assert "--max-budget-usd" not in start("claude").argv
 
 

@@ -166,16 +166,18 @@ class Conversation(Reading):
     def _permission(self, number: Any, params: Json) -> None:
         tool = self._tool(params.at("toolCall"), asked=True)
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
-        why = "" if self._seat.confined else self._objection(tool, lasting="allow_once" not in options)
+        why = "" if self._seat.confined else self._objection(tool)
+        # A lasting yes would hold for other files, too.
+        kinds = ("allow_once", "allow_always") if self._seat.confined else ("allow_once",)
         if why:
+            kinds = ("reject_once", "reject_always")
             self.tool_ended(tool.text("toolCallId"), REFUSED, why)
-        kinds = ("reject_once", "reject_always") if why else ("allow_once", "allow_always")
         chosen = next((options[kind] for kind in kinds if kind in options), "")
         selected = {"outcome": "selected", "optionId": chosen}
         outcome = selected if chosen and not self._stopped else {"outcome": "cancelled"}
         self._send({"id": number, "result": {"outcome": outcome}})
 
-    def _objection(self, tool: Json, *, lasting: bool) -> str:
+    def _objection(self, tool: Json) -> str:
         """Why this call must not be made where nothing holds it; empty if it may."""
         if tool.text("kind") not in ("edit", "delete", "move") and not _edits(tool):
             sandboxed = tool.text("kind") == "execute" and self._profile.modes
@@ -185,7 +187,7 @@ class Conversation(Reading):
             real = Path(os.path.realpath(self._seat.root / path.replace("\0", "")))
             if not any(real.is_relative_to(folder) for folder in inside):
                 return f"{path} is outside of the workspace"
-        return "it can only be allowed for ever, for other files too" if lasting else ""
+        return ""
 
     def _answered(self, number: Any, line: Json) -> None:
         """The answer to a request: to the prompt, or to what prepares it."""

@@ -16,6 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from interlock.agents.client import Client, Row
+from interlock.agents.codex import rollout_budget
 from interlock.agents.reading import Json
 from interlock.agents.values import Ask
 
@@ -85,10 +86,8 @@ def variables(profile: Profile, ask: Ask) -> dict[str, str]:
     if profile.client != "codex":
         return {}
     config: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
-    if ask.budget_tokens is not None:  # it counts by itself, and tells at the end of its turn alone
-        weights = {"sampling_token_weight": 1.0, "prefill_token_weight": 1.0, "reminder_at_remaining_tokens": []}
-        limit = {"enabled": True, "enforce_limit": True, "limit_tokens": max(ask.budget_tokens, 1)}
-        config["features"] = {"rollout_budget": {**limit, **weights}}
+    if limit := rollout_budget(ask):
+        config["features"] = {"rollout_budget": limit}
     return {"CODEX_CONFIG": json.dumps(config)} if config else {}
 
 

@@ -19,7 +19,8 @@ from typing import Protocol, runtime_checkable
 
 from interlock.agents import process
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended, Pipe, Wrapped
+from interlock.agents.process import Ended, Pipe
+from interlock.agents.process_tree import Wrapped
 from interlock.agents.reading import BEGAN, Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble

@@ -7,6 +7,7 @@ another sandbox it does not work: commands then fail, and codex ends with 0.
 from __future__ import annotations
 
 import json
+from typing import Any
 
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
@@ -37,7 +38,8 @@ _SCHEMA = "schema-codex.json"
 
 
 def start(ask: Ask, seat: Seat) -> Start:
-    argv, settings, files = [seat.program, "exec", "--color", "never"], [*_SETTINGS, *_budget(ask)], {}
+    argv, settings, files = [seat.program, "exec", "--color", "never"], [*_SETTINGS], {}
+    settings += [f"features.rollout_budget.{name}={json.dumps(value)}" for name, value in rollout_budget(ask).items()]
     argv += [*(("resume",) if ask.session else ()), "--json", "--skip-git-repo-check"]
     if seat.confined:
         argv.append("--dangerously-bypass-approvals-and-sandbox")
@@ -70,13 +72,12 @@ def _permissions(seat: Seat) -> tuple[str, ...]:
     )
 
 
-def _budget(ask: Ask) -> tuple[str, ...]:
+def rollout_budget(ask: Ask) -> dict[str, Any]:
     """Codex counts by itself, after each answer of its model; it says what it took at the end of its turn alone."""
     if ask.budget_tokens is None:
-        return ()
-    weights = "sampling_token_weight=1.0,prefill_token_weight=1.0,reminder_at_remaining_tokens=[]"
-    limit = f"enabled=true,enforce_limit=true,limit_tokens={max(ask.budget_tokens, 1)}"
-    return (f"features.rollout_budget={{{limit},{weights}}}",)
+        return {}
+    weights = {"sampling_token_weight": 1.0, "prefill_token_weight": 1.0, "reminder_at_remaining_tokens": []}
+    return {"enabled": True, "enforce_limit": True, "limit_tokens": max(ask.budget_tokens, 1), **weights}
 
 
 class Stream(Reading):

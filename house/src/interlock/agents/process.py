@@ -13,13 +13,13 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from interlock.agents.output import Kept, Output, Transcript
-from interlock.agents.process_tree import ProcessTree
+from interlock.agents.process_tree import ProcessTree, Wrapped
 from interlock.agents.redaction import Redaction
 
 GRACE_S = 5.0
@@ -33,26 +33,6 @@ _LAST_WORD_S = 2.0
 _FAREWELL_S = 0.5
 """How long a program may take to exit by itself once nothing more is said to it."""
 _STDERR = 64_000
-
-
-class Wrapped(Protocol):
-    """How a program is started, in a layer or without one."""
-
-    @property
-    def argv(self) -> Sequence[str]: ...
-    @property
-    def env(self) -> Mapping[str, str]: ...
-    @property
-    def cwd(self) -> str: ...
-    @property
-    def pass_fds(self) -> Sequence[int]:
-        """Open descriptors that it inherits; closed by whoever starts it."""
-        ...
-
-    @property
-    def exit_file(self) -> Path | None:
-        """Where there is one, what is started is bubblewrap, and notes there whether and how the program ended."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -113,15 +93,7 @@ async def run(
     with contextlib.ExitStack() as cleanup:
         try:
             file = [cleanup.enter_context(Transcript(transcript))] if transcript else []
-            tree = ProcessTree(
-                program.argv,
-                program.env,
-                program.cwd,
-                marker,
-                stderr=subprocess.STDOUT if one_stream else subprocess.PIPE,
-                pass_fds=program.pass_fds,
-                launched=program.exit_file is not None,
-            )
+            tree = ProcessTree(program, marker, stderr=subprocess.STDOUT if one_stream else subprocess.PIPE)
         except (OSError, ValueError) as failure:
             return Ended(error=_why(failure, program.argv), seconds=time.monotonic() - began)
         finally:

@@ -19,6 +19,8 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
 
 import psutil
 
@@ -30,40 +32,46 @@ _HELD_S = 2.0
 _live: set[ProcessTree] = set()
 
 
+class Wrapped(Protocol):
+    """How a program is started, in a layer or without one."""
+
+    @property
+    def argv(self) -> Sequence[str]: ...
+    @property
+    def env(self) -> Mapping[str, str]: ...
+    @property
+    def cwd(self) -> str: ...
+    @property
+    def pass_fds(self) -> Sequence[int]:
+        """Open descriptors that it inherits; closed by whoever starts it."""
+        ...
+
+    @property
+    def exit_file(self) -> Path | None:
+        """Where there is one, what is started is bubblewrap, and notes there whether and how the program ended."""
+        ...
+
+
 class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
-    def __init__(
-        self,
-        argv: Sequence[str],
-        env: Mapping[str, str],
-        cwd: str,
-        marker: str,
-        *,
-        stderr: int,
-        pass_fds: Sequence[int],
-        launched: bool,
-    ) -> None:
-        """Starts it; OSError or ValueError if that cannot be done.
-
-        Args:
-            launched: it is a launcher, and everything ends with it.
-        """
-        if not argv:
+    def __init__(self, program: Wrapped, marker: str, *, stderr: int) -> None:
+        """Starts it; OSError or ValueError if that cannot be done."""
+        if not program.argv:
             raise ValueError("no program is named")
         self.popen = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env={**env, MARKER: marker},
+            list(program.argv),
+            cwd=program.cwd,
+            env={**program.env, MARKER: marker},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=stderr,
             bufsize=0,
             start_new_session=True,
-            pass_fds=pass_fds,
+            pass_fds=program.pass_fds,
         )
         self._marker = marker
-        self._launched = launched
+        self._launched = program.exit_file is not None
         self._ended = False
         """It did not end by itself."""
         _live.add(self)
