@@ -257,15 +257,18 @@ class Dispatch:
         green = any(one.after and one.after.green for one in call.proved)
         inside = scope.example(row.writes, who)
         known = row.form.known(call.criteria, green) if row.form else {}
-        best = answers.best(schema(row.form), known) if row.form and row.spell else {}
-        spelled = row.spell(best, row.outputs) if row.spell else {}
+        # What who plays by script leaves: the outputs, and a file in its scope.
+        samples = {**dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""), **call.samples}
+        if row.form and row.spell:
+            best = answers.best(schema(row.form), known)
+            spelled = row.spell(best, tuple(samples))
+            samples |= {path: text for path, text in spelled.items() if not samples.get(path)}
         return Ask(
             role=self.role,
             brief=text,
             form=schema(row.says or row.form) if row.form and (row.says or not row.spell) else None,
             known=known,
-            # What who plays by script leaves: the outputs, and a file in its scope.
-            samples={**dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""), **spelled, **call.samples},
+            samples=samples,
             outputs=row.outputs,
             session=session,
             spent=run.full.calls[key].earlier if session else Usage(),

@@ -221,6 +221,8 @@ class Unusable(Model):
     """Why an answer cannot be used: all that is missing, at once."""
 
     problems: tuple[str, ...]
+    final: bool = False
+    """It says itself that it failed, and is not asked again."""
 
 
 @dataclass(frozen=True)
@@ -233,6 +235,10 @@ class Given:
     """Its last message."""
     outputs: Mapping[str, str]
     """The documents that it left, of those that its row names."""
+    gone: tuple[str, ...] = ()
+    """Documents that it may leave, and has deleted."""
+    told: bool = False
+    """It was asked once more already: what is still open counts as its worst."""
 
 
 def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | Unusable:

@@ -199,7 +199,7 @@ class Stage(Clean):
         # What it has seen and writes anew is a change like any other (TREE-03).
         self.wrote = [(path, line) for path, line in self.wrote if path not in rewritten or line not in files[path]]
         if isinstance(form, dict) and spell is not None:
-            done |= {path: text.encode() for path, text in spell(form, ask.outputs).items()}
+            done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
             form = None
         extra = EXTRA.get(name, {})
         if name == COLLIDES and (path := self._elsewhere(ask)):
