@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextvars
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -204,11 +204,10 @@ class Bench:
         return self.world.files.get(path, b"").decode()
 
 
-def killed_anywhere(make: Callable[[], Bench], *, power: bool) -> list[tuple[int, Bench, Bench]]:
-    """The run undisturbed, and killed behind each of its lines and resumed; `power`: only what was synced is left."""
+def cut_off_anywhere(make: Callable[[], Bench]) -> Iterator[tuple[int, Bench, Bench]]:
+    """The run undisturbed, and with a power cut behind each of its lines, resumed."""
     usual = make()
     usual.start()
-    found = []
     for line in range(1, len(usual.lines) + 1):
         bench = make()
         bench.dies_at = line
@@ -217,8 +216,7 @@ def killed_anywhere(make: Callable[[], Bench], *, power: bool) -> list[tuple[int
         bench.dies_at = 0
         medium = bench.world.folder.medium
         assert isinstance(medium, Synced)
-        if power:
-            del medium.content[medium.safe :]
+        del medium.content[medium.safe :]
         again = bench.player()
         ended = {line.key for line in again.recorder.journal.lines if line.event.e == "done"}
         paid = len(bench.world.paid)
@@ -230,5 +228,4 @@ def killed_anywhere(make: Callable[[], Bench], *, power: bool) -> list[tuple[int
             bench.last = again
         twice = ended & {marker.partition("/")[2] for marker in bench.world.paid[paid:]}
         assert not twice, f"killed behind line {line}: {twice} ended, and is called again"
-        found.append((line, usual, bench))
-    return found
+        yield line, usual, bench

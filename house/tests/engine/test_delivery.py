@@ -51,19 +51,6 @@ def test_documents_come_at_once_and_code_waits_until_it_is_accepted() -> None:
     assert made.last.view.notes == [("changed", {"paths": ["code.py"]})]
 
 
-@pytest.mark.req("TREE-14", "RUN-05")
-@pytest.mark.parametrize("line", range(3, 9))
-def test_killed_around_its_documents_they_come_all_the_same_and_the_code_is_still_pending(line: int) -> None:
-    made = bench()
-    made.dies_at = line
-    with pytest.raises(Died):
-        made.start()
-    made.dies_at = 0
-    assert made.resume().why == "ok done"
-    assert {path: made.text(path) for path in ("docs/plan.md", "code.py")} == {"docs/plan.md": "plan", "code.py": "1"}
-    assert len([one for one in made.events("delivered") if one.state == "done"]) == 2
-
-
 @pytest.mark.req("TREE-04", "TREE-14")
 def test_a_document_that_a_person_writes_meanwhile_is_theirs_and_its_author_hears_of_it() -> None:
     made = bench()
@@ -248,19 +235,6 @@ async def committing(run: Run, inputs: Nothing) -> Outcome:
     await run.deliver("it")
     committed = await run.commit("Work\n")
     return Outcome.complete(committed.problem or committed.ref)
-
-
-@pytest.mark.req("RUN-05")
-@pytest.mark.parametrize("moment", ["plan commit", "publish", "published"])
-def test_killed_over_a_commit_there_is_one_and_it_is_the_one_that_was_noted(moment: str) -> None:
-    made = Bench(small(committing))
-    made.cast.moments[moment] = [dies]
-    with pytest.raises(Died):
-        made.start()
-    assert made.resume().why == "refs/heads/main"
-    (committed,) = made.events("committed")
-    assert made.world.refs == {"refs/heads/main": committed.commit}
-    assert [one.facts["commit"] for one in made.events("intended") if one.what == "commit"] == [committed.commit]
 
 
 @pytest.mark.req("TREE-15")

@@ -11,7 +11,7 @@ from interlock.documents.changing import set_json
 from interlock.documents.reading import read_json
 from interlock.engine.run import Call, Outcome, Run
 from interlock.errors import Status
-from tests.engine.bench import WRITER, Bench, killed_anywhere, small
+from tests.engine.bench import WRITER, Bench, small
 
 FILE = "state.json"
 TEXT = '{"n": 0,  "mine": "a remark"}\n'
@@ -49,15 +49,6 @@ def test_a_value_is_changed_and_the_rest_stays() -> None:
     assert bench.text("new/log.txt") == "line\n"
     assert bench.world.attic == {".interlock/attic/aside#1/old.txt": b"old\n"}
     assert set(view.documents) == {FILE, "new/log.txt"}
-
-
-@pytest.mark.req("RUN-05", "RUN-03")
-@pytest.mark.parametrize("power", [False, True])
-def test_killed_anywhere_it_is_written_once(power: bool) -> None:
-    for line, usual, bench in killed_anywhere(_bench, power=power):
-        assert bench.world.files == usual.world.files, line
-        assert bench.world.attic == usual.world.attic, line
-        assert bench.last.view.why == usual.last.view.why, line
 
 
 class Meddled(Bench):

@@ -18,7 +18,7 @@ from interlock.engine.run import Call, Limits, Outcome, Run
 from interlock.engine.simulation import FILES
 from interlock.engine.view import GateView
 from interlock.errors import Diverged, Status
-from tests.engine.bench import WRITER, Bench, Died, Done, Nothing, killed_anywhere, said, small, verdict
+from tests.engine.bench import WRITER, Bench, Done, Nothing, cut_off_anywhere, said, small, verdict
 from tests.engine.everything import EVERYTHING
 
 RECORDED = Path(__file__).parent / "recorded"
@@ -56,52 +56,12 @@ def story(bench: Bench) -> dict[str, Any]:
 
 
 @pytest.mark.req("RUN-03", "RUN-05")
-@pytest.mark.parametrize("power", [False, True], ids=["killed", "power cut"])
 @pytest.mark.parametrize("make", [Bench, staged], ids=["task", "every verb"])
-def test_killed_behind_any_line_it_comes_to_the_same_end(make: Callable[[], Bench], power: bool) -> None:
-    for line, usual, bench in killed_anywhere(make, power=power):
+def test_after_a_power_cut_behind_any_line_it_comes_to_the_same_end(make: Callable[[], Bench]) -> None:
+    """Only what was synced is left; who is killed and loses nothing is rehearsed."""
+    for line, usual, bench in cut_off_anywhere(make):
         assert story(bench) == story(usual), f"killed behind line {line}"
         assert story(bench)["ended"][0] is Status.COMPLETE
-
-
-@pytest.mark.req("RUN-03")
-def test_a_process_that_dies_again_and_again_still_comes_to_the_end() -> None:
-    """Each process lives for six lines."""
-    usual, bench = staged(), staged()
-    usual.start()
-    bench.dies_at, begins = 7, bench.start
-    for _ in range(100):
-        try:
-            begins()
-            break
-        except Died:
-            begins = bench.resume if bench.player().view.start else bench.start
-            if bench.player().view.ended:
-                break
-    assert story(bench) == story(usual)
-
-
-@pytest.mark.req("RUN-03")
-@pytest.mark.parametrize(
-    ("moment", "dies_over"),
-    [("deliver", ""), ("delivered", ""), ("publish", ""), ("published", ""), ("called", "builder"), ("ran", "")],
-)
-def test_killed_between_an_effect_and_its_record_the_effect_happens_once(moment: str, dies_over: str) -> None:
-    bench, usual = Bench(), Bench()
-    usual.start(commit=True)
-
-    def dies() -> None:
-        raise Died
-
-    bench.cast.moments[moment] = [dies]
-    with pytest.raises(Died):
-        bench.start(commit=True)
-    paid = list(bench.world.paid)
-    bench.resume()
-    assert bench.world.files == usual.world.files
-    assert len(bench.world.refs) == 1
-    if dies_over:
-        assert bench.world.paid.count(paid[-1]) == 1, "its turn had ended: it is not called again"
 
 
 # --- what is asked otherwise
