@@ -56,22 +56,21 @@ class Playbooks(click.Group):
         def begin(**given: Any) -> int:
             return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
-        params = [*options_of(playbook.inputs), *([] if dry else [_DRY]), *WORKS, BUDGET, RUNNER]
+        params = [*options_of(playbook.inputs), *([] if dry else [_DRY]), *_WORKS, _BUDGET, _RUNNER]
         return click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
 
 
 def _door(given: dict[str, Any]) -> Door:
     """What all commands share, taken out of what was given to one."""
-    facts = click.get_current_context().find_root().obj or {}
     shared = {name: given.pop(name) for name in ("json", "verbose", "runner", "budget", "detach") if name in given}
-    return Door(dir=facts.get("dir", ""), **{name: value for name, value in shared.items() if value is not None})
+    return _typed(click.get_current_context(), **{name: value for name, value in shared.items() if value is not None})
+
+
+def _typed(context: click.Context, **shared: Any) -> Door:
+    return Door(dir=context.find_root().params.get("dir") or "", **shared)
 
 
 # --- arguments and options; what a shell offers for a half-typed one is never an error: it has no place to show it
-
-
-def _typed(context: click.Context) -> Door:
-    return Door(dir=context.find_root().params.get("dir") or "")
 
 
 def _runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -100,71 +99,33 @@ def _words(name: str, shown: str, **how: Any) -> click.Argument:
     return click.Argument([name], metavar=shown, shell_complete=_runs, **how)
 
 
-RUN = _words("run", "[RUN]", required=False, default="")
-JSON = _option("--json", help="One JSON object on stdout.")
-VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
-DETACH = _option("--detach", help="Go on in the background.")
-WORKS = (DETACH, JSON, VERBOSE)
-BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
-RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
-NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
-_ONLY = _option("--only", help="Record it; do not go on with the run.")
+_RUN = _words("run", "[RUN]", required=False, default="")
+_JSON = _option("--json", help="One JSON object on stdout.")
+_VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
+_WORKS = (_option("--detach", help="Go on in the background."), _JSON, _VERBOSE)
+_BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
+_RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
+_NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
 _DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
-_CHECK = _option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, second, ...")
-_RECORDED = _option("--accept-recorded", "accepted", help="Go on although what is recorded is not what is asked now.")
-_AGAIN = (
-    RUN,
-    click.Argument(["paths"], nargs=-1, metavar="[PATH]..."),
-    _option("--dry-run", "dry", help="Only say what would change."),
-    JSON,
-)
-_LIST = (
-    _option("--all", "every", help="All of them, not only the latest 20."),
-    _option("--status", metavar="STATUS", help="Only those that stand so."),
-    _option("--playbook", metavar="NAME", help="Only those of this playbook."),
-    _option("--clean", help="Remove what ended runs left behind, and whole runs that are old."),
-    _option("--older", type=click.IntRange(0), metavar="DAYS", help="With --clean: how old; 30 if not given."),
-    _option("--dry-run", "dry", help="With --clean: only say what would be removed."),
-    JSON,
-)
-_SHOW = (
-    _words("words", "[RUN] [STEP]", nargs=-1),
-    _option("--log", help="Every step as it happened, with its time."),
-    _option("--markdown", help="The receipt, fit for a pull request."),
-    JSON,
-    VERBOSE,
-)
-_DOCTOR = (
-    _option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
-    _option("--no-ask", help="Ask the agent no question."),
-    RUNNER,
-    JSON,
-)
-_SHELLS = click.Choice(("bash", "zsh", "fish"))
+_DECIDE = (_NOTE, _option("--only", help="Record it; do not go on with the run."), _RUNNER, *_WORKS)
+_PATHS = click.Argument(["paths"], nargs=-1, metavar="[PATH]...")
+_AGAIN = (_RUN, _PATHS, _option("--dry-run", "dry", help="Only say what would change."), _JSON)
 
 
 # --- the commands
 
 
-def _version(context: click.Context, parameter: click.Parameter, value: bool) -> None:
-    if value:
-        from interlock.cli.main import version
-
-        click.echo(version())
-        context.exit()
-
-
 @click.group(cls=Commands, context_settings=HELP)
 @click.option("-C", "dir", metavar="DIR", help="Stand in this folder.", default="")
-@click.option("--version", is_flag=True, is_eager=True, expose_value=False, callback=_version, help="Say which it is.")
+@click.version_option(package_name="interlock", message="interlock %(version)s", help="Say which it is.")
 @click.pass_context
 def app(context: click.Context, dir: str) -> None:
     """Runs development processes with coding agents: agents do the work, code decides.
 
     interlock "mend the failing test" does it, runs your checks and has it judged.
     """
-    context.obj = context.obj if isinstance(context.obj, dict) else {}
-    context.obj["dir"] = dir
+    if context.obj:  # who tells errors names commands as they work from there
+        context.obj["dir"] = dir
 
 
 def _command(name: str, does: str, help: str, *params: click.Parameter, **constant: Any) -> None:
@@ -188,28 +149,55 @@ _command(
     "resume",
     "starting.resume",
     "Go on with a run, also with one that was stopped.",
-    *(RUN, NOTE, _CHECK, BUDGET, RUNNER, _RECORDED, *WORKS),
+    _RUN,
+    _NOTE,
+    _option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, second, ..."),
+    _BUDGET,
+    _RUNNER,
+    _option("--accept-recorded", "accepted", help="Go on although what is recorded is not what is asked now."),
+    *_WORKS,
 )
 _playbooks("plan", "Show what a run would take; change nothing.")
-_command("runs", "looking.list_runs", "List the runs here, the latest last.", *_LIST)
-_command("show", "looking.show", "Show how a run or a step stands, and on what evidence.", *_SHOW)
-_command("watch", "looking.watch", "Follow a run that works, until it stops.", RUN, VERBOSE)
+_command(
+    "runs",
+    "looking.list_runs",
+    "List the runs here, the latest last.",
+    _option("--all", "every", help="All of them, not only the latest 20."),
+    _option("--status", metavar="STATUS", help="Only those that stand so."),
+    _option("--playbook", metavar="NAME", help="Only those of this playbook."),
+    _option("--clean", help="Remove what ended runs left behind, and whole runs that are old."),
+    _option("--older", type=click.IntRange(0), metavar="DAYS", help="With --clean: how old; 30 if not given."),
+    _option("--dry-run", "dry", help="With --clean: only say what would be removed."),
+    _JSON,
+)
+_command(
+    "show",
+    "looking.show",
+    "Show how a run or a step stands, and on what evidence.",
+    _words("words", "[RUN] [STEP]", nargs=-1),
+    _option("--log", help="Every step as it happened, with its time."),
+    _option("--markdown", help="The receipt, fit for a pull request."),
+    _JSON,
+    _VERBOSE,
+)
+_command("watch", "looking.watch", "Follow a run that works, until it stops.", _RUN, _VERBOSE)
 _command(
     "diff",
     "looking.diff",
     "What a run changed: delivered, pending, or by one agent.",
-    *(_words("words", "[RUN] [AGENT]", nargs=-1), _option("--stat", help="Files and their lines only.")),
+    _words("words", "[RUN] [AGENT]", nargs=-1),
+    _option("--stat", help="Files and their lines only."),
 )
-_DECIDE = (NOTE, _ONLY, RUNNER, *WORKS)
-_command("approve", "starting.decide", "Approve what a run waits with, and go on.", RUN, *_DECIDE, what="approve")
-_command("reject", "starting.decide", "Reject it, with --note, and go on.", RUN, *_DECIDE, what="reject")
+_command("approve", "starting.decide", "Approve what a run waits with, and go on.", _RUN, *_DECIDE, what="approve")
+_command("reject", "starting.decide", "Reject it, with --note, and go on.", _RUN, *_DECIDE, what="reject")
 _command(
     "answer",
     "starting.answer",
     "Answer the question that a run waits with, and go on.",
-    *(_words("words", "[RUN] TEXT", nargs=-1, required=True), *_DECIDE),
+    _words("words", "[RUN] TEXT", nargs=-1, required=True),
+    *_DECIDE,
 )
-_command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), JSON)
+_command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), _JSON)
 _command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
 _command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
 _command("playbooks", "looking.list_playbooks", "List the playbooks.")
@@ -219,12 +207,20 @@ _command(
     "Play every path of a playbook in a simulated world.",
     click.Argument(["playbook"], metavar="PLAYBOOK"),
     _option("--deviations", type=click.IntRange(0, 3), default=1, metavar="K", help="At most so many on a path; 1."),
-    JSON,
+    _JSON,
 )
 _command(
     "init",
     "making.init",
     "Write interlock.toml for the agent that is here.",
-    _option("--completion", type=_SHELLS, help="Print the completion of a shell instead."),
+    _option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion instead."),
 )
-_command("doctor", "doctor.doctor", "Say what would keep runs from working here.", *_DOCTOR)
+_command(
+    "doctor",
+    "doctor.doctor",
+    "Say what would keep runs from working here.",
+    _option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
+    _option("--no-ask", help="Ask the agent no question."),
+    _RUNNER,
+    _JSON,
+)

@@ -13,18 +13,20 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from interlock.agents import client as clients_client
+from interlock.agents import clients
+from interlock.agents.client import Row
+from interlock.agents.environment import Environment, environment
+from interlock.agents.values import Ask, Role, TroubleKind
 from interlock.cli import text
+from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
+from interlock.engine.journal import mend as cut
 from interlock.errors import BadInput, Exit, InterlockError
+from interlock.settings import Runner
 from interlock.workspace.git import OLDEST_GIT
-
-if TYPE_CHECKING:
-    from interlock.agents.client import Row
-    from interlock.agents.environment import Environment
-    from interlock.cli.door import Door
-    from interlock.settings import Runner
 
 QUESTION = "Answer with this one word and do nothing else: ready"
 ANSWERS_S = 120.0
@@ -58,11 +60,10 @@ def doctor(door: Door, *, mend: str | None, no_ask: bool) -> int:
 
 
 def _lines(one: Found) -> Iterator[str]:
-    first, *more = text.fitted(" " * 19 + one.said, text.WIDTH, 0).split("\n")
-    yield f"{text.padded(one.state, 6)}  {text.padded(one.subject, 9)}  {first.strip()}"
-    yield from more
+    said = text.fitted(" " * 19 + one.said, text.WIDTH, 0).lstrip()
+    yield f"{text.padded(one.state, 6)}  {text.padded(one.subject, 9)}  {said}"
     if one.remedy:
-        yield from text.fitted(" " * 19 + f"to do: {one.remedy}", text.WIDTH, 2).split("\n")
+        yield text.fitted(" " * 19 + f"to do: {one.remedy}", text.WIDTH, 2)
     yield from (f"    {line}" for line in one.text.splitlines())
 
 
@@ -73,10 +74,7 @@ def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
     try:
         file = place.settings.file
     except BadInput as error:
-        for one in (error, *error.also):
-            said = ", ".join(f"{label} {part}" for label, part in one.parts() if label in ("expected", "found"))
-            where = f"{one.where}: " if one.where else ""
-            yield Found("BROKEN", "settings", f"{where}{one.what}{f' ({said})' if said else ''}", one.remedy or "")
+        yield from (_broken("settings", one) for one in (error, *error.also))
         return
     yield Found("ok", "settings", file or "no interlock.toml: all defaults")
     if place.trees.repository is None:
@@ -85,6 +83,11 @@ def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
     yield from _agents(door, ask=ask)
     damaged = [entry.id for entry in place.runs.all() if entry.head() is None]
     yield from (Found("BROKEN", "run", f"{run} cannot be read", f"interlock doctor --mend {run}") for run in damaged)
+
+
+def _broken(subject: str, error: InterlockError) -> Found:
+    parts = [(label, said) for label, said in error.parts() if label != "to do"]
+    return Found("BROKEN", subject, "; ".join([error.what, *map(" ".join, parts)]), error.remedy or "")
 
 
 def _git() -> Found:
@@ -103,7 +106,7 @@ def _layers(door: Door) -> Found:
     try:
         made = door.place.layers.maker()
     except InterlockError as error:
-        return Found("BROKEN", "sandbox", f"{error.what}: {error.found or error.where or ''}", error.remedy or "")
+        return _broken("sandbox", error)
     if made.confined:
         return Found("ok", "sandbox", f"agents are confined {made.why}")
     cost = "" if made.shares_blocks else f"; a copy takes {text.size(made.cost_bytes)}"
@@ -115,34 +118,32 @@ def _layers(door: Door) -> Found:
 
 
 def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
-    from interlock.agents import clients
-
     there = clients.installed(os.environ, Path.home())
     for one in there:
         yield Found("ok" if one.signed_in else "note", "agent", one.text, "" if one.signed_in else one.row.sign_in)
     try:
         used = list(_used(door))
     except InterlockError as error:
-        yield Found("BROKEN", "agent", error.what, error.remedy or "")
+        yield _broken("agent", error)
         return
     for name, table in used:
         row = clients.row(table.type, table.argv or ())
+        given = environment(
+            os.environ, door.place.workspace.top, needed=row.variables, allowed=door.place.settings.sandbox.env
+        )
         if table.type in clients.KNOWN and ask:
-            yield asyncio.run(_asked(door, name, table, row))
+            yield asyncio.run(_asked(door, name, table, row, given))
         elif table.type in ("command", "acp"):
-            yield _program(door, name, table)
+            yield _program(door, name, table, given)
         else:
             yield Found("ok", "runner", f"{name}: {row.title}")
-        left_out = _environment(door, row).left_out
-        if left_out:
+        if left_out := given.left_out:
             said = f"{name} does not get variables that look like keys: {text.few(left_out, 8)}"
             yield Found("note", "sandbox", said, f"Name those that it needs: [sandbox] env = [{left_out[0]!r}]")
 
 
 def _used(door: Door) -> Iterator[tuple[str, Runner]]:
     """The runners that runs here would use."""
-    from interlock.agents import clients
-
     settings = door.place.settings
     named = [door.runner or settings.runner, settings.judges, *(one.runner for one in settings.agents.values())]
     first = named[0] or clients.first_found(os.environ, Path.home()).name
@@ -150,50 +151,31 @@ def _used(door: Door) -> Iterator[tuple[str, Runner]]:
         yield name, settings.runner_named(name)
 
 
-def _program(door: Door, name: str, table: Runner) -> Found:
+def _program(door: Door, name: str, table: Runner, given: Environment) -> Found:
     program = (table.argv or ("",))[0]
-    path = _environment(door, None).variables.get("PATH")
+    path = given.variables.get("PATH")
     local = "/" in program and (door.place.workspace.top / program).exists()
     if local or shutil.which(program, path=path):
         return Found("ok", "runner", f"{name}: {shlex.join(table.argv or ())}")
     return Found("BROKEN", "runner", f"{name}: {program!r} is not found", f"Correct [runners.{name}] argv.")
 
 
-def _environment(door: Door, row: Row | None) -> Environment:
-    from interlock.agents.environment import environment
-
-    place = door.place
-    needed = row.variables if row else ()
-    allowed = place.settings.sandbox.env
-    return environment(os.environ, place.workspace.top, needed=needed, allowed=allowed)
-
-
-async def _asked(door: Door, name: str, table: Runner, row: Row) -> Found:
+async def _asked(door: Door, name: str, table: Runner, row: Row, given: Environment) -> Found:
     """Whether it answers: asked in an empty folder, with the person's own login."""
-    from interlock.agents import clients
-    from interlock.agents.client import call
-    from interlock.agents.values import Ask, Role, TroubleKind
-
     place = door.place
+    role = Role(name="doctor", runner=name, type=table.type, program=table.program or "", model=table.model or "")
     with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as folder:
         ask = Ask(
-            role=Role(
-                name="doctor", runner=name, type=table.type, program=table.program or "", model=table.model or ""
-            ),
+            role=role,
             brief=QUESTION,
             marker=f"doctor/{name}",
             env=table.env,
             timeout_s=ANSWERS_S,
             transcript=Path(folder, "transcript"),
         )
-        came = await call(
-            clients.client(table, place.workspace.top),
-            ask,
-            Nowhere(Path(folder)),
-            lambda news: None,
-            place.redaction,
-            env=_environment(door, row),
-        )
+        program = clients.client(table, place.workspace.top)
+        seat = Nowhere(Path(folder))
+        came = await clients_client.call(program, ask, seat, lambda news: None, place.redaction, env=given)
     if came.finished:
         spent = [text.duration(came.seconds)]
         spent += [f"{text.amount(came.usage.tokens)} tokens"] if came.usage.tokens else []
@@ -229,8 +211,6 @@ class Nowhere:
 
 def _mend(door: Door, name: str) -> int:
     """Cut a damaged journal before its first bad line; the rest is kept beside."""
-    from interlock.engine.journal import mend as cut
-
     door.people_only("mend runs")
     entry = door.place.runs.find(name)
     with entry.lock():

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+from typing import Any
+
+from click.shell_completion import get_completion_class
 
 from interlock.agents import clients
+from interlock.cli.commands import app
 from interlock.cli.door import Door
 from interlock.cli.output import print_lines, tell
 from interlock.errors import BadInput
@@ -68,13 +71,8 @@ def _runner(there: list[clients.Installed]) -> str:
 
 def _completion(shell: str) -> int:
     """The script of a shell, on stdout, and where it goes on stderr."""
-    from click.shell_completion import get_completion_class
-
-    from interlock.cli.commands import app
-
-    made = get_completion_class(shell)
-    assert made is not None
-    sys.stdout.write(made(app, {}, "interlock", "_INTERLOCK_COMPLETE").source())
+    made: Any = get_completion_class(shell)
+    print_lines([made(app, {}, "interlock", "_INTERLOCK_COMPLETE").source()])
     places = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/interlock.fish"}
     how = ">" if shell == "fish" else ">>"
     tell(f"  next    interlock init --completion {shell} {how} {places[shell]}")

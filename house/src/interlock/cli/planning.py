@@ -10,7 +10,6 @@ from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.cli.screens import Told
-from interlock.cli.telling import laid
 from interlock.cli.working import earlier
 from interlock.documents.model import Model
 from interlock.engine import toolchains
@@ -36,10 +35,8 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
             told.setdefault(label, []).append([what, rest])
         print_json({"playbook": playbook.name, **told})
         return 0
-    print_lines([text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)])
-    labels = ["", *(label for label, _, _ in rows)]
-    for before, (label, what, rest) in zip(labels, rows, strict=False):
-        print_lines([laid("  ", "" if label == before else label, what, rest, text.WIDTH)])
+    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)
+    print_lines([head, *screens.block(rows)])
     return 0
 
 

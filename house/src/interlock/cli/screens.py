@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from interlock.app import Work
 from interlock.cli import telling, text
@@ -94,8 +94,18 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
     known = dict.fromkeys((*_deciding(view), *_next(view, stands, work)))
     return [
         "  ".join([*took, *spent]),
-        *(laid("  ", *row, text.WIDTH) for row in rows),
+        *block(rows),
         *(f"  {'next' if not number else '':<8}{command}" for number, command in enumerate(known)),
+    ]
+
+
+def block(rows: Iterable[Told]) -> list[str]:
+    """The rows below one another; a label that goes on stands once."""
+    known = list(rows)
+    before = ["", *(label for label, _, _ in known)]
+    return [
+        laid("  ", "" if row[0] == above else row[0], *row[1:], text.WIDTH)
+        for above, row in zip(before, known, strict=False)
     ]
 
 
@@ -107,8 +117,7 @@ def asked(gate: GateView, shown: Mapping[str, str]) -> Iterator[Told]:
 
 
 def _checks(view: View) -> Iterator[Told]:
-    for number, pair in enumerate(view.pairs.values()):
-        yield ("" if number else "checks"), pair.command, _pair(pair)
+    yield from (("checks", pair.command, _pair(pair)) for pair in view.pairs.values())
     if not view.pairs and any(call.report for call in view.calls.values()):
         yield "checks", "none", ""
     if view.shown_by is not None and not view.shown_by.get("by"):
@@ -128,11 +137,11 @@ def _pair(pair: PairView) -> str:
 def _judged(view: View) -> Iterator[Told]:
     """The last word of each judge, with its summary; what it noted besides stands below."""
     last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
-    for number, (name, call) in enumerate(last.items()):
+    for name, call in last.items():
         said, tone = telling.outcome(call)
         why = telling.against(call)[:1] if tone == "bad" else [str(telling.form_of(call).get("summary") or "")]
-        yield ("" if number else "judged"), ": ".join(filter(None, (f"{name} {said}", *why))), ""
-        yield from (("", f"- {note}", "") for note in _few(telling.notes(call)))
+        yield "judged", ": ".join(filter(None, (f"{name} {said}", *why))), ""
+        yield from (("judged", f"- {note}", "") for note in _few(telling.notes(call)))
 
 
 def _few(rows: Sequence[str]) -> list[str]:
@@ -147,18 +156,16 @@ def _work(view: View, work: Work) -> Iterator[Told]:
             yield "commit", f"{one.commit[:10]} on {one.ref.removeprefix('refs/heads/')}", one.url
     yield from _files("pending" if view.status.is_open else "kept", work.pending, "not delivered")
     yield from _files("held", work.held, "guarded: not delivered")
-    remarks = list(dict.fromkeys((one.kind.value, one.text, text.few(one.paths)) for one in view.remarks))
-    for kind, said, paths in remarks[:MOST]:
-        yield "told", f"{kind}: {said}{f': {paths}' if paths else ''}", ""
+    yield from _files("undone", work.undone, f"by {view.undone[-1].who}" if view.undone else "")
+    remarks = dict.fromkeys(telling.remark(one) for one in view.remarks)
+    yield from (("told", said, "") for said in _few(list(remarks)))
     if work.problem:
         yield "code", work.problem, ""
-    if work.undone:
-        yield from _files("undone", work.undone, f"by {view.undone[-1].who}")
 
 
 def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[Told]:
     for number, row in enumerate(_few([in_lines(change) for change in changes])):
-        yield ("", row, "") if number else (label, row, rest)
+        yield label, row, "" if number else rest
 
 
 def in_lines(change: Change) -> str:

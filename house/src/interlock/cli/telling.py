@@ -19,6 +19,7 @@ from interlock.engine.folder import RunFolder
 from interlock.engine.junit import WHOLE
 from interlock.engine.view import CallView, DecisionView, GateView, PairView, View
 from interlock.errors import InterlockError
+from interlock.workspace.values import Remark
 
 Tone = Literal["plain", "good", "bad", "note", "begin", "detail"]
 """`note`: to be looked at; `begin`: stands in the live view until it ends; `detail`: only where it is asked for."""
@@ -172,9 +173,7 @@ def _call(call: CallView) -> Iterator[Said]:
     yield who, word, "  ".join(_figures(call)), tone
     if tone == "bad":
         yield from (("", f"- {why}", "", "plain") for why in against(call)[:3])
-    for remark in report.remarks:
-        paths = f": {text.few(remark.paths)}" if remark.paths else ""
-        yield "", f"{remark.kind.value}: {remark.text}{paths}", "", "note"
+    yield from (("", remark(one), "", "note") for one in report.remarks)
 
 
 def _gate(gate: GateView) -> Iterator[Said]:
@@ -228,6 +227,11 @@ def against(call: CallView) -> list[str]:
 
 def _why(report: Any) -> str:
     return ": ".join(filter(None, (report.reason, report.complaint)))
+
+
+def remark(one: Remark) -> str:
+    """What the engine has to say of somebody's work."""
+    return ": ".join(filter(None, (one.kind.value, one.text, text.few(one.paths))))
 
 
 def notes(call: CallView) -> Sequence[str]:

@@ -19,7 +19,6 @@ from interlock.cli import failures, output, screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
-from interlock.cli.telling import laid
 from interlock.engine.folder import Message
 from interlock.engine.runs import Entry
 from interlock.engine.view import GateView, View
@@ -189,7 +188,7 @@ class Asking:
         self._view.step_aside()
         if (view := self._view.view) is not None:
             rows = list(screens.asked(gate, shown(self._door, view)))[1:]  # the question itself was told
-            tell(*(laid("  ", *row, text.WIDTH) for row in (*rows, *(("note", one, "") for one in view.warnings))))
+            tell(*screens.block([*rows, *(("note", one, "") for one in view.warnings)]))
             tell("  its work so far", failures.here(f"          interlock diff {view.run}", self._door.dir))
         decided = await self._decided(gate.choices)
         if decided is None:
