@@ -209,8 +209,11 @@ class Place:
             return "there is no git repository here"
         if busy := repository.busy():
             return f"git is in the middle of something ({', '.join(busy)})"
+        commits = Commits(self.trees, lambda tree: tree)
+        if why := commits.nobody():
+            return why
         if branch:
-            return Commits(self.trees, lambda tree: tree).refused(branch)
+            return commits.refused(branch)
         return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
 
     def _check_budget(self, roles: Sequence[Role]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -213,14 +215,24 @@ def test_a_new_branch_gets_the_work_in_place_of_the_tree(bench: Bench) -> None:
 
 
 @pytest.mark.req("TS-09", "TS-10", "RUN-11")
-@pytest.mark.parametrize(("inputs", "words"), [({"branch": "main"}, "already"), ({"commit": True}, "in the middle")])
+@pytest.mark.parametrize(
+    ("before", "inputs", "words"),
+    [
+        ("true", {"branch": "main"}, "already"),
+        ("git rev-parse HEAD > .git/MERGE_HEAD", {"commit": True}, "in the middle"),
+        ("git checkout -q --detach", {"commit": True}, "no branch"),
+        ("git config --remove-section user; git config user.useConfigOnly true", {"commit": True}, "who you are"),
+    ],
+)
 def test_what_cannot_be_committed_is_found_before_anything_is_paid(
-    tmp_path: Path, inputs: dict[str, object], words: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before: str, inputs: dict[str, object], words: str
 ) -> None:
-    """A branch that exists, a merge in progress: bad input, and no run is left behind."""
+    """A branch that exists, a merge in progress, nobody's name: bad input, and no run is left behind."""
     bench = Bench(tmp_path / "p")
-    if "commit" in inputs:
-        (bench.top / ".git" / "MERGE_HEAD").write_text(bench.run_git("rev-parse", "HEAD") + "\n")
+    subprocess.run(before, shell=True, cwd=bench.top, check=True)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_", "EMAIL"))]:
+        monkeypatch.delenv(name)
     with pytest.raises(BadInput, match=words):
         bench.run(**inputs)
     assert bench.place().runs.all() == []
