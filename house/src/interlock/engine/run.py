@@ -55,7 +55,7 @@ class Row:
     """Its answer in a layout of its own, instead of the form in its last message; None: it gave none, and need not."""
     spell: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, str]] | None = None
     """The documents in which a form stands, given the form's values and the paths that are left (outputs, samples): the
-    inverse of `read`, for who plays by script. With it the documents are the answer, and no form is asked for beside."""
+    inverse of `read`, for who plays by script. With it the documents are the answer; no form is asked for beside."""
     says: type[Form] | None = None
     """What its last message says beside such documents, for clients that hold their model to a form; in the brief the
     prompt's own words stand for it."""
