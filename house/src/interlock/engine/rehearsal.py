@@ -120,16 +120,16 @@ class Path(Stage):
     def _process(self, again: bool) -> None:
         settings = self.playbook.settings() if self.playbook.settings else None
         prompts = Prompts(self.playbook.prompts)
-        player = Player(self.playbook, self.world, prompts, settings=settings, limits=self.limits, told=self.told)
-        self.enters(player)
-        self.view = player.view
+        self.player = Player(self.playbook, self.world, prompts, settings=settings, limits=self.limits, told=self.told)
+        self.view = self.player.view
+        self.came.clear()
         if self.view.start is None:
-            begin(player, self.inputs, self.caps)
+            begin(self.player, self.inputs, self.caps)
         elif self.view.ended is None or again:
-            player.resume("simulated")
+            self.player.resume("simulated")
         else:  # it died behind its last line
             return
-        drive(player.play())
+        drive(self.player.play())
 
 
 def explore(

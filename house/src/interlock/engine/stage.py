@@ -134,13 +134,8 @@ class Stage(Clean):
         self._tries, self._lines = Counter[str](), Counter[str]()
         self._fired = set[str]()
         self._places: dict[tuple[str, Tree, bool], str] = {}
-        self._came = Counter[Any]()
+        self.came = Counter[Any]()
         """Moments and commands in the present process."""
-
-    def enters(self, player: Player) -> None:
-        """A process begins."""
-        self.player = player
-        self._came.clear()
 
     def comes_back(self, view: View) -> bool:
         """A person answers what the run waits for, mends what failed, or takes up what stopped: whether it goes on."""
@@ -202,21 +197,21 @@ class Stage(Clean):
             done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
             form = None
         extra = EXTRA.get(name, {})
-        if name == COLLIDES and (path := self._elsewhere(ask)):
+        if name == COLLIDES and (path := self._left(ask)):
             extra = {path: self.worked(files.get(path, b""), key)}
         return Act({**done, **extra}, usual.exit if form is None else self.said(form))
 
-    def _elsewhere(self, ask: Ask) -> str:
-        """A file that another agent leaves."""
-        theirs = (path for one in reversed(self.asks.values()) for path in one.samples)
-        return next((path for path in theirs if path not in ask.samples), "")
+    def _left(self, ask: Ask | None = None) -> str:
+        """A file that an agent left, and not for this call; empty: none."""
+        left = (path for one in reversed(self.asks.values()) for path in one.samples)
+        return next((path for path in left if ask is None or path not in ask.samples), "")
 
     def _agents(self, ask: Ask) -> Iterator[str]:
         row, forms = self.rows[ask.role.name], list(self._answers(ask))
         works = bool(ask.samples) and not row.judges
         does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
         does += [LOSES, GARBLES] if ask.outputs else []
-        does += [COLLIDES] if works and self._elsewhere(ask) else []
+        does += [COLLIDES] if works and self._left(ask) else []
         does += [MEANS_IT] if row.form and "takes_back" in row.form.model_fields else []
         once = [*WEATHER, *does, *([STRAYS] if "**" not in row.writes else [])]
         yield from (*once, *(f"{name}{EACH}" for name in once if name in LASTING))
@@ -225,11 +220,10 @@ class Stage(Clean):
 
     def _answers(self, ask: Ask) -> dict[str, Any]:
         row = self.rows[ask.role.name]
-        form = row.form
-        found = _deviations(form, canonical(ask.known)) if form else {}
-        if row.spell is None or not found:
+        found = _deviations(row.form, canonical(ask.known)) if row.form else {}
+        if row.form is None or row.spell is None:
             return found
-        best = answers.best(schema(form), ask.known)  # what cannot be spelled is a broken document
+        best = answers.best(schema(row.form), ask.known)  # what cannot be spelled is a broken document
         return {name: one for name, one in found.items() if isinstance(one, dict) and one.keys() >= best.keys()}
 
     # --- commands
@@ -242,9 +236,9 @@ class Stage(Clean):
         stuck = "does not end", f"does not end{EACH}", "is not installed"
         others = ("red", f"red{EACH}", "red, then green", *stuck) if green else ("green", *stuck)
         name = self._happens(self._places[run], lambda: others, command.line)
-        self._came[run] += 1
+        self.came[run] += 1
         if name == "red, then green":
-            name = "red" if self._came[run] == 1 else "green"
+            name = "red" if self.came[run] == 1 else "green"
         self.runs[run] = ENDS[name or ("green" if green else "red")]
         return self.runs[run]
 
@@ -255,15 +249,12 @@ class Stage(Clean):
         offered = *others, *(f"{one}{EACH}" for one in others), "is not there", "rejects without a word", "is late"
         subject = gate.key.partition("#")[0].rpartition("/")[2]
         name = self._happens(f"{gate.key}, opening {gate.opening}", lambda: offered, subject)
-        choice = name.removeprefix("chooses ") if name in others else gate.choices[0]
-        match name:
-            case "is not there":
-                return None
-            case "rejects without a word":
-                return Message(what="reject", who=PERSON, at=self.world.now())
-            case "is late":
-                return self._decision(gate, choice).model_copy(update={"opening": gate.opening + 1})
-        return self._decision(gate, choice)
+        if name == "is not there":
+            return None
+        if name == "rejects without a word":
+            return Message(what="reject", who=PERSON, at=self.world.now())
+        said = self._decision(gate, name.removeprefix("chooses ") if name in others else gate.choices[0])
+        return said.model_copy(update={"opening": gate.opening + 1}) if name == "is late" else said
 
     def _decision(self, gate: GateView, choice: str) -> Message:
         self.answered[gate.key, choice] += 1
@@ -279,11 +270,8 @@ class Stage(Clean):
             self.world.head = dict(self.world.files)
             self.wrote = [(path, line) for path, line in self.wrote if path != UNSAVED]  # git has it
         else:
-            wrote = [what.removeprefix("wrote ")] if what.startswith("wrote ") else []
-            shared = next(
-                iter((*wrote, *(path for ask in reversed(self.asks.values()) for path in ask.samples), NOTES))
-            )
-            path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: shared}[name]
+            written = what.removeprefix("wrote ") if what.startswith("wrote ") else self._left() or NOTES
+            path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: written}[name]
             self.wrote.append((path, BY_A_PERSON))
             for files in (self.world.files, self.theirs):
                 files[path] = files.get(path, b"") + BY_A_PERSON
@@ -295,7 +283,7 @@ class Stage(Clean):
         place = what if "#" in what else f"{here().path}: {what}"
         others = (FULL, *(() if what.startswith(ALONE) else (DIES, *PEOPLE)))
         others += (REFUSES,) if what in MAY_BE_REFUSED else ()
-        name = self._once(self._nth(self._came, place), lambda: others)
+        name = self._once(self._nth(self.came, place), lambda: others)
         if name in PEOPLE:
             self._meanwhile(name, what)
         self.cut_off += name in (DIES, FULL)
