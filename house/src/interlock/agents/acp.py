@@ -19,7 +19,7 @@ from interlock.agents.acp_rows import Profile, meta, profile_of, variables
 from interlock.agents.client import Seat, Start
 from interlock.agents.command import filled
 from interlock.agents.process import Ended, Pipe
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other, parsed
+from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
 from interlock.agents.trouble import trouble, used_up
 from interlock.agents.values import Ask, Trouble, TroubleKind
 
@@ -311,10 +311,11 @@ def _result(answer: Json) -> Json:
 
 
 def _words_of(error: Json) -> str:
-    """The readable part; some agents hand on the service's answer as it came, or hide it in the data."""
+    """Some agents hand on the service's answer as it came, or hide it in the data."""
     message = error.text("message")
-    inner = Json(parsed(message)).at("error")
-    words = [inner.text("message") or message.removeprefix("Internal error").lstrip(": "), inner.text("status")]
+    if message.startswith("{"):
+        return message
+    words = [message.removeprefix("Internal error").lstrip(": ")]
     words += [error.text("data", name) for name in ("details", "message", "errorKind")]
     return ": ".join(dict.fromkeys(filter(None, words))) or "an error without a word"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -266,7 +267,7 @@ def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, used_up: 
     return Exit(
         finished=said.finished and why is None and not (exhausted or ended.timed_out or ended.over),
         text=redact(said.text),
-        form=redact.data(said.form),
+        form=parsed(redact(json.dumps(said.form))),
         exit=ended.exit,
         started=not ended.error,
         timed_out=ended.timed_out,

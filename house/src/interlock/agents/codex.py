@@ -100,7 +100,7 @@ class Stream(Reading):
             case "error" if line.text("message").startswith("Reconnecting"):
                 self.wait(f"model service: {line.text('message')}")
             case "error":
-                self.wrong = trouble(_plain(line.text("message") or "an error without a word"))
+                self.wrong = trouble(line.text("message") or "an error without a word")
             case "turn.completed":
                 self.finished, self.wrong, self.exhausted = True, None, False
                 used = line.at("usage")
@@ -108,7 +108,7 @@ class Stream(Reading):
                 self.form = parsed(self.text) if self._formed else None
             case "turn.failed":
                 said, self.finished = line.text("error", "message"), True
-                self.wrong = trouble(_plain(said)) if said else self.wrong or trouble("the turn failed")
+                self.wrong = trouble(said) if said else self.wrong or trouble("the turn failed")
                 self.exhausted = used_up(self.wrong.text)
 
     def _item(self, item: Json, *, ended: bool) -> None:
@@ -129,10 +129,3 @@ class Stream(Reading):
         if state == FAILED and why.startswith(("bwrap:", "codex-linux-sandbox")):
             state, why = REFUSED, f"the sandbox of codex does not work here: {why.splitlines()[0]}"
         self.tool(item.text("id"), name, subject, state, why)
-
-
-def _plain(message: str) -> str:
-    """The words of an error that codex hands on as the JSON it got."""
-    error = Json(parsed(message) if message.startswith("{") else None).at("error")
-    words = (error.text("message"), error.text("type"), str(error.at("code").value or ""))
-    return ", ".join(filter(None, words)) or message

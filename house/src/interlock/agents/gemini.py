@@ -14,7 +14,7 @@ from pathlib import Path
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.process import Ended
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
-from interlock.agents.trouble import service_trouble
+from interlock.agents.trouble import trouble
 from interlock.agents.values import Ask
 
 _LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
@@ -111,7 +111,7 @@ class Stream(Reading):
             case "result":
                 self.finished = True
                 if line.text("status") != "success":
-                    self.wrong = service_trouble(line.text("error", "message") or self._stopped)
+                    self.wrong = trouble(line.text("error", "message") or self._stopped)
                 elif self._stopped:  # a loop that it found, or its limit of turns: that, too, it calls a success
                     self.wrong = other(f"it stopped by itself: {self._stopped}")
                 self.spend(line.count("stats", "input_tokens"), line.count("stats", "output_tokens"))

@@ -11,7 +11,7 @@ from interlock.agents import claude
 from interlock.agents.client import Row, Seat, Start
 from interlock.agents.gemini import taken_literally
 from interlock.agents.reading import Json
-from interlock.agents.trouble import service_trouble
+from interlock.agents.trouble import trouble
 from interlock.agents.values import Ask, Usage
 
 _LOGIN = ".qwen/oauth_creds.json"
@@ -61,4 +61,4 @@ class Stream(claude.Stream):
     def read(self, line: Json) -> None:
         super().read(line)
         if self.finished and self.text.startswith("[API Error: "):
-            self.usage, self.wrong = Usage(), service_trouble(self.text)
+            self.usage, self.wrong = Usage(), trouble(self.text)

@@ -7,11 +7,11 @@ finds where one could stand.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 from interlock.documents.files import read_plain
 
@@ -44,12 +44,8 @@ class Redaction:
         files: logins.
         """
         self._names: dict[str, str] = {}
-        self.learn({name: env[name] for env in environments for name in sorted(env) if looks_secret(name)})
-        self.learn(login_secrets(files))
-
-    def learn(self, values: Mapping[str, str]) -> None:
-        """From now on these values too, whatever their names are."""
-        for label, secret in values.items():
+        named = ((name, env[name]) for env in environments for name in sorted(env) if looks_secret(name))
+        for label, secret in (*named, *login_secrets(files)):
             name = re.sub(r"[^\w.:-]+", "_", label)[:100]  # it comes to stand inside of JSON
             # A key from a file often ends in a newline that is not printed with it, and one of several lines is
             # printed line by line; in a stream of JSON some letters are written differently.
@@ -76,17 +72,6 @@ class Redaction:
         if self._start is None:
             return raw
         return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-    def data(self, value: Any) -> Any:
-        """A value of plain data, without the secrets in any of its texts."""
-        match value:
-            case str():
-                return self(value)
-            case Mapping():
-                return {key: self.data(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.data(item) for item in value]
-        return value
 
     def _found(self, text: str) -> Iterator[tuple[int, str]]:
         """Where a secret begins, and which, the longest one."""
@@ -121,23 +106,15 @@ _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT")
 _LINE = re.compile(r"""^\s*(?:export\s+)?["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*["']?(?P<value>[^"'\s#,]+)""")
 
 
-def login_secrets(files: Iterable[Path]) -> dict[str, str]:
-    """What must be in no record, by the name of its file and key.
+def login_secrets(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
+    """What must be in no record, with the name of its file and key.
 
     Values under keys that look secret, and values that look like a token; in JSON, or line by line in anything else.
     """
-    found: dict[str, str] = {}
     for file in files:
-        try:
+        with contextlib.suppress(OSError):
             text = read_plain(file, follow=True, limit=_LARGEST).decode(errors="replace")
-        except OSError:
-            continue
-        for key, value in _secrets(text):
-            name = f"{file.name}:{key}"
-            while found.get(name, value) != value:
-                name += "'"
-            found[name] = value
-    return found
+            yield from ((f"{file.name}:{key}", value) for key, value in _secrets(text))
 
 
 def _secrets(text: str) -> Iterator[tuple[str, str]]:

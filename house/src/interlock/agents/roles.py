@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.agents.values import Role
 from interlock.documents.files import read, relative
@@ -26,34 +25,28 @@ PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
 _DEEPEST = 6
 
 
-@dataclass(frozen=True)
-class _Place:
+class _Place(NamedTuple):
     folder: str
-    suffix: str = ".md"
-    deep: bool = False
-    client: str = ""
+    ending: str
+    client: str
     """The client whose own format it is: a model named there is one of its models."""
 
 
 _PLACES = (
-    _Place(".interlock/agents"),
-    _Place(".github/agents", ".agent.md", client="copilot"),
-    _Place(".claude/agents", client="claude"),
-    _Place(".opencode/agent", deep=True, client="opencode"),
+    _Place(".interlock/agents", ".md", ""),
+    _Place(".github/agents", ".agent.md", "copilot"),
+    _Place(".claude/agents", ".md", "claude"),
+    _Place(".opencode/agent", ".md", "opencode"),
 )
+_OURS = _Place("", ".md", "")
 
 
-@dataclass(frozen=True)
-class _RoleFile:
+class _RoleFile(NamedTuple):
     text: str
     """Its instructions; of a file that is ours, the template as it stands."""
-    name: str = ""
+    name: str
     """What its front matter calls it."""
-    model: str = ""
-    client: str = ""
-    """The client that the model is one of; empty: any."""
-    source: str = ""
-    """Relative to the workspace; empty: ours."""
+    model: str
 
 
 class Roles:
@@ -64,9 +57,7 @@ class Roles:
         Args:
             ours: the folder of role files that the playbook brings along.
         """
-        self._top = top
-        self._playbook = playbook
-        self._ours = ours
+        self._top, self._playbook, self._ours = top, playbook, ours
         self._places = _PLACES if playbook in PROCESSES else _PLACES[:1]
 
     def resolve(self, role: str, *, runner: str, table: Runner, settings: Agent) -> Role:
@@ -76,68 +67,71 @@ class Roles:
             table: of the runner.
             settings: of the agent.
         """
-        found = self._find(role, settings.role or "")
-        if found is None:
-            near = nearest(role, (file.name.removesuffix(".md") for file in _files(self._ours)))
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise ConfigInvalid(
-                f"{self._playbook} has no role {role!r}{hint}",
-                expected=f".interlock/agents/{self._playbook}/{role}.md",
-                remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
-            )
-        own = found.model if found.client in ("", table.type) else ""
+        place, file = (_PLACES[0], self._top / settings.role) if settings.role else self._find(role)
+        found, own = self._read(place, file), place.client in ("", table.type)
         return Role(
             name=role,
             text=found.text,
-            source=found.source,
+            source="" if place is _OURS else relative(self._top, file),
             runner=runner,
             type=table.type,
             program=table.program or "",
-            model=settings.model or own or table.model or "",
+            model=settings.model or (found.model if own else "") or table.model or "",
             timeout_s=settings.timeout_s,
             writes=settings.writes,
         )
 
-    def _find(self, role: str, named: str) -> _RoleFile | None:
-        """The role's file, if there is one.
-
-        Args:
-            named: the file that settings name for it.
-        """
-        if named:
-            return self._read(self._top / named)
+    def _find(self, role: str) -> tuple[_Place, Path]:
+        """The role's file, and whose format that is."""
         for owner in (self._playbook, ""):
             for place in self._places:
-                if found := self._in_place(place, owner, role):
-                    return found
-        wanted = f"{role}.md".casefold()
-        return next((_parsed(file.read_bytes()) for file in _files(self._ours) if file.name.casefold() == wanted), None)
+                if file := self._in_place(place, owner, role.casefold(), role):
+                    return place, file
+        ours = {file.name.removesuffix(".md"): file for file in _files(self._ours)}
+        for name, file in ours.items():
+            if name.casefold() == role.casefold():
+                return _OURS, file
+        near = nearest(role, ours)
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigInvalid(
+            f"{self._playbook} has no role {role!r}{hint}",
+            expected=f".interlock/agents/{self._playbook}/{role}.md",
+            remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
+        )
 
-    def _in_place(self, place: _Place, owner: str, role: str) -> _RoleFile | None:
+    def _in_place(self, place: _Place, owner: str, wanted: str, exactly: str) -> Path | None:
         """By its exact name, by its name in any case, then by what its front matter calls it."""
-        root, wanted = self._top / place.folder, role.casefold()
+        root, deep = self._top / place.folder, place.client == "opencode"
         files = {
-            file: file.name.removesuffix(place.suffix)
-            for file in _files(root, _DEEPEST if place.deep else 1)
-            if file.name.endswith(place.suffix) and self._belongs(file.parent, root, owner, deep=place.deep)
+            file: file.name.removesuffix(place.ending)
+            for file in _files(root, _DEEPEST if deep else 1)
+            if file.name.endswith(place.ending) and self._belongs(file.parent, root, owner, deep=deep)
         }
         named = [file for file, name in files.items() if name.casefold() == wanted]
-        for file in sorted(named, key=lambda file: files[file] != role):
-            return self._read(file, place.client)
+        for file in sorted(named, key=lambda file: files[file] != exactly):
+            return file
         for file in files:
             with suppress(BadInput):  # what cannot be read is no role that anybody asked for
-                found = self._read(file, place.client)
-                if found.name.casefold() == wanted:
-                    return found
+                if self._read(place, file).name.casefold() == wanted:
+                    return file
         return None
 
-    def _read(self, file: Path, client: str = "") -> _RoleFile:
-        """A file of the workspace: what a link would bring in from elsewhere would be told to a model."""
-        path = relative(self._top, file)
-        raw = read(self._top, path)
+    def _read(self, place: _Place, file: Path) -> _RoleFile:
+        """A file of the workspace: what a link would bring in from elsewhere would be told to a model.
+
+        A header that cannot be read leaves the whole text as instructions.
+        """
+        path = str(file) if place is _OURS else relative(self._top, file)
+        raw = file.read_bytes() if place is _OURS else read(self._top, path)
         if raw is None:
             raise ConfigInvalid("the role file is not there", found=path)
-        return _parsed(raw, path, client)
+        text = Text.of(raw.decode(errors="replace").encode(), path).text
+        try:
+            found = front_matter(text, path)
+        except DocumentInvalid:
+            return _RoleFile(text.strip("\n"), "", "")
+        name, model = (_word(found.source.data.get(key)) for key in ("name", "model"))
+        return _RoleFile(found.body.text.strip("\n"), name, "" if model == "inherit" else model)
 
     def _belongs(self, folder: Path, root: Path, owner: str, *, deep: bool) -> bool:
         """Whether a file there is this owner's; below `.opencode/agent` any folder is nobody's, if not a playbook's."""
@@ -145,19 +139,6 @@ class Roles:
             return not owner
         name = folder.name.casefold()
         return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
-
-
-def _parsed(raw: bytes, source: str = "", client: str = "") -> _RoleFile:
-    """A header that cannot be read leaves the whole text as instructions."""
-    text = Text.of(raw.decode(errors="replace").encode(), source).text
-    try:
-        found = front_matter(text, source)
-    except DocumentInvalid:
-        return _RoleFile(text.strip("\n"), client=client, source=source)
-    header = found.source.data
-    model = _word(header.get("model"))
-    name = _word(header.get("name"))
-    return _RoleFile(found.body.text.strip("\n"), name, "" if model == "inherit" else model, client, source)
 
 
 def _word(value: Any) -> str:

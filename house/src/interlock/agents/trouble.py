@@ -73,11 +73,30 @@ def trouble(
     Args:
         now: in local time.
     """
+    text, code, delay = _readable(text)
+    status, until = status or code, until or after(delay, now)
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
     kind = _kind(status, said)
     if kind is _LIMIT and until is None:
         until = end_of_limit(said, now or datetime.now().astimezone())
     return Trouble(kind=kind, text=said[:2000], until=until if kind is _LIMIT else None)
+
+
+_API_ERROR = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
+"""The words of Gemini and Qwen Code around those of the service."""
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+
+
+def _readable(text: str) -> tuple[str, int | None, float | None]:
+    """Of an answer of the service that a client hands on as it got it: its words, its status, and seconds to wait."""
+    found = _API_ERROR.search(text)
+    said, advice = (found["said"], found["advice"] or "") if found else (text, "")
+    error = Json(parsed(said) if said.startswith("{") else None).at("error")
+    if not error.text("message"):
+        return f"{said} {advice}", None, None
+    delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
+    words = (error.text(name) for name in ("message", "type", "status", "code"))
+    return ", ".join(filter(None, words)), error.count("code"), next((float(one[1]) for one in delays if one), None)
 
 
 def used_up(text: str) -> bool:
@@ -147,21 +166,3 @@ def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
     day = datetime.strptime(f"{found['month']} {found['day']} {found['year'] or now.year}", "%b %d %Y")
     moment = moment.replace(year=day.year, month=day.month, day=day.day)
     return moment if found["year"] or moment > now - timedelta(days=1) else moment.replace(year=day.year + 1)
-
-
-_API_ERROR = re.compile(r"\[API Error: (?P<said>.*?)\](?P<advice>\n.*)?\Z", re.DOTALL)
-_DELAY = re.compile(r"(?P<seconds>\d{1,9}(?:\.\d{1,9})?)s")
-
-
-def service_trouble(message: str) -> Trouble:
-    """What Gemini and Qwen Code say of a failed request: their words around those of the service, which may be JSON."""
-    found = _API_ERROR.search(message)
-    if found is None:
-        return trouble(message)
-    error = Json(parsed(found["said"])).at("error")
-    if not error.text("message"):
-        return trouble(f"{found['said']} {found['advice'] or ''}")
-    delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
-    delay = next(filter(None, delays), None)
-    words = ", ".join(filter(None, (error.text("message"), error.text("status"))))
-    return trouble(words, status=error.count("code"), until=after(float(delay["seconds"])) if delay else None)
