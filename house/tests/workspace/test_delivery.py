@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,7 +90,7 @@ def test_other_late_differences(person: Person, trees: Trees, what: str) -> None
 def moving(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where the system or the file system cannot exchange files."""
     if request.param == "without renameat2":
-        monkeypatch.setattr(module, "_renameat2", lambda: None)
+        monkeypatch.setattr(module, "_renameat2", lambda *_: errno.ENOSYS)
 
 
 @pytest.mark.req("TREE-14", "TREE-13")
@@ -105,17 +107,17 @@ def test_a_person_who_writes_at_that_moment_loses_nothing(
     seen: list[str] = []
 
     def write(real: Callable[..., None]) -> Callable[..., None]:
-        def moves(source: Any, folder: Any, name: str, **rest: Any) -> None:
+        def moves(source: Path, place: Path, **rest: Any) -> None:
             if how == "after":
-                real(source, folder, name, **rest)
-            if path.endswith(name) and not seen:
+                real(source, place, **rest)
+            if place == person.top / path and not seen:
                 seen.append(path)
                 if path != "f/in" or how == "after":
                     (person.top / path).parent.mkdir(parents=True, exist_ok=True)
                     if path != "d" or how == "after":
                         (person.top / path).write_text("a person\n")
             if how == "before":
-                real(source, folder, name, **rest)
+                real(source, place, **rest)
 
         return moves
 
@@ -135,9 +137,9 @@ def test_who_has_a_file_open_loses_nothing(person: Person, trees: Trees, monkeyp
     with (person.top / "a.txt").open("a") as file:
         real = module._move
 
-        def moves(source: Any, folder: int, name: str, **how: bool) -> None:
-            real(source, folder, name, **how)
-            if name == "new.txt":
+        def moves(source: Path, place: Path, **how: bool) -> None:
+            real(source, place, **how)
+            if place.name == "new.txt":
                 file.write("late\n")
                 file.flush()
 
@@ -158,16 +160,13 @@ def test_taking_back_leaves_what_a_person_made_of_it_meanwhile(
     lies = _lies(person)
     real = module._move
 
-    def moves(source: Any, folder: int, name: str, **way: bool) -> None:
-        if name == "new.txt":
-            place = person.top / path
-            if how == "written":
-                place.write_text("theirs\n")
-            else:
-                place.unlink()
-                if how == "replaced":
-                    place.write_text("theirs\n")
-        real(source, folder, name, **way)
+    def moves(source: Path, place: Path, **way: bool) -> None:
+        if place.name == "new.txt":
+            if how != "written":
+                (person.top / path).unlink()
+            if how != "removed":
+                (person.top / path).write_text("theirs\n")
+        real(source, place, **way)
 
     monkeypatch.setattr(module, "_move", moves)
     assert Delivery(trees).deliver(before, after).state == "late"
@@ -186,7 +185,7 @@ def _killed(work: Callable[[], object], at: int, *, late: Callable[[str], None] 
                 if steps[0] == at:
                     os._exit(9)
                 if late is not None and steps[0] + 1 == at:
-                    late(str(args[2] if len(args) > 2 else args[0]))
+                    late(args[1].name)
                 real(*args, **rest)
                 steps[0] += 2
                 if steps[0] - 1 == at:

@@ -16,10 +16,9 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -30,7 +29,6 @@ from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _NOREPLACE, _EXCHANGE = 1, 2
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """What a system or file system says that does not know how to exchange."""
@@ -40,11 +38,7 @@ _TRIES = 3
 
 
 class _Late(Exception):
-    """A file is not what was decided about."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
-        self.path = path
+    """The file at this path is not what was decided about."""
 
 
 @dataclass
@@ -133,7 +127,7 @@ class Delivery:
                 self._take_back(step)
             self._clear(stage, steps)
             if isinstance(error, _Late):
-                return Landing(state="late", conflicts=(error.path,))
+                return Landing(state="late", conflicts=(str(error),))
             raise WorkspaceFailed.of(error, "work cannot be delivered, and nothing of it was") from error
         replaced = {step.path: step.stage.lstat().st_mode for step in steps if step.old is not None}
         self._clear(stage, steps)
@@ -213,24 +207,25 @@ class Delivery:
 
     def _take(self, step: _Step) -> None:
         """One file into the tree, or out of it."""
-        with self._folder_of(step.path) as (folder, name):
-            if step.old is None:
-                _remove_empty(self._top / step.path)
-            try:
-                _move(step.stage, folder, name, comes=step.new is not None, goes=step.old is not None)
-            except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
-                raise _Late(step.path) from error
-            step.done = True
+        place = self._reached(step.path)
+        if step.old is None:
+            _remove_empty(place)
+        try:
+            _move(step.stage, place, comes=step.new is not None, goes=step.old is not None)
+        except (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError) as error:
+            raise _Late(step.path) from error
+        step.done = True
 
     def _take_back(self, step: _Step) -> None:
         """The tree as it was before this step; what a person has written since stands."""
         if not step.done:
             return
         comes = step.old is not None
-        with suppress(OSError, _Late), self._folder_of(step.path) as (folder, name):
-            _move(step.stage, folder, name, comes=comes, goes=step.new is not None)
+        with suppress(OSError, _Late):
+            place = self._reached(step.path)
+            _move(step.stage, place, comes=comes, goes=step.new is not None)
             if step.new is not None and not self._fits(step.stage, step.new):
-                _move(step.stage, folder, name, comes=True, goes=comes)
+                _move(step.stage, place, comes=True, goes=comes)
         if self._is_unknown(step):  # nobody decided about it, and another version of the person is in its place
             attic = self._trees.workspace.own / "attic"
             attic.mkdir(exist_ok=True)
@@ -253,27 +248,18 @@ class Delivery:
 
     # -- folders and leftovers
 
-    @contextmanager
-    def _folder_of(self, path: str) -> Iterator[tuple[int, str]]:
-        """The open folder of a path, made where there is none; entered step by step: no link leads elsewhere."""
-        *parts, name = path.split("/")
-        handle = os.open(self._top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            for part in parts:
-                with suppress(FileExistsError):
-                    os.mkdir(part, dir_fd=handle)
-                    if os.geteuid() == 0:
-                        owner = os.fstat(handle)
-                        os.chown(part, owner.st_uid, owner.st_gid, dir_fd=handle)
-                try:
-                    inner = os.open(part, _FOLDER, dir_fd=handle)
-                except OSError as error:
-                    raise _Late(path) from error
-                os.close(handle)
-                handle = inner
-            yield handle, name
-        finally:
-            os.close(handle)
+    def _reached(self, path: str) -> Path:
+        """The place of a path, with the folders above it; no link leads elsewhere."""
+        for name in reversed(list(above(path))):
+            folder = self._top / name
+            with suppress(FileExistsError):
+                folder.mkdir()
+                if os.geteuid() == 0:
+                    owner = folder.parent.stat()
+                    os.chown(folder, owner.st_uid, owner.st_gid)
+            if not stat.S_ISDIR(folder.lstat().st_mode):
+                raise _Late(path)
+        return self._top / path
 
     def _clear_folders(self, path: str) -> None:
         """Folders above a path that are empty by now go, as git does it."""
@@ -315,7 +301,7 @@ def _entry_of(place: Path) -> Entry | None:
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return None
     if stat.S_ISLNK(status.st_mode):
-        return LINK, object_name(os.fsencode(os.readlink(place)))  # noqa: PTH115
+        return LINK, object_name(os.fsencode(place.readlink()))
     return 0o100755 if status.st_mode & 0o100 else 0o100644, object_name(place.read_bytes())
 
 
@@ -336,38 +322,29 @@ def _remove_empty(folder: Path) -> None:
                 Path(at).rmdir()
 
 
-def _move(stage: Path, folder: int, name: str, *, comes: bool, goes: bool) -> None:
-    """A file from its stage into a folder of the tree, or out of it, or both in one step.
-
-    What only comes takes nobody's place."""
+def _move(stage: Path, place: Path, *, comes: bool, goes: bool) -> None:
+    """A file from its stage into the tree, or out of it, or both in one step; what only comes takes nobody's place."""
     if not comes:
-        os.rename(name, stage, src_dir_fd=folder)
+        place.rename(stage)
         return
-    if exchange := _renameat2():
-        code = exchange(os.fsencode(stage), folder, os.fsencode(name), _EXCHANGE if goes else _NOREPLACE)
-        if code == 0:
-            return
-        if code not in _UNKNOWN:
-            raise OSError(code, os.strerror(code), str(stage))
-    out = stage.with_name(f"{stage.name}.out")
-    if goes:
-        os.rename(name, out, src_dir_fd=folder)
-    os.link(stage, name, dst_dir_fd=folder, follow_symlinks=False)
-    stage.unlink()
-    if goes:
-        out.rename(stage)
+    code = _renameat2(stage, place, _EXCHANGE if goes else _NOREPLACE)
+    if code not in (0, *_UNKNOWN):
+        raise OSError(code, os.strerror(code), str(stage))
+    if code:
+        out = stage.with_name(f"{stage.name}.out")
+        if goes:
+            place.rename(out)
+        os.link(stage, place, follow_symlinks=False)
+        stage.unlink()
+        if goes:
+            out.rename(stage)
 
 
-@cache
-def _renameat2() -> Callable[[bytes, int, bytes, int], int] | None:
-    """Linux' rename with flags: the number of its error, or 0; None where there is no such thing."""
+def _renameat2(source: Path, target: Path, how: int) -> int:
+    """Linux' rename with flags: the number of its error, or 0."""
     call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
-        return None
-    call.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
-
-    def exchange(source: bytes, folder: int, name: bytes, how: int) -> int:
-        at_working_folder = -100
-        return 0 if call(at_working_folder, source, folder, name, how) == 0 else ctypes.get_errno()
-
-    return exchange
+        return errno.ENOSYS
+    here = ctypes.c_int(-100)  # AT_FDCWD: the paths are absolute
+    done = call(here, os.fsencode(source), here, os.fsencode(target), ctypes.c_uint(how))
+    return ctypes.get_errno() if done else 0

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from interlock.workspace.layers import relay as relays
-from interlock.workspace.layers.relay import Address, Relay, host_and_port
+from interlock.workspace.layers.relay import Relay, host_and_port
 
 _HOSTS = {
     "example.org": ("example.org", None), "EXAMPLE.org.:8443": ("example.org", 8443), "*.x.org": ("*.x.org", None),
@@ -114,7 +114,7 @@ def test_a_name_below_a_domain_must_be_public() -> None:
     assert b" 403 " in _said(proxy, b"CONNECT localhost:443 HTTP/1.1\r\n\r\n")
     relay.close()
     with pytest.raises(OSError, match="not a public one"):
-        relays._public_address(Address("localhost", 443))
+        relays._public_address("localhost", 443)
 
 
 @pytest.mark.req("TREE-10")
@@ -131,5 +131,5 @@ def test_it_goes_out_through_the_persons_own_proxy(
         assert _said(proxy, f"CONNECT {name}:443 HTTP/1.1\r\n\r\nhello\n".encode()).endswith(b"through hello\n")
         assert served.met.pop() == (f"{name}:443", "Basic YW5uOnBAc3M=")  # type: ignore[attr-defined]
     ways = {"a.spared.test": None, "127.0.0.1": None, "x": None, "model.org": outer}
-    assert {host: relays._proxy_for(Address(host, 443)) for host in ways} == ways
+    assert {host: relays._proxy_for(host) for host in ways} == ways
     relay.close()

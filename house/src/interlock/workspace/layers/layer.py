@@ -24,8 +24,7 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
-from interlock.workspace.layers.laying import State, is_same, stamp
-from interlock.workspace.layers.reading import Reading
+from interlock.workspace.layers.contents import Reading, State, is_same, stamp
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
 from interlock.workspace.setting_back import free, mend
@@ -222,13 +221,12 @@ class Layer:
         if over := self.over(ended=True):
             remark = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {over}")
             return Found(result=shown, mended=shown, remarks=(remark,))
-        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
-        left.read(self._held.touched(Touched()), self._ignored)
+        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes, self._ignored)
         result = trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
         result, clashes = self._freed(result, left)
         clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
         mended = mend(trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean)
-        left.remarks += self._only_in_git(clean[2] if clean else result)
+        self._tell_what_is_only_in_git(left, clean[2] if clean else result)
         if self._relay and self._relay.refused:
             hosts = ", ".join(sorted(self._relay.refused))
             left.remarks.append(Remark(kind=RemarkKind.NETWORK, text=f"asked for in vain: {hosts}"))
@@ -237,7 +235,7 @@ class Layer:
             mended=mended.tree,
             set_back=mended.set_back,
             clashes=tuple(dict.fromkeys((*clashes, *mended.clashes))),
-            ignored=tuple(left.ignored),
+            ignored=left.ignored,
             remarks=tuple(left.remarks),
         )
 
@@ -252,9 +250,8 @@ class Layer:
             return result, ()
         now = trees.from_folder(state.live, trees.workspace.top, wrote)
         changed = [delta.path for delta in trees.deltas(state.shown, result, wrote)]
-        if both := tuple(delta.path for delta in trees.deltas(now, result, changed)) if changed else ():
-            text = "a person and the agent both wrote it while the agent worked"
-            left.remarks.append(Remark(kind=RemarkKind.BOTH_WROTE, text=text, paths=both))
+        both = [delta.path for delta in trees.deltas(now, result, changed)] if changed else []
+        left.tell(RemarkKind.BOTH_WROTE, "a person and the agent both wrote it while the agent worked", both)
         # What was laid, and a copy, does not show what the person writes meanwhile.
         seen = [path for path in wrote if self._line and path not in state.laid]
         now = trees.graft(state.live, now, seen)
@@ -279,19 +276,15 @@ class Layer:
             raise WorkspaceFailed("the layer's ignore files cannot be asked", where=self.name)
         return {path[2:] for path in os.fsdecode(said).split("\0")[:-1]}
 
-    def _only_in_git(self, result: Tree) -> list[Remark]:
+    def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
         """Work that lies in a stash or on another branch of the layer alone."""
-        if not self._trees.repository:
-            return []
         place = self._slot.git if self._line else self._held.folder / ".git"
-        remarks: list[Remark] = []
         for name, value in list(gitdir.moved(place, self._state.refs).items())[:_REFS]:
             work = self._commits_work(value)
             there = self._trees.entries(result, list(work)) if work else {}
-            if paths := tuple(path for path, blob in work.items() if there.get(path, (0, ""))[1] != blob):
-                where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
-                remarks.append(Remark(kind=RemarkKind.GIT, text=f"work that lies in {where} alone", paths=paths))
-        return remarks
+            where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
+            paths = [path for path, blob in work.items() if there.get(path, (0, ""))[1] != blob]
+            left.tell(RemarkKind.GIT, f"work that lies in {where} alone", paths)
 
     def _commits_work(self, commit: str) -> dict[str, str]:
         """Path to blob of what a commit of the layer has and its HEAD has not."""

@@ -18,8 +18,8 @@ from interlock.settings import SandboxSettings
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
+from interlock.workspace.layers.contents import State, bring, clear
 from interlock.workspace.layers.layer import Layer, told
-from interlock.workspace.layers.laying import State, bring, clear
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.layers.upper import Copy, Touched, Upper, remove
 from interlock.workspace.repository import Repository
@@ -38,10 +38,8 @@ class Layers:
     """Makes layers over one workspace."""
 
     def __init__(self, trees: Trees, sandbox: SandboxSettings, environ: Mapping[str, str] | None = None) -> None:
-        self._trees = trees
-        self._sandbox = sandbox
+        self._trees, self._sandbox, self._top = trees, sandbox, trees.workspace.top
         self._environ = os.environ if environ is None else environ
-        self._top = trees.workspace.top
         self._folder = trees.workspace.own / "layers"
         self._was_confined = self._folder / "confined"
         self._spelled: dict[Tree, Tree] = {}
@@ -86,14 +84,13 @@ class Layers:
     def _slot(self, run: str, name: str) -> Slot:
         plain = name
         if not re.fullmatch(r"\w[\w.-]{0,80}", name, re.ASCII):
-            digest = sha1(os.fsencode(name), usedforsecurity=False).hexdigest()[:8]
-            plain = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', name).lstrip('.-')[:60]}-{digest}"
+            plain = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', name).lstrip('.-')[:60]}-{_short(name)}"
         folder = self._folder / run / plain
         return Slot(name, folder, self._memory / run / plain if self._made.in_memory else folder)
 
     @property
     def _memory(self) -> Path:
-        return MEMORY / f"interlock-{os.geteuid()}-{sha1(os.fsencode(self._top)).hexdigest()[:12]}"
+        return MEMORY / f"interlock-{os.geteuid()}-{_short(self._top)}"
 
     def _held_folder(self, slot: Slot) -> Path:
         return slot.store / "top" if self._confines else slot.folder / "tree"
@@ -135,7 +132,7 @@ class Layers:
         before = State.load(place.folder)
         if goes_on and before and self.has(run, slot):
             return self._layer(run, place, *self._held(place), replace(before, needs=needs))
-        return self._fresh(run, place, standing, shown, before, needs, (_UNSAVED, _PENDING), branch)
+        return self._fresh(run, place, standing, shown, before, needs=needs, branch=branch)
 
     def has(self, run: str, slot: str) -> bool:
         """Whether a layer is there, whole, so that it can go on."""
@@ -161,7 +158,7 @@ class Layers:
             known.save(cache.folder)
         slot, below = (cache, None) if keeps else (self._slot(run, _CHECK), cache if known else None)
         messages = () if staged else (_UNSAVED, _PENDING)
-        return self._fresh(run, slot, standing, tree, known, Needs(), messages, branch, below=below)
+        return self._fresh(run, slot, standing, tree, known, messages=messages, branch=branch, below=below)
 
     def _fresh(
         self,
@@ -170,10 +167,10 @@ class Layers:
         standing: Standing,
         shown: Tree,
         before: State | None,
-        needs: Needs,
-        messages: Sequence[str],
-        branch: str,
         *,
+        needs: Needs | None = None,
+        messages: Sequence[str] = (_UNSAVED, _PENDING),
+        branch: str = "",
         below: Slot | None = None,
     ) -> Layer:
         """A layer with a tree laid into it.
@@ -191,18 +188,21 @@ class Layers:
         live = self._live(run, slot, fresh=standing.away or slot.name == _SPELLING)
         differs = self._differs(live, shown)
         laid = bring(self._trees, held, before, differs, shown)
-        state = State(shown=shown, live=live, standing=standing.tree, head=EMPTY, laid=laid, needs=needs)
-        if self._trees.repository:
-            self._lay_git(run, slot, held, state, standing, differs, messages, branch, self._trees.repository)
+        state = State(shown=shown, live=live, standing=standing.tree, head=EMPTY, laid=laid, needs=needs or Needs())
+        if repository := self._trees.repository:
+            here = repository.checked_out()
+            if standing.head:
+                state.head = Tree(here.tree if standing.head == here.head else repository.tree(standing.head))
+            commit = self._committed(run, slot, state, standing.head, differs, messages)
+            self._lay_git(slot, held, state, repository, commit, branch if standing.away else here.branch)
         return self._layer(run, slot, held, confined, state)
 
     def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
         """What lies on the person's disk, with the index that knows it."""
         index = slot.folder / "index"
         remove(index)
-        if not fresh:
-            live = self._trees.copy_index(run, index)
-        if fresh or not index.exists():
+        live = EMPTY if fresh else self._trees.copy_index(run, index)
+        if not index.exists():
             with self._trees.reading():
                 self._trees.snapshots.take(run)
             live = self._trees.copy_index(run, index)
@@ -211,39 +211,36 @@ class Layers:
     def _differs(self, live: Tree, shown: Tree) -> dict[str, Entry | None]:
         return {delta.path: delta.new for delta in self._trees.deltas(live, shown)}
 
-    def _lay_git(
+    def _committed(
         self,
         run: str,
         slot: Slot,
-        held: Upper,
         state: State,
-        standing: Standing,
+        head: str,
         differs: Mapping[str, Entry | None],
         messages: Sequence[str],
-        branch: str,
-        repository: Repository,
-    ) -> None:
-        """A private git whose HEAD is the very tree that the layer shows; without messages it is the branch's own."""
-        trees, here = self._trees, repository.checked_out()
-        if standing.head:
-            state.head = Tree(here.tree if standing.head == here.head else repository.tree(standing.head))
-        spelled = (state.standing, state.shown)
-        index = slot.folder / "index"
+    ) -> str:
+        """HEAD of a layer, whose tree is the very one that it shows; without messages it is the branch's own."""
+        trees, index, spelled = self._trees, slot.folder / "index", (state.standing, state.shown)
         if slot.name != _SPELLING and any(map(trees.converts, spelled)):
             spelled = state.clean = (self.spelled(run, state.standing), self.spelled(run, state.shown))
             shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
             before = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
             differs = self._differs(before, spelled[1])
         gitdir.change_index(trees, index, differs)
-        commit, top = standing.head, state.head
+        commit, top = head, state.head
         for tree, text in zip(spelled, messages, strict=False):
             if tree != top:
                 commit, top = trees.commit(tree, commit, text, int(time.time())), tree
+        return commit
+
+    def _lay_git(self, slot: Slot, held: Upper, state: State, repository: Repository, commit: str, branch: str) -> None:
+        """A private git."""
         place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *repository.stores[1:]]
         if not self._confines:
-            place, stores = held.folder / ".git", [trees.objects, repository.objects]
+            place, stores = held.folder / ".git", [self._trees.objects, repository.objects]
             objects = place / "objects"
-        state.refs = gitdir.lay(repository, place, commit, branch if standing.away else here.branch, index)
+        state.refs = gitdir.lay(repository, place, commit, branch, slot.folder / "index")
         gitdir.lay_stores(objects, stores)
         if not self._confines:
             for name in gitdir.shared(repository):
@@ -285,10 +282,14 @@ class Layers:
         entries = self._trees.entries(tree)
         standing = Standing(tree=tree, head=repository.checked_out().head)
         for _ in range(_SETTLES):
-            layer = self._fresh(run, slot, standing, tree, State.load(slot.folder), Needs(), (), "")
+            layer = self._fresh(run, slot, standing, tree, State.load(slot.folder), messages=())
             spelled = layer.spelled([path for path, (mode, _) in entries.items() if mode != GITLINK])
             # Else what somebody wrote meanwhile could come into a commit.
             if self._live(run, slot, fresh=True) == layer.live:
                 changes: dict[str, Entry | None] = {path: spelled.get(path, entry) for path, entry in entries.items()}
                 return self._trees.tree_of(EMPTY, changes)
         raise WorkspaceFailed("the workspace changes too fast to be looked at", where=str(self._top))
+
+
+def _short(name: str | Path) -> str:
+    return sha1(os.fsencode(name), usedforsecurity=False).hexdigest()[:8]

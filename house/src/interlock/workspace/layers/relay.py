@@ -18,7 +18,6 @@ import socket
 import threading
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from http import HTTPStatus
 from http.client import HTTPConnection, HTTPException
 from http.server import BaseHTTPRequestHandler
@@ -40,21 +39,6 @@ _LOOKS_S = 0.1
 _OF_THE_HOP = ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate")
 
 
-@dataclass(frozen=True)
-class Address:
-    """A host and a port, as somebody asked for them."""
-
-    host: str
-    port: int
-
-    @property
-    def is_loopback(self) -> bool:
-        return self.host in ("localhost", "::1") or bool(re.fullmatch(r"127(\.\d+){3}", self.host))
-
-    def __str__(self) -> str:
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
-
-
 class Relay:
     """The relay of one layer: `host` (ports 443 and 80), `host:port`, and `*.domain` for all below it are allowed."""
 
@@ -62,17 +46,14 @@ class Relay:
         self.refused: dict[str, None] = {}
         """Addresses that were asked for in vain."""
         self.room = threading.BoundedSemaphore(_CONNECTIONS)
-        self._ports: dict[str, set[int]] = {}
-        for entry in hosts:
-            host, port = host_and_port(entry)
-            self._ports.setdefault(host, set()).update((port,) if port else _ORDINARY_PORTS)
+        every = ((host, port) for host, port in map(host_and_port, hosts) if host)
+        self._allowed = {_address(host, one) for host, port in every for one in ((port,) if port else _ORDINARY_PORTS)}
         self._doors: list[_Door] = []
 
     @property
     def own_servers(self) -> list[str]:
         """Servers of this machine that are allowed: models that run here, to be found at their own port inside."""
-        every = (Address(host, port) for host, ports in self._ports.items() for port in sorted(ports))
-        return [str(one) for one in every if one.is_loopback]
+        return sorted(one for one in self._allowed if _is_loopback(host_and_port(one)[0]))
 
     def door(self) -> int:
         """The descriptor that a program's `inside.py` inherits; whoever starts it closes it."""
@@ -95,18 +76,17 @@ class Relay:
                 threading.Thread(target=self._doors[-1].serve_forever, args=(_LOOKS_S,), daemon=True).start()
             ours.sendall(b".")
 
-    def allows(self, to: Address) -> bool:
+    def allows(self, host: str, port: int) -> bool:
         """Whether a program may get there; else it is noted."""
-        labels = to.host.split(".")
-        domains = ("*." + ".".join(labels[at:]) for at in range(1, len(labels)))
-        allowed = self.names(to) or any(to.port in self._ports.get(domain, ()) for domain in domains)
+        domains = (_address(f"*.{host.split('.', at)[-1]}", port) for at in range(1, host.count(".") + 1))
+        allowed = self.names(host, port) or any(domain in self._allowed for domain in domains)
         if not allowed and len(self.refused) < _NOTED:
-            self.refused[str(to)] = None
+            self.refused[_address(host, port)] = None
         return allowed
 
-    def names(self, to: Address) -> bool:
+    def names(self, host: str, port: int) -> bool:
         """Whether somebody named that very host."""
-        return to.port in self._ports.get(to.host, ())
+        return _address(host, port) in self._allowed
 
 
 class _Door(ThreadingTCPServer):
@@ -152,11 +132,11 @@ class _Connection(BaseHTTPRequestHandler):
         if not host or not port or host.startswith("*"):
             why = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
             self.send_error(HTTPStatus.BAD_REQUEST, why)
-        elif not self.server.relay.allows(to := Address(host, port)):
-            why = f'{to} is not among the hosts that can be reached here (sandbox.network = "model")'
+        elif not self.server.relay.allows(host, port):
+            why = f'{_address(host, port)} is not among the hosts that can be reached here (sandbox.network = "model")'
             self.send_error(HTTPStatus.FORBIDDEN, why)
         else:
-            self._connect(to, head)
+            self._connect(host, port, head)
 
     def _asked(self) -> tuple[str, bytes]:
         """Where the program wants to get, and what goes there first; nothing for a tunnel."""
@@ -170,15 +150,15 @@ class _Connection(BaseHTTPRequestHandler):
         kept = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP]
         # One request for each connection: the next one may be for another host.
         own = [f"{self.command} {path} HTTP/1.1", f"Host: {parts[1]}", "Connection: close"]
-        return str(Address(host, port or 80)), "\r\n".join((*own, *kept, "", "")).encode("latin-1")
+        return _address(host, port or 80), "\r\n".join((*own, *kept, "", "")).encode("latin-1")
 
-    def _connect(self, to: Address, head: bytes) -> None:
+    def _connect(self, host: str, port: int, head: bytes) -> None:
         try:
-            there = _connected(to, public=not self.server.relay.names(to))
+            there = _connected(host, port, public=not self.server.relay.names(host, port))
         except TimeoutError:
-            self.send_error(HTTPStatus.GATEWAY_TIMEOUT, f"{to} does not answer")
+            self.send_error(HTTPStatus.GATEWAY_TIMEOUT, f"{_address(host, port)} does not answer")
         except (OSError, HTTPException, ValueError) as error:
-            self.send_error(HTTPStatus.BAD_GATEWAY, f"{to} cannot be reached: {error}")
+            self.send_error(HTTPStatus.BAD_GATEWAY, f"{_address(host, port)} cannot be reached: {error}")
         else:
             with there:
                 if head:
@@ -210,34 +190,42 @@ def host_and_port(authority: str) -> tuple[str, int | None]:
     return match[1].lower(), int(match[2]) if match[2] else None
 
 
-def _connected(to: Address, *, public: bool) -> socket.socket:
+def _address(host: str, port: int) -> str:
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _is_loopback(host: str) -> bool:
+    return host in ("localhost", "::1") or bool(re.fullmatch(r"127(\.\d+){3}", host))
+
+
+def _connected(host: str, port: int, *, public: bool) -> socket.socket:
     """A connection to the address, by the person's own proxy where they have one."""
-    if (proxy := _proxy_for(to)) is None:
-        out = socket.create_connection((_public_address(to) if public else to.host, to.port), _PATIENCE_S)
+    if (proxy := _proxy_for(host)) is None:
+        out = socket.create_connection((_public_address(host, port) if public else host, port), _PATIENCE_S)
     else:
         place = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
         if place.scheme != "http" or place.hostname is None:
             raise OSError("the proxy in the environment is not an http:// one")
         login = base64.b64encode(f"{unquote(place.username or '')}:{unquote(place.password or '')}".encode()).decode()
         tunnel = HTTPConnection(place.hostname, place.port or 80, timeout=_PATIENCE_S)
-        tunnel.set_tunnel(to.host, to.port, {"Proxy-Authorization": f"Basic {login}"} if place.username else {})
+        tunnel.set_tunnel(host, port, {"Proxy-Authorization": f"Basic {login}"} if place.username else {})
         tunnel.connect()
         out = tunnel.sock
     out.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     return out
 
 
-def _proxy_for(to: Address) -> str | None:
-    """The person's own proxy for this address."""
-    if to.is_loopback or proxy_bypass(to.host):
+def _proxy_for(host: str) -> str | None:
+    """The person's own proxy for this host."""
+    if _is_loopback(host) or proxy_bypass(host):
         return None
     named = getproxies()
     return named.get("https") or named.get("all")
 
 
-def _public_address(to: Address) -> str:
+def _public_address(host: str, port: int) -> str:
     """Where a host of an allowed domain is. Nobody named that very host: it must not be a machine in here."""
-    for *_, address in socket.getaddrinfo(to.host, to.port, type=socket.SOCK_STREAM):
+    for *_, address in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         if ipaddress.ip_address(str(address[0]).partition("%")[0]).is_global:
             return str(address[0])
     raise OSError("its address is not a public one; name the host itself to allow that")

@@ -1,0 +1,316 @@
+"""What lies in a layer: brought to the tree that it shows, and sorted when its program has ended.
+
+A file that is laid gets a time later, by a whole second, than anything that programs left in that layer and than it
+ever had there, and another one only when its content changes: build tools and Python compare times, and gave a wrong
+green and a wrong red.  So a path that was laid, or that a program changed, and is the person's again is laid too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import stat
+import time
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from interlock.documents.files import replace
+from interlock.workspace.git import object_name
+from interlock.workspace.layers.upper import Touched, Upper
+from interlock.workspace.place import above, counts
+from interlock.workspace.snapshot import GITLINK
+from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree
+
+_SECOND = 10**9
+_FIRST = 100
+"""So many ignored paths are told."""
+_GIT_NAME = re.compile(r"\.git[ .]*(:.*)?|git~1[ .]*", re.IGNORECASE)
+"""Names that git takes for its own folder, on some system."""
+_LINKS = 40
+_KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
+
+Stamp = tuple[int, int, int, int]
+Ignoring = Callable[[Sequence[str]], set[str]]
+
+
+class Laid(NamedTuple):
+    """A file that the engine laid, as it was then."""
+
+    mode: int
+    blob: str
+    stamp: Stamp
+
+    @property
+    def time(self) -> int:
+        return self.stamp[2]
+
+
+_UNKNOWN = Laid(0, "", (0, 0, 0, 0))
+
+
+@dataclass
+class State:
+    """What is known of a layer; a folder without it is no whole layer."""
+
+    shown: Tree
+    live: Tree
+    """What lay on the person's disk when it was opened."""
+    standing: Tree
+    head: Tree
+    """Of the person's HEAD commit."""
+    clean: tuple[Tree, Tree] | None = None
+    """The clean spelling of `standing` and `shown`, where that differs."""
+    refs: dict[str, str] = field(default_factory=dict)
+    laid: dict[str, Laid] = field(default_factory=dict)
+    needs: Needs = field(default_factory=Needs)
+    logins: dict[str, str] = field(default_factory=dict)
+    """Digests of what was copied in."""
+    newest: int = 0
+    """Everything that programs left is older than this."""
+
+    def save(self, folder: Path) -> None:
+        told = json.dumps({**vars(self), "needs": self.needs.model_dump()})
+        replace(folder / "layer.json", told.encode(), mode=0o600, sync=False)
+
+    @staticmethod
+    def forget(folder: Path) -> None:
+        (folder / "layer.json").unlink(missing_ok=True)
+
+    @classmethod
+    def load(cls, folder: Path) -> State | None:
+        try:
+            told: dict[str, Any] = json.loads((folder / "layer.json").read_bytes())
+            laid = {path: Laid(mode, name, (*when,)) for path, (mode, name, when) in told.pop("laid").items()}
+            return cls(**{**told, "laid": laid, "needs": Needs.model_validate(told["needs"])})
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+
+def stamp(status: os.stat_result) -> Stamp:
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
+# -- before a program
+
+
+def bring(
+    trees: Trees, held: Upper, before: State | None, differs: Mapping[str, Entry | None], shown: Tree
+) -> dict[str, Laid]:
+    """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards.
+
+    Args:
+        differs: what `shown` has where it differs from what lies on disk.
+    """
+    laid: dict[str, Laid] = {}
+    missing: dict[str, Entry] = {}
+    if before is None:
+        held.restore(Touched(), ())
+    else:
+        laid, missing = clear(trees, held, before, shown)
+    for path, entry in sorted(differs.items()):
+        if entry is None:
+            held.remove(path)
+        elif path not in laid:
+            missing[path] = entry
+    return laid | _lay(trees, held, missing, before)
+
+
+def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple[dict[str, Laid], dict[str, Entry]]:
+    """Take what is neither ignored nor shown out of a layer; it has what is below again, and `state` says what it had.
+
+    Returns:
+        What lies there as it is shown, and what of the rest that was touched is shown.
+    """
+    touched = held.touched(Touched())
+    hidden = (*touched.gone, *touched.emptied)
+    kept = ignored(trees, [path for path in (*touched.files, *hidden) if path not in state.laid], trees.ignored)
+    files = [path for path in touched.files if path not in kept]
+    asked = (*files, *hidden, *state.laid)
+    wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
+    state.laid = dict.fromkeys(wanted, _UNKNOWN) | state.laid
+    state.newest = max(state.newest, touched.newest)
+    stays: dict[str, Laid] = {}
+    for path in files:
+        place, status, shows = held.folder / path, touched.files[path], wanted.get(path)
+        known = state.laid.get(path, _UNKNOWN)
+        if known.stamp != stamp(status):  # a program wrote it
+            known = Laid(*shows, stamp(status)) if shows and is_same(place, shows) else Laid(0, "", stamp(status))
+            state.laid[path] = known
+        if shows == known[:2]:
+            os.utime(place, ns=(0, known.time), follow_symlinks=False)  # it counts as not opened again
+            stays[path] = Laid(*shows, stamp(place.lstat()))
+    # What is shown of a folder that a program took away is laid; the ignored files that went with it stay away.
+    held.restore(touched, {*kept, *stays, *(hidden if shown != EMPTY else ())})
+    return stays, {path: entry for path, entry in wanted.items() if path not in stays}
+
+
+def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State | None) -> dict[str, Laid]:
+    """Lay files, later than all that was there; one with the content that it had there before gets its time again."""
+    paths: dict[str, list[str]] = defaultdict(list)
+    for path, (mode, name) in wanted.items():
+        if mode != GITLINK:
+            paths[name].append(path)
+    known = before.laid if before else {}
+    newest = max(before.newest if before else 0, *(one.time for one in known.values()), 0)
+    laid: dict[str, Laid] = {}
+    for name, content in trees.blobs(paths):
+        for path in paths[name]:
+            mode, one = wanted[path][0], known.get(path, _UNKNOWN)
+            when = one.time
+            if one[:2] != (mode, name):
+                persons = _status(trees.workspace.top / path)
+                latest = max(newest, persons.st_mtime_ns if persons else 0)
+                when = max(time.time_ns(), (latest // _SECOND + 1) * _SECOND)
+            laid[path] = Laid(mode, name, stamp(held.put(path, mode, content, when)))
+    return laid
+
+
+def ignored(trees: Trees, paths: Sequence[str], ask: Ignoring) -> set[str]:
+    """Which of the files are ignored; of what lies in a new folder that is ignored, the folder alone is asked."""
+    tops: dict[str, list[str]] = defaultdict(list)
+    is_new = cache(lambda folder: not os.path.lexists(trees.workspace.top / folder))
+    for path in paths:
+        if not trees.is_document(path):
+            new = [folder for folder in above(path) if is_new(folder)]
+            tops[f"{new[-1]}/" if new else path].append(path)
+    found = ask(list(tops)) if tops else set()
+    whole = {path for folder in found for path in tops.get(folder, ())}
+    rest = [path for folder, below in tops.items() if folder.endswith("/") and folder not in found for path in below]
+    return whole | (ask(rest) if rest else set())
+
+
+def is_same(place: Path, entry: Entry | None) -> bool:
+    """Whether a file is what a tree has; nothing there is the same as no entry."""
+    status = _status(place)
+    if status is None or entry is None:
+        return entry is None and (status is None or stat.S_ISDIR(status.st_mode))
+    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(entry[0]):
+        return False
+    if stat.S_ISREG(status.st_mode) and (status.st_mode ^ entry[0]) & 0o100:
+        return False
+    try:
+        return _blob(place, status) == entry[1]
+    except OSError:
+        return False  # a program took the right to read it away
+
+
+def _blob(place: Path, status: os.stat_result) -> str:
+    return object_name(os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes())
+
+
+def _status(place: Path) -> os.stat_result | None:
+    try:
+        return place.lstat()
+    except OSError:
+        return None
+
+
+# -- after it
+
+
+class Reading:
+    """Looks at what lies in a layer, while no program runs in it: what counts, and what is told of the rest.
+
+    Args:
+        root: the workspace's top, as programs saw it.
+        inside: which paths the layer's own ignore files ignore; asked only where a program changed one.
+    """
+
+    def __init__(self, trees: Trees, held: Upper, state: State, root: Path, largest: int, inside: Ignoring) -> None:
+        self._trees, self._held, self._root = trees, held, root
+        self.remarks: list[Remark] = []
+        touched, laid = held.touched(Touched()), state.laid
+        same = {path for path, status in touched.files.items() if path in laid and laid[path].stamp == stamp(status)}
+        # The git of a repository that was made in there is no news.
+        files = [path for path in touched.files if path not in same and counts(path) and ".git" not in path.split("/")]
+        hidden = {*touched.gone, *touched.emptied}
+        known = trees.entries(state.shown, [*files, *hidden]) if files or hidden else {}
+        gone = (path for path in known if path not in touched.files)
+        lost = [path for path in gone if path in hidden or not hidden.isdisjoint(above(path))]
+        lost += [path for path in laid if path not in touched.files and path not in known]
+        changed, nested, asked = self._sorted(files, known, touched)
+        out = ignored(trees, asked, trees.ignored)
+        if any(path.rpartition("/")[2] == ".gitignore" for path in (*nested, *asked, *changed, *lost)):
+            out |= ignored(trees, [path for path in asked if path not in out], inside)
+        large = [path for path in asked if path not in out and touched.files[path].st_size > largest]
+        self.tell(RemarkKind.LARGE, f"over {largest >> 20} MB and new: it stays in the layer", large)
+        self.ignored = tuple(sorted(out)[:_FIRST])
+        self.paths = [*changed, *(path for path in asked if path not in out and path not in large), *lost]
+        """Files and links whose content may differ from what was shown."""
+        if nested:
+            old, new = (trees.from_folder(EMPTY, top, nested) for top in (trees.workspace.top, held.folder))
+            text = "work inside a repository of its own: run interlock there"
+            if old != new:
+                self.tell(RemarkKind.NESTED, text, nested, old=old, new=new)
+
+    def tell(self, kind: RemarkKind, text: str, paths: Sequence[str], **trees: Tree) -> None:
+        if paths:
+            self.remarks.append(Remark(kind=kind, text=text, paths=tuple(sorted(paths)), **trees))
+
+    def _sorted(
+        self, files: Sequence[str], known: Mapping[str, Entry], touched: Touched
+    ) -> tuple[list[str], list[str], list[str]]:
+        """What was shown before, what lies in a repository of its own, and what is new; the rest is refused."""
+        refused: dict[str, list[str]] = defaultdict(list)
+        changed, nested, new = list[str](), list[str](), list[str]()
+        is_nested = cache(lambda folder: any(self._held.place(f"{one}/.git") for one in (folder, *above(folder))))
+        for path in files:
+            if why := self._refused(path, touched.files[path], known.get(path)):
+                refused[why].append(path)
+            elif path in known:
+                changed.append(path)
+            else:
+                (nested if "/" in path and is_nested(path.rpartition("/")[0]) else new).append(path)
+        for why, paths in refused.items():
+            self.tell(RemarkKind.REFUSED, f"not taken: {why}", paths)
+        return changed, nested, new
+
+    def _refused(self, path: str, status: os.stat_result, known: Entry | None) -> str:
+        """Why a file can never come along; empty when it can."""
+        if any(_GIT_NAME.fullmatch(part) for part in path.split("/")):
+            return "git cannot hold a file of this name"
+        if kind := _KINDS.get(stat.S_IFMT(status.st_mode)):
+            return f"it is {kind}"
+        place = self._held.folder / path
+        if stat.S_ISLNK(status.st_mode):
+            same = known is not None and known[1] == _blob(place, status)
+            return "" if same or not self._leads_out(path) else "a link that leads out"
+        if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
+            return "it has a set-uid or set-gid bit"
+        return "" if os.access(place, os.R_OK) else "it cannot be read"
+
+    def _leads_out(self, path: str) -> bool:
+        """Whether following a link leaves the workspace, or enters git's or the engine's folder: as the program sees
+        it, whether or not something is there."""
+        waiting, here, followed = path.split("/")[::-1], list[str](), 0
+        while waiting:
+            part = waiting.pop()
+            if part in ("", "."):
+                continue
+            if part == "..":
+                if not here:
+                    return True
+                here.pop()
+                continue
+            here.append(part)
+            place = self._held.place("/".join(here))
+            if place is None or not place.is_symlink():
+                continue
+            followed += 1
+            if followed > _LINKS:
+                return False  # it leads in circles, which is nowhere
+            target = os.readlink(place)  # noqa: PTH115
+            here.pop()
+            if target.startswith("/"):
+                # As text: what ".." means behind a link, only following it tells.
+                if target != str(self._root) and not target.startswith(f"{self._root}/"):
+                    return True
+                here, target = [], target.removeprefix(str(self._root))
+            waiting += target.split("/")[::-1]
+        return bool(here) and here[0].lower() in (".git", ".interlock")
