@@ -29,7 +29,7 @@ def _spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]
 
 
 PLANNER = Row("planner", "do", Done, outputs=("docs/plan.md",))
-CODER = Row("coder", "do", Done, writes=("src/**",), lost=True)
+CODER = Row("coder", "do", Done, writes=("src/**",), outputs=("docs/code.md",), lost=True)
 TESTER = Row("tester", "do", Done, writes=("checks/**", "src/**"), lost=True)
 REVIEWER = Row("reviewer", "do", Judgement, judges=True, outputs=(PAGE,), read=_read, spell=_spell)
 ROWS = (PLANNER, CODER, TESTER, REVIEWER)

@@ -62,24 +62,6 @@ def test_a_document_that_a_person_writes_meanwhile_is_theirs_and_its_author_hear
     assert made.world.trees[view.pending.work]["code.py"] == b"1", "kept"
 
 
-@pytest.mark.req("TREE-14")
-def test_members_deliver_their_documents_beside_each_other() -> None:
-    async def play(run: Run, inputs: Nothing) -> Outcome:
-        def member(name: str) -> Any:
-            return run.dispatch(Call(replace(WRITER, outputs=(f"{name}.md",)), member=name))
-
-        came = await run.together("group", {name: partial(member, name) for name in "ab"})
-        return Outcome.complete(str([report.ok for report in came.values()]))
-
-    made = Bench(small(play))
-    made.cast.acts = {name: [said(None, {f"{name}.md": b"1", f"{name}.py": b"1"})] for name in "ab"}
-    view = made.start()
-    assert view.why == "[True, True]"
-    assert set(made.world.files) == {"lib.py", "a.md", "b.md"}
-    assert view.pending is not None
-    assert {*made.world.trees[view.pending.work]} == {*made.world.files, "a.py", "b.py"}
-
-
 # --- how a delivery ends
 
 

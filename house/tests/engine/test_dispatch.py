@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,25 +64,19 @@ def moves(bench: Bench) -> list[str]:
 # --- what follows a call
 
 
-REASONS = ["", "unusable", "scope", "no start", "crash", "timeout", "busy", "session", "limit", "login", "model"]
-FINAL = ["refused", "over", "conflict", "budget"]
+FOLLOWS = {"limit": "wait"}  # however often: it is bounded by its time
+FOLLOWS |= dict.fromkeys(("no start", "crash", "timeout", "busy", "session"), "repeat")
+FOLLOWS |= dict.fromkeys(("", "unusable", "scope"), "repair")
+FOLLOWS |= dict.fromkeys(("login", "model", "refused", "over", "conflict", "budget"), "end")
 
 
 @pytest.mark.req("RUN-13")
-@pytest.mark.parametrize("reason", [*REASONS, *FINAL])
+@pytest.mark.parametrize("reason", FOLLOWS)
 def test_what_follows_is_a_total_table(reason: str) -> None:
-    for complaint in ("", "wrong"):
-        for repeats in range(4):
-            for repairs in range(3):
-                move = after_try(reason, complaint, Counter(repeat=repeats, repair=repairs), 2, 1)
-                if reason == "limit":
-                    assert move == "wait", "however often: it is bounded by its time"
-                elif reason in ("no start", "crash", "timeout", "busy", "session"):
-                    assert move == ("repeat" if repeats < 2 else "end")
-                elif reason in ("", "unusable", "scope"):
-                    assert move == ("repair" if complaint and repairs < 1 else "end")
-                else:
-                    assert move == "end"
+    for complaint, repeats, repairs in itertools.product(("", "wrong"), range(4), range(3)):
+        move = after_try(reason, complaint, Counter(repeat=repeats, repair=repairs), 2, 1)
+        may = {"wait": True, "repeat": repeats < 2, "repair": complaint != "" and repairs < 1}
+        assert move == (FOLLOWS[reason] if may.get(FOLLOWS[reason]) else "end")
 
 
 @pytest.mark.req("RUN-13")

@@ -41,7 +41,7 @@ def test_it_follows_the_inputs() -> None:
 def test_it_names_gates_documents_and_who_works_side_by_side() -> None:
     found = outlook(EVERYTHING, Nothing(), commands=COMMANDS)
     assert (found.fewest, found.gates) == (7, ("approve",))
-    assert found.documents == ("state.json", "docs/plan.md", "docs/review.json")
+    assert found.documents == ("state.json", "docs/plan.md", "docs/code.md", "docs/review.json")
     assert found.agents == ("planner", "coder", "tester", "reviewer")
 
 
