@@ -127,17 +127,18 @@ async def unsaved(run: Run) -> list[Change]:
     return [Change.model_validate(one) for one in slot.settled.value]
 
 
-async def switch(run: Run, branch: str, *, new: bool = False) -> str:
+async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = False) -> str:
     """The run belongs to that branch from here on, which is checked out; why not, or nothing.
 
     Args:
         new: make it where the person stands: HEAD alone moves.
+        anyway: the run belongs to it although it cannot be checked out now.
     """
     slot = run.slot("switch", {"branch": branch}, ev.Switched)
     if slot.outcome is None:
         slot.add(ev.Intended(what="switch", facts={"branch": branch}), sync=True)
         problem = await run.world.switch(branch, new=new)
-        slot.settle(ev.Switched(branch=f"refs/heads/{branch}", problem=problem))
+        slot.settle(ev.Switched(branch=f"refs/heads/{branch}", problem=problem, moved=anyway or not problem))
         run.recorder.sync()
     return slot.settled.problem
 

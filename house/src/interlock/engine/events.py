@@ -145,11 +145,13 @@ class Turned(Outcome):
 
 
 class Switched(Outcome):
-    """The run belongs to this branch now, or why not."""
+    """The run belongs to this branch now, if it `moved`."""
 
     e: Literal["switched"] = "switched"
     branch: str
     problem: str = ""
+    """Why it is not checked out."""
+    moved: bool = True
 
 
 class Undone(Event):

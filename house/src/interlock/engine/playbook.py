@@ -37,6 +37,8 @@ class Playbook:
     """Globs of the process's own documents, by its inputs: they are in every tree, also where git ignores them."""
     flags: type[Model] | None = None
     """Options of one process and not of the run: never recorded, given anew with each `run` and `resume`."""
+    by_people: bool = False
+    """A person starts it, and no model: over MCP they confirm it."""
     goes_on: bool = False
     """A new run of its key takes over what the one before had pending."""
     example: Mapping[str, Any] = field(default_factory=dict)

@@ -143,12 +143,19 @@ class Recorder:
         )
 
     def again(self, scope: str = "") -> tuple[str, ...]:
-        """The keys of what a stopped run does again: what was done since it first came to that scope; without one its
-        last dispatch, with the whole turn of a loop that it is in."""
+        """The keys of what a stopped run does again: what was done since it first came to that scope, but not by other
+        members of its group; without one its last dispatch, with the whole turn of a loop that it is in."""
         outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
         if scope:
             first = next((line.seq for line in outcomes if line.key.startswith(f"{scope}/")), 0)
-            return tuple(line.key for line in outcomes if first and line.seq >= first)
+            group, _, name = scope.rpartition("/")
+            joined = [
+                line.event.members
+                for line in outcomes
+                if isinstance(line.event, ev.Joined) and line.key.rpartition("#")[0] == group
+            ]
+            beside = tuple(f"{group}/{member}/" for members in joined for member in members if member != name)
+            return tuple(line.key for line in outcomes if 0 < first <= line.seq and not line.key.startswith(beside))
         last = next((line for line in reversed(outcomes) if isinstance(line.event, ev.Done)), None)
         since = last.seq if last else 0
         for line in outcomes:

@@ -21,7 +21,7 @@ from interlock.engine.events import Based, Committed, Delivered, GateDecided, Pr
 from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
-from interlock.engine.tables import Table, name_of, names_of
+from interlock.engine.tables import name_of, names_of
 from interlock.engine.view import View
 from interlock.engine.world import Command, World
 from interlock.errors import EngineFault
@@ -91,6 +91,8 @@ class Call:
     """A person's words that may name guarded paths (TREE-08)."""
     samples: Mapping[str, str] = field(default_factory=dict)
     """Documents that would do, by path: for who plays by script."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the best answer that follow from what is asked: likewise."""
     attempt: int = 1
     proved: tuple[ev.Proved, ...] = ()
     """What the engine ran on that very tree."""
@@ -282,7 +284,7 @@ class Run:
             slot.settle(ev.Joined(members=tuple(members)))
         return came
 
-    def decide(self, rule: Callable[..., T] | Table[T], /, *positional: Any, **named: Any) -> T:
+    def decide(self, rule: Callable[..., T], /, *positional: Any, **named: Any) -> T:
         """Apply a rule to named inputs; computed again on replay, it has to agree."""
         known = names_of(rule, positional) if positional else []
         inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
@@ -315,6 +317,12 @@ class Run:
     def cores(self) -> int:
         """Processors that programs may use here; 0: nobody knows."""
         return int(self.once("cores", {}, self.world.cores))
+
+    def guarded(self, paths: Sequence[str], request: str) -> list[str]:
+        """Those of the paths that steer agents or tools, and that a person's words do not name (TREE-08)."""
+        names = self.limits.guarded
+        found = [path for path in paths if scope.guarded(path, names) and not scope.named(path, request)]
+        return list(self.once("guarded", {"paths": list(paths)}, lambda: found))
 
     def new_id(self, length: int = 6) -> str:
         return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))

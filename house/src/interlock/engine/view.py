@@ -245,7 +245,7 @@ class View:
                 self.units.pop(event.unit, None)
                 self.unit = event.unit
                 self._move(line.seq, event.pair)
-            case ev.Switched(branch=branch, problem=""):
+            case ev.Switched(branch=branch, moved=True):
                 self.where = self.where.model_copy(update={"branch": branch})
             case ev.Undone():
                 self.undone.append(event)
