@@ -52,7 +52,10 @@ from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
-SHIPPED = {"task": "interlock.playbooks.task:TASK"}
+SHIPPED = {
+    "roadmap": "interlock.playbooks.roadmap:ROADMAP",
+    "task": "interlock.playbooks.task:TASK",
+}
 POLL_S = 0.3
 """Between two looks into the inbox of a run that works."""
 
@@ -380,7 +383,8 @@ class Place:
         """What of a run's work is in the person's tree, and what is not: the last word about a path counts."""
         last = {path: one.how for one in view.undone for path in one.paths if path not in one.kept}
         landed = self._changes(delivered(view))
-        pending, held = self._changes(left(view).values()), self._changes(view.held)
+        pending = self._changes(left(view).values())
+        held = {one.path: one for one in self._changes(view.held)}.values()  # the last of each path
         return Work(
             delivered=[one for one in landed if last.get(one.path) != "undo"]
             + [one for one in (*pending, *held) if last.get(one.path) == "apply"],
@@ -391,6 +395,15 @@ class Place:
 
     def _changes(self, pairs: Iterable[Pending]) -> list[Change]:
         return [change for pair in pairs for change in self.trees.between(pair.base, pair.work)]
+
+    def _held(self, view: View) -> list[Pending]:
+        """What was held back: of a path that several attempts left, the last one's."""
+        found, later = list[Pending](), set[str]()
+        for pair in reversed(view.held):
+            paths = [one.path for one in self._changes([pair]) if one.path not in later]
+            found.append(Pending(base=pair.base, work=self.trees.graft(pair.base, pair.work, paths)))
+            later |= set(paths)
+        return found
 
     async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
         """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
@@ -416,7 +429,8 @@ class Place:
             if standing.away:
                 raise Refused(f"another branch than {view.where.branch} is checked out", remedy="Check it out first.")
             after, kept = standing.tree, list[str]()
-            for pair in _out_of(view) if how == "undo" else _into(view):
+            into = [*left(view).values(), *self._held(view), *_inverted(view)]
+            for pair in _out_of(view) if how == "undo" else into:
                 if how == "undo":
                     after, left = Delivery(self.trees).undoing(pair.base, pair.work, after)
                 else:
@@ -466,10 +480,9 @@ def _out_of(view: View) -> list[Pending]:
     return [*delivered(view), *(one.pair for one in view.undone if one.how == "apply")][::-1]
 
 
-def _into(view: View) -> list[Pending]:
-    """What would bring all of a run's work: what it had left, what was held back, what was taken out again."""
-    out = [Pending(base=one.pair.work, work=one.pair.base) for one in view.undone if one.how == "undo"]
-    return [*left(view).values(), *view.held, *reversed(out)]
+def _inverted(view: View) -> list[Pending]:
+    """What would bring again what was taken out."""
+    return [Pending(base=one.pair.work, work=one.pair.base) for one in reversed(view.undone) if one.how == "undo"]
 
 
 def who() -> str:

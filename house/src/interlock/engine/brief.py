@@ -113,7 +113,8 @@ def _rules(call: Call, role: Role) -> list[str]:
     row = call.row
     lines: list[str] = []
     if row.judges:
-        lines.append("Judge only: what you change is thrown away" + (", but the outputs." if row.outputs else "."))
+        kept = "the outputs" if row.outputs else ", ".join(map(quoted, row.writes))
+        lines.append(f"Judge only: what you change is thrown away{f', but {kept}' if kept else ''}.")
         lines.append("Commands that you name as checks are run again, by interlock, on the tree that you judge.")
     elif row.writes:
         writes = row.writes if role.writes is None else role.writes

@@ -256,7 +256,7 @@ class Dispatch:
         row, who = call.row, call.member or call.row.agent
         green = any(one.after and one.after.green for one in call.proved)
         inside = scope.example(row.writes, who)
-        known = row.form.known(call.criteria, green) if row.form else {}
+        known = {**row.form.known(call.criteria, green), **call.known} if row.form else {}
         # What who plays by script leaves: the outputs, and a file in its scope.
         samples = {**dict.fromkeys((*row.outputs, *([inside] if inside else [])), ""), **call.samples}
         if row.form and row.spell:

@@ -27,8 +27,11 @@ Fields = Callable[[str], Any]
 """What of a document's text nobody else may change, as plain data; its own error where it cannot be read."""
 
 
-async def read(run: Run, path: str) -> str | None:
+async def read(run: Run, path: str, usable: Callable[[str | None], Any] = lambda text: None) -> str | None:
     """The text of a document as it stands now; None where there is none.
+
+    Args:
+        usable: raises where it cannot be used as it stands; mended, it is read anew by a resume.
 
     Raises:
         DocumentInvalid: it is no UTF-8, or no plain file.
@@ -37,6 +40,7 @@ async def read(run: Run, path: str) -> str | None:
     if slot.outcome is None:
         raw = await _now(run, path)
         text = None if raw is None else Text.of(raw, path).text
+        usable(text)
         kept = None if text is None else run.world.folder.put(text.encode())
         slot.settle(ev.Got(verb="read", value=path, text=kept))
     return None if slot.settled.text is None else run.text(slot.settled.text)

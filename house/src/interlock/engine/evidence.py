@@ -13,7 +13,7 @@ from interlock.engine import checks
 from interlock.engine import events as ev
 from interlock.engine.forms import Claim, judge
 from interlock.engine.world import Command
-from interlock.workspace.values import Remark, RemarkKind
+from interlock.workspace.values import Remark, RemarkKind, Tree
 
 if TYPE_CHECKING:
     from interlock.engine.dispatch import Ground
@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Ground, *, last: bool) -> ev.Report:
     """The report of a judge with its ruling; asked about once where it contradicts itself or what it claims."""
     claim: Claim = form.claim(call.criteria)
-    ran = [await _replayed(run, call, claim, told, ground) for told in claim.checks]
-    green = [one.command for one in call.proved if await _green(run, one, ground)]
+    # With what it may add, and has: a test of its own is a check like any other.
+    tree = report.did.work if report.did is not None and call.row.writes else ground.shown
+    ran = [await _replayed(run, call, claim, told, ground, tree) for told in claim.checks]
+    green = [one.command for one in call.proved if await _green(run, one, ground, tree)]
     weakened = [name for one in call.proved if one.weak for name in (*one.weak.paths, *one.weak.gone)]
     ruling = judge(
         claim,
@@ -34,7 +36,7 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
         ran=bool(call.proved),
         weakened=list(dict.fromkeys(weakened)),
     )
-    updates: dict[str, Any] = {"checks": tuple(ran), "ruling": ruling}
+    updates: dict[str, Any] = {"checks": tuple(ran), "ruling": ruling, "shown": tree}
     if ruling.contradictions and not last:
         updates["complaint"] = "\n".join(ruling.contradictions)
     told = [
@@ -46,15 +48,17 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     return report.model_copy(update=updates)
 
 
-async def _green(run: Run, proved: ev.Proved, ground: Ground) -> bool:
+async def _green(run: Run, proved: ev.Proved, ground: Ground, tree: Tree) -> bool:
     """Whether what the engine ran is green on the very tree that is judged; changed since, it runs again."""
-    if proved.after is None or not proved.after.green or proved.tree == ground.shown:
+    if proved.after is None or not proved.after.green or proved.tree == tree:
         return proved.after is not None and proved.after.green
     command = Command(name=proved.name, line=proved.command)
-    return (await checks.run_on(run, command, ground.standing, ground.shown)).green
+    return (await checks.run_on(run, command, ground.standing, tree)).green
 
 
-async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bool], ground: Ground) -> ev.Check:
+async def _replayed(
+    run: Run, call: Call, claim: Claim, told: tuple[str, Any, bool], ground: Ground, tree: Tree
+) -> ev.Check:
     line, result, expected = told
 
     def found(word: Any, why: str = "", ran: ev.Run1 | None = None) -> ev.Check:
@@ -66,7 +70,7 @@ async def _replayed(run: Run, call: Call, claim: Claim, told: tuple[str, Any, bo
     if policy == "named" and line.strip() not in named:
         return found("told", "only named commands are run again")
     command = Command(name="claim", line=line, timeout_s=run.limits.replay_s)
-    first = await checks.run_on(run, command, ground.standing, ground.shown)
+    first = await checks.run_on(run, command, ground.standing, tree)
     if first.exit is not None and first.green == (result == "green"):
         return found("agrees", ran=first)
     if first.timed_out:

@@ -33,7 +33,7 @@ def keeps_its_caps(path: Path) -> str:
             return f"turn {event.n} of {event.loop}"
         if isinstance(event, ev.Tried):
             tried[key, event.move] += 1
-            row = path.rows[event.report.agent]
+            row = path.row(event.report.agent, event.report.member)
             if tried[key, event.move] > {"repeat": row.repeats, "repair": row.repairs}.get(event.move, 100):
                 return f"{key}: {event.move} {tried[key, event.move]}"
             if event.move == "gave up":
@@ -215,7 +215,9 @@ def _accepted(path: Path, key: str, event: ev.Event) -> Tree | None:
     """The tree that this line bears out: a green check's, or that of a judge against whom nothing speaks."""
     if isinstance(event, ev.Proved):
         return event.tree if path.green(event.command, event.tree) else None
-    if not isinstance(event, ev.Done) or not path.rows[event.report.agent].judges or event.report.form is None:
+    if not isinstance(event, ev.Done) or event.report.form is None:
+        return None
+    if not path.row(event.report.agent, event.report.member).judges:
         return None
     return None if against(path, key, event.report) else event.report.shown
 
@@ -239,7 +241,7 @@ def _is_theirs(path: Path, line: str, before: Tree) -> bool:
 
 def against(path: Path, key: str, report: ev.Report) -> str:
     """What speaks against a judge's word: itself, or what runs."""
-    form = path.rows[report.agent].form or Judgement
+    form = path.row(report.agent, report.member).form or Judgement
     given = [one["criterion"] for one in path.asks[key].known.get("criteria", ())]
     claim = form.model_validate(report.form).claim(given)  # type: ignore[attr-defined]
     told = [(line, told == "green", expected) for line, told, expected in claim.checks]

@@ -108,7 +108,7 @@ class Stage(Clean):
     """The cast of one path: the usual, but where its schedule says otherwise."""
 
     def __init__(self, rows: Sequence[Row], schedule: Mapping[str, str]) -> None:
-        self.rows = {row.agent: row for row in rows}
+        self.rows = {name: row for row in rows for name in (row.agent, row.title) if name}
         self.schedule = schedule
         self.offers: dict[str, tuple[str, ...]] = {}
         """What else could have happened at each occasion, in the order in which they came."""
@@ -189,7 +189,7 @@ class Stage(Clean):
             done = {path: content if ask.samples[path] else (content or b"") + FAULT for path, content in done.items()}
         if name in (LOSES, GARBLES):
             done = {path: b"\0" for path in ask.outputs if name == GARBLES}
-        spell = self.rows[ask.role.name].spell
+        spell = self._row(ask).spell
         rewritten = {path for path, text in done.items() if ask.samples.get(path)}
         # What it has seen and writes anew is a change like any other (TREE-03).
         self.wrote = [(path, line) for path, line in self.wrote if path not in rewritten or line not in files[path]]
@@ -207,7 +207,7 @@ class Stage(Clean):
         return next((path for path in left if ask is None or path not in ask.samples), "")
 
     def _agents(self, ask: Ask) -> Iterator[str]:
-        row, forms = self.rows[ask.role.name], list(self._answers(ask))
+        row, forms = self._row(ask), list(self._answers(ask))
         works = bool(ask.samples) and not row.judges
         does = [IDLE, WRONG, WEAKENS, STEERS, TAKES_BACK] if works else []
         does += [LOSES, GARBLES] if ask.outputs else []
@@ -218,8 +218,15 @@ class Stage(Clean):
         for form in (*forms, *(f"{IDLE}, {form}" for form in forms if works)):
             yield from (form, f"{form}{EACH}")
 
+    def _row(self, ask: Ask) -> Row:
+        return self.row(ask.role.name, ask.env["INTERLOCK_MEMBER"])
+
+    def row(self, agent: str, member: str) -> Row:
+        """A role's row; where it has several, its member is the title of one."""
+        return self.rows.get(member) or self.rows[agent]
+
     def _answers(self, ask: Ask) -> dict[str, Any]:
-        row = self.rows[ask.role.name]
+        row = self._row(ask)
         found = _deviations(row.form, canonical(ask.known)) if row.form else {}
         if row.form is None or row.spell is None:
             return found

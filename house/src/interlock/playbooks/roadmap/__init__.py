@@ -1,0 +1,5 @@
+"""The playbook `roadmap`."""
+
+from interlock.playbooks.roadmap.playbook import ROADMAP
+
+__all__ = ["ROADMAP"]

@@ -1,0 +1,285 @@
+"""What agents answer: the forms, the seed's own four parts, and what of an answer goes on to the next agent. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from interlock.documents.markdown import Markdown, label
+from interlock.engine.forms import Claim, Criterion, Form, Given, Unusable, read_form
+from interlock.engine.prompts import quoted
+
+CHECKS = ("lint", "typecheck", "build", "quality")
+
+
+class File(Form):
+    path: str
+    change: Literal["created", "modified", "deleted"] = "modified"
+    note: str = Field("", description="What was done to it, in a line.")
+
+
+class Ran(Form):
+    command: str = Field(min_length=1, description="As typed in the folder where you began.")
+    exit: int
+    expected: bool = Field(False, description="True if it has to fail, and that is as it should be.")
+    summary: str = ""
+
+
+class Issue(Form):
+    text: str = Field(min_length=1)
+    criterion: str = Field("", description="The acceptance criterion that it speaks against.")
+    check: str = Field("", description="The command that fails because of it.")
+
+
+class Work(Form):
+    files: list[File] = []
+    verification: list[Ran] = []
+
+
+class Answer(Form):
+    """What all answer."""
+
+    status: Literal["success", "blocked", "needs_revision"]
+    evidence: Work = Work()
+    issues: list[Issue | str] = Field([], description="Findings; if you are blocked or not finished, the reason.")
+    learnings: list[str] = Field([], description="What the next agents have to know.")
+    nextSteps: list[str] = Field([], description="For people; they decide nothing.")
+    said: SkipJsonSchema[str] = ""
+    """The evidence of an answer in four parts: handed on, and nothing is decided by it."""
+
+    @property
+    def reasons(self) -> list[str]:
+        return [essence(one if isinstance(one, str) else one.text) for one in self.issues]
+
+
+class Found(Answer):
+    learnings: list[str] = Field(min_length=1, description="Your findings, each with the paths that it rests on.")
+
+
+class Decision(Form):
+    adr: str = Field(min_length=1, description="The path of a decision record, or the design as text.")
+    interfaces: list[str] = []
+    boundaries: list[str] = []
+
+
+class Designed(Answer):
+    decision: Decision
+
+
+class Built(Answer):
+    already_so: str = Field("", description="Only if nothing needs changing: why; `verification` has what shows it.")
+    takes_back: list[str] = Field([], description="Paths of unsaved work of the person that the item means to remove.")
+
+
+class Judged(Answer):
+    """What all judges answer; an issue of one who does not pass is why."""
+
+    verdict: str
+    nothing_to_run: str = ""
+    criteria: list[Criterion] = []
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        passes = self.status == "success" and self.verdict in ("pass", "aligned")
+        ran = self.evidence.verification
+        green = [one.command for one in ran if one.exit == 0]
+        issues = [one if isinstance(one, Issue) else Issue.model_validate({"text": one}) for one in self.issues]
+        blocking = [
+            essence(one.text) for one in issues if not passes or one.criterion or (one.check and one.check not in green)
+        ]
+        return Claim(
+            passes=passes,
+            checks=tuple((one.command, "green" if one.exit == 0 else "red", one.expected) for one in ran),
+            criteria=tuple((one.criterion, one.met) for one in self.criteria),
+            blocking=(*self.against(), *blocking),
+            notes=tuple(self.reasons) if passes else (),
+            no_check=self.nothing_to_run,
+        )
+
+    def against(self) -> list[str]:
+        """What else in it speaks against the work."""
+        return []
+
+
+class Validated(Judged):
+    verdict: Literal["aligned", "drift_detected"]
+    nothing_to_run: SkipJsonSchema[str] = "it compares, and runs nothing"
+
+    @model_validator(mode="after")
+    def _says_what(self) -> Validated:
+        if self.verdict == "drift_detected" and not self.issues:
+            raise ValueError("drift_detected needs at least one concrete issue")
+        return self
+
+
+class Failure(Form):
+    name: str
+    message: str = Field("", description="Exactly as it was printed, without the stack.")
+
+
+class Tests(Form):
+    passed: int = Field(0, ge=0)
+    failed: int = Field(0, ge=0)
+    failures: list[Failure] = []
+
+
+class Proof(Work):
+    tests: Tests = Tests.model_validate({})
+
+
+class Tested(Judged):
+    verdict: Literal["pass", "fail"]
+    nothing_to_run: SkipJsonSchema[str] = ""
+    evidence: Proof = Proof()
+
+    def against(self) -> list[str]:
+        tests = self.evidence.tests
+        told = [f"{one.name}: {essence(one.message)}" for one in tests.failures]
+        return told or ([f"{tests.failed} tests failed"] if tests.failed else [])
+
+
+class Checks(Form):
+    lint: Literal["pass", "fail", "skipped"]
+    typecheck: Literal["pass", "fail", "skipped"]
+    build: Literal["pass", "fail", "skipped"]
+    quality: Literal["pass", "fail"]
+
+
+class Inspection(Work):
+    checks: Checks
+
+
+class Reviewed(Judged):
+    verdict: Literal["pass", "fail"]
+    nothing_to_run: str = Field("", description="Why there was no command to run.")
+    evidence: Inspection
+
+    def against(self) -> list[str]:
+        return [f"{name}: fail" for name, word in self.evidence.checks if word == "fail"]
+
+
+# --- reading
+
+
+def read(form: type[Answer], absent: Sequence[str], given: Given) -> Form | Unusable:
+    """The form, or the same in the seed's own four parts (RM-103)."""
+    answer: Any = read_form(form, given.structured, given.text)
+    if isinstance(answer, Unusable) and given.structured is None and "status" in (said := dict(_parts(given.text))):
+        answer = _of_parts(form, said)
+    if isinstance(answer, Unusable) and form is Validated and given.told:
+        why = ["validation gave no usable verdict"]
+        return Validated.model_validate({"status": "success", "verdict": "drift_detected", "issues": why})
+    if isinstance(answer, Reviewed) and answer.verdict == "pass":
+        skipped = [name for name, word in answer.evidence.checks if word == "skipped" and name not in absent]
+        if skipped:
+            problem = "is `skipped`, but not declared absent; expected pass | fail"
+            return Unusable(problems=tuple(f"evidence.checks.{name} {problem}" for name in skipped))
+    return answer  # type: ignore[no-any-return]
+
+
+_PARTS = ("status", "verdict", "evidence", "learnings", "next steps")
+
+
+def _parts(text: str) -> Iterator[tuple[str, str]]:
+    """What stands behind or below each label or heading, the first of each."""
+    page = Markdown(text)
+    lines, begins = text.split("\n"), dict[int, tuple[str, str]]()
+    for line, number in page.open_lines(deep=True):
+        heading = re.fullmatch(r"#{1,6}[ \t]+(.*?):?[ \t]*", line)
+        found = (heading[1], "") if heading else (one["name"], one["value"]) if (one := label(line)) else ("", "")
+        if (name := found[0].strip(" *_`").casefold()) in _PARTS:
+            begins[number] = name, found[1]
+    ends = [*list(begins)[1:], len(lines) + 1]
+    for (number, (name, value)), end in reversed(list(zip(begins.items(), ends, strict=False))):
+        yield name, "\n".join([value, *lines[number : end - 1]]).strip()
+
+
+def _of_parts(form: type[Answer], said: Mapping[str, str]) -> Form | Unusable:
+    evidence, verdict = said.get("evidence", ""), _word(said.get("verdict", ""))
+    if issubclass(form, Judged) and verdict == "pass":
+        return Unusable(problems=("a pass names the checks that bear it out: end with the JSON block of the form",))
+    data = {
+        "status": _word(said["status"]),
+        "verdict": verdict,
+        "said": evidence,
+        "issues": _entries(evidence) if issubclass(form, Judged) or _word(said["status"]) != "success" else [],
+        "learnings": _entries(said.get("learnings", "")) or (_entries(evidence) if form is Found else []),
+        "nextSteps": _entries(said.get("next steps", "")),
+        "decision": {"adr": evidence or said.get("learnings", "")},
+        "evidence": {"checks": {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}},
+    }
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        return Unusable(problems=tuple(f"{one['loc']}: {one['msg']}" for one in error.errors()))
+
+
+def _word(text: str) -> str:
+    return text.strip(" *_`.!\n").casefold()
+
+
+def _entries(text: str) -> list[str]:
+    return [essence(one) for one in ([line.text for line in Markdown(text).items()] or [text]) if one.strip()]
+
+
+# --- handing on
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FRAME = re.compile(
+    r"\s+at \S.*|\s*at .+:\d+(:\d+)?\)?\s*|Traceback \(most recent call last\):\s*|\s*\.\.\. \d+ more\s*"
+    r"|\s*\d+: +0x[0-9a-f]+ - .*|goroutine \d+ .*"
+)
+_PYTHON_FRAME = re.compile(r'\s*File ".+", line \d+.*')
+
+
+def essence(text: str, most: int = 3) -> str:
+    """The first lines that tell something: no code blocks, no stack frames (a Python frame's source goes with it)."""
+    told: list[str] = []
+    below_frame = False
+    for line in _FENCE.sub("", text).splitlines():
+        source, below_frame = below_frame and line[:4] == "    ", bool(_PYTHON_FRAME.fullmatch(line))
+        if line.strip() and not (source or below_frame or _FRAME.fullmatch(line)):
+            told.append(line.rstrip())
+    return "\n".join(told[:most])
+
+
+def findings(found: Found) -> str:
+    said = [essence(found.said, 40)] if found.said else []
+    return "\n".join([*said, *(f"- {_inner(one)}" for one in found.learnings)])
+
+
+def decision(designed: Designed) -> str:
+    """ADR path, interfaces and boundaries, always all three."""
+    made, lines = designed.decision, []
+    for title, entries in (("Interfaces", made.interfaces), ("Boundaries", made.boundaries)):
+        lines += [f"{title}:", *(f"- {_inner(one, 20)}" for one in entries or ["(none named)"])]
+    learned = ["Key findings:", *(f"- {_inner(one)}" for one in designed.learnings)] if designed.learnings else []
+    return "\n".join([f"ADR: {essence(made.adr, 40)}", *lines, *learned])
+
+
+def evidence(built: Built) -> str:
+    """Which commands Implement says that it ran, and how they ended; none of their output."""
+    ran = [f"- {quoted(one.command)}: exit {one.exit}" for one in built.evidence.verification]
+    why = [f"- nothing was changed: {essence(built.already_so)}"] if built.already_so else []
+    return "\n".join([*ran, *why, *([essence(built.said)] if built.said else [])]) or "(it reported no commands)"
+
+
+def files(built: Built, changed: Sequence[str]) -> dict[str, str]:
+    """A line for each file that Implement names or that really changed (RM-55)."""
+    told = {one.path.removeprefix("./"): one for one in built.evidence.files}
+    unseen = {path: f"- {quoted(path)} (no change of it was seen)" for path in told if path not in changed}
+    noted = {path: told[path] for path in changed if path in told}
+    seen = {path: f"- {quoted(path)} ({one.change}): {essence(one.note, 1)}" for path, one in noted.items()}
+    return {**{path: f"- {quoted(path)} (changed; not named)" for path in changed}, **seen, **unseen}
+
+
+def tests(tested: Tested, *, passed: bool) -> str:
+    counted = tested.evidence.tests
+    return f"Tests: {'pass' if passed else 'fail'} ({counted.passed} passed, {counted.failed} failed)"
+
+
+def _inner(text: str, most: int = 3) -> str:
+    return essence(text, most).replace("\n", "\n  ")
