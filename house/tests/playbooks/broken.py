@@ -21,7 +21,7 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import project
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.run import Call, Outcome, Run
-from interlock.engine.simulation import Simulated, Trees
+from interlock.engine.simulation import Simulated, Trees, _Seat
 from interlock.engine.stage import BREAKS, CANCELS, DIES, EACH, FULL, MEETS, STEERS, TAKES_BACK, WEAKENS, WRONG, Stage
 from interlock.playbooks.task import TASK, playbook
 from interlock.playbooks.task.playbook import BUILDER, REVIEWER, Built
@@ -46,8 +46,17 @@ class Copy:
     make: Callable[[Stage], Simulated] = project
 
 
-def _yes(*_: Any, **__: Any) -> Ruling:
-    return Ruling(passes=True, said=True)
+def swap(where: Any, name: str, value: Any) -> Patch:
+    return lambda patch: patch.setattr(where, name, value)
+
+
+def wrap(where: Any, name: str, around: Callable[[Any], Any]) -> Patch:
+    """`around` gets what is there, and gives what stands in its place."""
+    return lambda patch: patch.setattr(where, name, around(getattr(where, name)))
+
+
+def both(*patches: Patch) -> Patch:
+    return lambda patch: [one(patch) for one in patches] and None
 
 
 async def _nothing(*_: Any, **__: Any) -> Any:
@@ -61,122 +70,60 @@ def without_checks(stage: Stage) -> Simulated:
 # --- the engine's
 
 
-def repeats_for_ever(patch: pytest.MonkeyPatch) -> None:
-    known = dispatch.after_try
+def _twice(known: Any) -> Any:
+    async def call(*args: Any) -> Any:
+        await known(*args)
+        return await known(*args)
 
-    def after_try(reason: str, complaint: str, used: Any, repeats: int, repairs: int) -> Any:
-        return known(reason, complaint, used, repeats + 2, repairs)
-
-    patch.setattr(dispatch, "after_try", after_try)
-
-
-def turns_for_ever(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Run, "loop", lambda self, name, cap=None: run._Turns(self, name, 6))
+    return call
 
 
-def calls_unseen(patch: pytest.MonkeyPatch) -> None:
-    known = Simulated.call
-
-    async def twice(self: Simulated, ask: Any, seat: Any, hear: Any) -> Any:
-        await known(self, ask, seat, hear)
-        return await known(self, ask, seat, hear)
-
-    patch.setattr(Simulated, "call", twice)
+async def _decides(run: Run, name: str, question: str, *, choices: Any = ("approve", "reject")) -> Any:
+    slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
+    if slot.outcome is None:
+        at = run.world.now()
+        slot.settle(ev.GateDecided(gate=name, choice=choices[0], who="interlock", at=at, shown={}))
+    return slot.settled
 
 
-def asks_the_dead_again(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(dispatch.Dispatch, "_ended_unseen", _nothing)
+async def _takes_all(seat: Any, own: Any) -> Found:
+    tree = seat._world.trees.of(seat.files)
+    return Found(result=tree, mended=tree)
 
 
-def never_syncs(patch: pytest.MonkeyPatch) -> None:
-    known = Recorder.sync
-
-    def sync(self: Recorder) -> None:
-        if not self.view.began:
-            known(self)
-
-    patch.setattr(Recorder, "sync", sync)
+async def _delivers_half(world: Simulated, before: Tree, after: Tree) -> Landing:
+    """One that came late, and is not taken back."""
+    world.cast.moment("deliver")
+    for change in await world.between(before, after):
+        world.files[change.path] = world.trees[after].get(change.path, b"")
+    return Landing(state="late")
 
 
-def hears_no_cancel(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Run, "listen", lambda run: None)
-
-
-def decides_itself(patch: pytest.MonkeyPatch) -> None:
-    async def gate(run: Run, name: str, question: str, *, choices: Any = ("approve", "reject")) -> Any:
-        slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
-        if slot.outcome is None:
-            at = run.world.now()
-            slot.settle(ev.GateDecided(gate=name, choice=choices[0], who="interlock", at=at, shown={}))
-        return slot.settled
-
-    patch.setattr(Run, "gate", gate)
-
-
-def overwrites(patch: pytest.MonkeyPatch) -> None:
-    def merge(self: Trees, base: Tree, ours: Tree, theirs: Tree) -> Merged:
-        return known(self, base, ours, theirs) if (known(self, base, ours, theirs)).tree else Merged(tree=ours)
-
-    known = Trees.merge
-    patch.setattr(Trees, "merge", merge)
-
-
-def takes_back(patch: pytest.MonkeyPatch) -> None:
-    async def found(self: Any, own: Any) -> Found:
-        tree = self._world.trees.of(self.files)
-        return Found(result=tree, mended=tree)
-
-    patch.setattr("interlock.engine.simulation._Seat.found", found)
-
-
-def guards_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(scope, "guarded", lambda path, names=(): False)
-
-
-def leaves_half(patch: pytest.MonkeyPatch) -> None:
-    """A delivery that came late is not taken back."""
-
-    async def deliver(self: Simulated, before: Tree, after: Tree) -> Landing:
-        self.cast.moment("deliver")
-        for change in await self.between(before, after):
-            self.files[change.path] = self.trees[after].get(change.path, b"")
-        return Landing(state="late")
-
-    patch.setattr(Simulated, "deliver", deliver)
-
-
-def forgets_what_it_meant(patch: pytest.MonkeyPatch) -> None:
+def _forgets(known: Any) -> Any:
     """A delivery over which a process died is made anew, as if nothing lay there."""
-    known = delivery._land
 
-    async def land(run: Run, slot: Slot[ev.Delivered], label: str, part: Any, judged: Any) -> ev.Delivered:
+    async def land(run: Run, slot: Slot[ev.Delivered], *more: Any) -> ev.Delivered:
         slot.traces.clear()
-        return await known(run, slot, label, part, judged)
+        return await known(run, slot, *more)
 
-    patch.setattr(delivery, "_land", land)
-
-
-def believes_judges(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(evidence, "judge", _yes)
+    return land
 
 
-def believes_what_is_red(patch: pytest.MonkeyPatch) -> None:
-    believes_judges(patch)
-    patch.setattr(playbook, "_red", lambda run, proved: "")
+def _lands_anything(known: Any) -> Any:
+    """What was judged is not what is delivered."""
+    return lambda run, slot, label, part, judged: known(run, slot, label, part, None)
 
 
-def commits_without_hooks(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Run, "hooks", _nothing)
+def _overwrites(known: Any) -> Any:
+    return lambda self, base, ours, theirs: (
+        found if (found := known(self, base, ours, theirs)).tree else Merged(tree=ours)
+    )
 
 
-def delivers_another_tree(patch: pytest.MonkeyPatch) -> None:
-    """What was judged is not what is delivered: neither looked at at the delivery nor by the playbook."""
-    known = delivery._land
-
-    async def land(run: Run, slot: Slot[ev.Delivered], label: str, part: Any, judged: Any) -> ev.Delivered:
-        return await known(run, slot, label, part, None)
-
-    patch.setattr(delivery, "_land", land)
+REPEATS = wrap(dispatch, "after_try", lambda known: lambda why, said, used, n, m: known(why, said, used, n + 2, m))
+UNSYNCED = wrap(Recorder, "sync", lambda known: lambda self: None if self.view.began else known(self))
+BELIEVES = swap(evidence, "judge", lambda *_, **__: Ruling(passes=True, said=True))
+ANYTHING = both(BELIEVES, swap(playbook, "_red", lambda run, proved: ""))
 
 
 # --- the playbook's
@@ -217,31 +164,29 @@ async def _by_chance(run: Run, inputs: Any) -> Outcome:
 ENDS, CAPS, RECORDED, CAREFUL, GATES, PEOPLES, REFUSED, EVIDENCE, BORNE_OUT, SURVIVES = HOLDS
 COPIES: dict[str, Copy] = {
     "loops for ever": Copy(ENDS, playbook=_play(_for_ever)),
-    "repeats for ever": Copy(CAPS, f"crashes{EACH}", repeats_for_ever),
-    "turns for ever": Copy(CAPS, f"verdict=revise{EACH}", turns_for_ever),
-    "calls unseen": Copy(RECORDED, patch=calls_unseen),
-    "asks the dead again": Copy(RECORDED, DIES, asks_the_dead_again),
-    "asks again after a failure": Copy(RECORDED, FULL, asks_the_dead_again),
-    "hears no cancel": Copy(CAREFUL, CANCELS, hears_no_cancel),
-    "never syncs": Copy(CAREFUL, patch=never_syncs),
-    "decides itself": Copy(GATES, WEAKENS, decides_itself, asked=(("review", False),)),
-    "overwrites": Copy(PEOPLES, MEETS, overwrites),
-    "takes back": Copy(PEOPLES, TAKES_BACK, takes_back),
-    "guards nothing": Copy(REFUSED, STEERS, guards_nothing),
-    "leaves half": Copy(REFUSED, patch=leaves_half),
-    "forgets what it meant": Copy(REFUSED, DIES, forgets_what_it_meant),
-    "believes judges": Copy(EVIDENCE, "verdict=revise", believes_judges),
-    "believes what is red": Copy(EVIDENCE, WRONG, believes_what_is_red),
-    "commits without hooks": Copy(EVIDENCE, patch=commits_without_hooks, asked=(("commit", True),)),
-    "delivers another tree": Copy(EVIDENCE, BREAKS, delivers_another_tree),
+    "repeats for ever": Copy(CAPS, f"crashes{EACH}", REPEATS),
+    "turns for ever": Copy(
+        CAPS, f"verdict=revise{EACH}", swap(Run, "loop", lambda self, name, cap=None: run._Turns(self, name, 6))
+    ),
+    "calls unseen": Copy(RECORDED, patch=wrap(Simulated, "call", _twice)),
+    "asks the dead again": Copy(RECORDED, DIES, swap(dispatch.Dispatch, "_ended_unseen", _nothing)),
+    "asks again after a failure": Copy(RECORDED, FULL, swap(dispatch.Dispatch, "_ended_unseen", _nothing)),
+    "hears no cancel": Copy(CAREFUL, CANCELS, swap(Run, "listen", lambda run: None)),
+    "never syncs": Copy(CAREFUL, patch=UNSYNCED),
+    "decides itself": Copy(GATES, WEAKENS, swap(Run, "gate", _decides), asked=(("review", False),)),
+    "overwrites": Copy(PEOPLES, MEETS, wrap(Trees, "merge", _overwrites)),
+    "takes back": Copy(PEOPLES, TAKES_BACK, swap(_Seat, "found", _takes_all)),
+    "guards nothing": Copy(REFUSED, STEERS, swap(scope, "guarded", lambda path, names=(): False)),
+    "leaves half": Copy(REFUSED, patch=swap(Simulated, "deliver", _delivers_half)),
+    "forgets what it meant": Copy(REFUSED, DIES, wrap(delivery, "_land", _forgets)),
+    "believes judges": Copy(EVIDENCE, "verdict=revise", BELIEVES),
+    "believes what is red": Copy(EVIDENCE, WRONG, ANYTHING),
+    "commits without hooks": Copy(EVIDENCE, patch=swap(Run, "hooks", _nothing), asked=(("commit", True),)),
+    "delivers another tree": Copy(EVIDENCE, BREAKS, wrap(delivery, "_land", _lands_anything)),
     "delivers unjudged": Copy(BORNE_OUT, playbook=_play(_unjudged), make=without_checks),
     "goes by chance": Copy(SURVIVES, DIES, playbook=_play(_by_chance)),
 }
 """Of what holds for all playbooks."""
-
-
-def _set(name: str, value: Any) -> Patch:
-    return lambda patch: patch.setattr(playbook, name, value)
 
 
 class _Done:
@@ -252,13 +197,8 @@ class _Done:
         return Built.model_validate({**form, "status": "done"})
 
 
-def commits_always(patch: pytest.MonkeyPatch) -> None:
-    known = playbook._finish
-
-    async def finish(run: Run, inputs: Any, *more: Any) -> Any:
-        return await known(run, inputs.model_copy(update={"commit": True}), *more)
-
-    patch.setattr(playbook, "_finish", finish)
+def _commits(known: Any) -> Any:
+    return lambda run, inputs, *more: known(run, inputs.model_copy(update={"commit": True}), *more)
 
 
 async def _nothing_spoke(*_: Any) -> str:
@@ -267,9 +207,9 @@ async def _nothing_spoke(*_: Any) -> str:
 
 REVIEWED, UNPAID, BLOCKED, AS_ASKED = TASK.invariants
 OWN: dict[str, Copy] = {
-    "does not hear the reviewer": Copy(REVIEWED, f"verdict=revise{EACH}", _set("_refused", lambda _: "")),
-    "does not look at checks": Copy(UNPAID, WRONG, _set("_spoke", _nothing_spoke)),
-    "ignores who is blocked": Copy(BLOCKED, "status=blocked", _set("Built", _Done)),
-    "commits always": Copy(AS_ASKED, patch=commits_always),
+    "does not hear the reviewer": Copy(REVIEWED, f"verdict=revise{EACH}", swap(playbook, "_refused", lambda _: "")),
+    "does not look at checks": Copy(UNPAID, WRONG, swap(playbook, "_spoke", _nothing_spoke)),
+    "ignores who is blocked": Copy(BLOCKED, "status=blocked", swap(playbook, "Built", _Done)),
+    "commits always": Copy(AS_ASKED, patch=wrap(playbook, "_finish", _commits)),
 }
 """Of `task`'s own."""
