@@ -52,10 +52,7 @@ from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
-SHIPPED = {
-    "roadmap": "interlock.playbooks.roadmap:ROADMAP",
-    "task": "interlock.playbooks.task:TASK",
-}
+SHIPPED = {"task": "interlock.playbooks.task:TASK"}
 POLL_S = 0.3
 """Between two looks into the inbox of a run that works."""
 
@@ -396,14 +393,19 @@ class Place:
     def _changes(self, pairs: Iterable[Pending]) -> list[Change]:
         return [change for pair in pairs for change in self.trees.between(pair.base, pair.work)]
 
-    def _held(self, view: View) -> list[Pending]:
-        """What was held back: of a path that several attempts left, the last one's."""
-        found, later = list[Pending](), set[str]()
+    def _into(self, view: View) -> list[Pending]:
+        """What would bring all of a run's work: what it had left, what was held back, what was taken out again.
+
+        Of a path that several attempts left and that was held back, the last one's.
+        """
+        found, later = list(left(view).values()), set[str]()
         for pair in reversed(view.held):
             paths = [one.path for one in self._changes([pair]) if one.path not in later]
             found.append(Pending(base=pair.base, work=self.trees.graft(pair.base, pair.work, paths)))
             later |= set(paths)
-        return found
+        return found + [
+            Pending(base=one.pair.work, work=one.pair.base) for one in view.undone[::-1] if one.how == "undo"
+        ]
 
     async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
         """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
@@ -429,13 +431,12 @@ class Place:
             if standing.away:
                 raise Refused(f"another branch than {view.where.branch} is checked out", remedy="Check it out first.")
             after, kept = standing.tree, list[str]()
-            into = [*left(view).values(), *self._held(view), *_inverted(view)]
-            for pair in _out_of(view) if how == "undo" else into:
+            for pair in _out_of(view) if how == "undo" else self._into(view):
                 if how == "undo":
-                    after, left = Delivery(self.trees).undoing(pair.base, pair.work, after)
+                    after, stays = Delivery(self.trees).undoing(pair.base, pair.work, after)
                 else:
-                    after, left = await merged(world, pair, after)
-                kept += [path for path in left if path in paths and path not in kept]
+                    after, stays = await merged(world, pair, after)
+                kept += [path for path in stays if path in paths and path not in kept]
             after = await world.graft(standing.tree, after, sorted(paths))
             changed = [change.path for change in await world.between(standing.tree, after)]
             pair = Pending(base=standing.tree, work=after)
@@ -478,11 +479,6 @@ def delivered(view: View) -> list[Pending]:
 def _out_of(view: View) -> list[Pending]:
     """What a run brought into the tree, on its own or on a person's word: the last first. What is out is out."""
     return [*delivered(view), *(one.pair for one in view.undone if one.how == "apply")][::-1]
-
-
-def _inverted(view: View) -> list[Pending]:
-    """What would bring again what was taken out."""
-    return [Pending(base=one.pair.work, work=one.pair.base) for one in reversed(view.undone) if one.how == "undo"]
 
 
 def who() -> str:

@@ -68,11 +68,11 @@ class CommandLine(Bench):
         met = '"criteria": [{"criterion": "the request", "met": true}]'
         self.act("reviewer", f"echo '```json'\necho '{{\"verdict\": \"accept\", {met}, {explains}}}'\necho '```'\n")
 
-    def refuses(self) -> None:
-        """Its reviewer never accepts."""
+    def refuses(self, who: str = "reviewer") -> None:
+        """Its reviewer does not accept, in no round or in one alone."""
         finding = '"findings": [{"text": "it is not nice", "criterion": "the request"}]'
         unmet = '"criteria": [{"criterion": "the request", "met": false}]'
-        self.act("reviewer", f"echo '```json'\necho '{{\"verdict\": \"revise\", {unmet}, {finding}}}'\necho '```'\n")
+        self.act(who, f"echo '```json'\necho '{{\"verdict\": \"revise\", {unmet}, {finding}}}'\necho '```'\n")
 
     def bytes_of_all(self) -> dict[str, tuple[int, bytes]]:
         """Every file, with its time of change."""

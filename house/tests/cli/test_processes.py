@@ -135,6 +135,7 @@ def test_detached_it_goes_on_alone_and_is_watched(interlock: CommandLine, tmp_pa
     assert f"interlock watch {run}" in err
     watch = interlock.spawn("watch")
     until(watch, "builder begins")
+    assert interlock("show").out.splitlines()[-1] == f"  next    interlock watch {run}"
     go.write_text("go")
     out, err = watch.communicate(timeout=LIMIT_S)
     assert (watch.returncode, "complete in" in err) == (0, True)

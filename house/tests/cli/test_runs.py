@@ -81,6 +81,7 @@ def test_asked_again_after_its_end_it_is_a_new_run(done: CommandLine) -> None:
 
     assert done("Make add right", "--check", "true").code in (0, 3)
     assert done.latest() != first
+    assert done("show", first).out.endswith(f"  next    interlock diff {first}\n")
 
 
 @pytest.mark.req("CLI-07")

@@ -154,12 +154,12 @@ def test_the_columns_of_design_4() -> None:
 def test_the_head_of_design_4() -> None:
     _, view = rows_of()
     view.calls.clear()
-    facts = [*screens.facts(view, 41, 80), "0.12 USD"]
+    view.seconds = 41
+    facts = [*screens.facts(view, view.status, 121), "0.12 USD"]
 
-    assert screens.head(view, 80, ["0:41", "about 1:20 left", "0.12 USD"]) == (
+    assert screens.head(view, 80, facts) == (
         "task  Make add right                             0:41  about 1:20 left  0.12 USD"
     )
-    assert facts == ["0:41", "about 1:20 left", "0.12 USD"]
     assert screens.head(view, 40, facts) == "task  Make add right      0:41  0.12 USD"
 
 

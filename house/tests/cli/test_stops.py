@@ -198,14 +198,16 @@ def test_a_process_of_a_dispatch_is_known_by_its_parents() -> None:
 
 @pytest.mark.req("EVID-12")
 def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: CommandLine) -> None:
-    interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be nice > CLAUDE.md; echo done")
+    """Of a path that several rounds left the last one's."""
+    interlock.refuses("reviewer-1")
+    interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be $INTERLOCK_ATTEMPT > CLAUDE.md; echo done")
     said = interlock("Make add right")
 
     assert said.code == 0
-    assert re.search(r"held +CLAUDE.md \+1 -?0? +guarded: not delivered", said.err), said.err
+    assert re.findall(r"held +CLAUDE.md \+1 -?0? +guarded: not delivered\n  +told", said.err), said.err
     assert not (interlock.top / "CLAUDE.md").exists()
     assert interlock(*leads_on(said)[-1]).code == 0
-    assert (interlock.top / "CLAUDE.md").exists()
+    assert interlock.read("CLAUDE.md") == "be 2\n"
 
 
 @pytest.mark.req("TREE-11")

@@ -97,9 +97,10 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
         print_lines(lines)
         complain(*(f"  records: {entry.path / 'dispatches' / key}" for key in lines if key in view.calls))
     else:
-        head = screens.head(view, text.WIDTH, screens.facts(view, view.seconds))
+        stands = view.status_now(held)
+        head = screens.head(view, text.WIDTH, screens.facts(view, stands))
         print_lines([head, screens.stages(view, text.WIDTH), "", *screens.steps(view, narrator), ""])
-        print_lines(ending(door, view, view.status_now(held)))
+        print_lines(ending(door, view, stands))
     return 0
 
 

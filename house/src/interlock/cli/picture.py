@@ -21,6 +21,7 @@ from interlock.cli import screens, text
 from interlock.cli.live import PlainView, doing
 from interlock.cli.telling import REST, Row
 from interlock.engine.view import View
+from interlock.errors import Status
 
 REFRESH_S = 0.25
 WIDEST = 110
@@ -114,9 +115,8 @@ class LiveView(PlainView):
     def _head(self) -> Iterator[Text]:
         view = self.view
         assert view is not None
-        seconds = view.seconds + (0 if view.since is None else (datetime.now(UTC) - view.since).total_seconds())
-        left = self._usual_s - seconds if self._usual_s and self._usual_s - seconds > 1 else None
-        yield Text(screens.head(view, self._width, screens.facts(view, seconds, left)), "bold", no_wrap=True)
+        facts = screens.facts(view, Status.WORKING, self._usual_s)
+        yield Text(screens.head(view, self._width, facts), "bold", no_wrap=True)
         yield Text(screens.stages(view, self._width), "cyan", no_wrap=True)
 
     def _laid(self, row: Row) -> Iterator[Text]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 
 from interlock.app import Work
 from interlock.cli import telling, text
@@ -38,10 +39,18 @@ def head(view: View, width: int | None, facts: Sequence[str]) -> str:
     return f"{text.padded(left, width - len(right))}{right}".rstrip()
 
 
-def facts(view: View, seconds: float, left: float | None = None) -> list[str]:
-    """Time, the rest of it as far as it is known, and cost."""
+def facts(view: View, stands: Status, usual_s: float | None = None) -> list[str]:
+    """Time, the rest of it where it is known how long such a run usually takes, and cost."""
     cost = [text.money(view.usage.cost_usd, view.cost_known)] if view.usage.cost_usd is not None else []
-    return [text.running(seconds), *([f"about {text.running(left)} left"] if left else []), *cost]
+    took = seconds(view, stands)
+    left = [f"about {text.running(usual_s - took)} left"] if usual_s and usual_s - took > 1 else []
+    return [text.running(took), *left, *cost]
+
+
+def seconds(view: View, stands: Status) -> float:
+    """How long it was worked on; where somebody does so now, up to now."""
+    until = datetime.now(UTC) if stands is Status.WORKING else view.at
+    return view.seconds + ((until - view.since).total_seconds() if until and view.since else 0)
 
 
 def stages(view: View, width: int) -> str:
@@ -85,7 +94,7 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
     """
     calls = sum(call.calls for call in view.calls.values())
     spent = [text.count(calls, "call"), text.money(view.usage.cost_usd, view.cost_known)] if calls else []
-    took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(view.seconds)}"]
+    took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(seconds(view, stands))}"]
     rows = [*asked(view.gate, shown or {})] if view.gate else []
     if view.why and stands is not Status.COMPLETE and view.gate is None:
         rows.append(("why", view.why, ""))
@@ -195,9 +204,11 @@ def _next(view: View, status: Status, work: Work) -> Iterator[str]:
         yield told
     elif status in (Status.INTERRUPTED, Status.FAILED, Status.STOPPED, Status.WAITING):
         yield f"interlock resume {view.run}"
-    elif status is not Status.WORKING and work.delivered:
-        yield "interlock diff"
-    if (work.pending and status is Status.STOPPED) or work.held:
+    elif status is Status.WORKING:
+        yield f"interlock watch {view.run}"
+    elif work.delivered:
+        yield f"interlock diff {view.run}"
+    if (work.pending and status is Status.STOPPED) or (work.held and status.has_ended):
         yield f"interlock apply {view.run}"
 
 

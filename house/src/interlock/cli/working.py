@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -144,6 +145,8 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
 def ending(door: Door, view: View, status: Status) -> list[str]:
     """How it stands and what leads on, as it is typed from here."""
     rows = screens.ending(view, door.work(view), status, shown(door, view))
+    if door.place.runs.find("latest").id != view.run:  # without a name the latest is meant
+        rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
     return [failures.here(row, door.dir) for row in rows]
 
 
