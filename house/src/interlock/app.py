@@ -52,7 +52,10 @@ from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Change, Pending, Where
 
-SHIPPED = {"task": "interlock.playbooks.task:TASK"}
+SHIPPED = {
+    "roadmap": "interlock.playbooks.roadmap:ROADMAP",
+    "task": "interlock.playbooks.task:TASK",
+}
 POLL_S = 0.3
 """Between two looks into the inbox of a run that works."""
 
