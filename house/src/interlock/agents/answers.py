@@ -94,7 +94,7 @@ class _Form:
     def _lists(self, node: _Schema, value: list[Any], name: str) -> Iterator[tuple[str, Any]]:
         if value and not node.get("minItems"):
             yield f"no {name}", []
-        item = self._whole(node["items"])
+        item, *_ = self._options(self._whole(node["items"]))
         full = value[0] if value else self.best(item, name)
         if not value:
             bare, full = full, self._filled(item, full)

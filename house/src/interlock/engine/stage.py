@@ -108,7 +108,7 @@ class Stage(Clean):
     """The cast of one path: the usual, but where its schedule says otherwise."""
 
     def __init__(self, rows: Sequence[Row], schedule: Mapping[str, str]) -> None:
-        self.rows = {name: row for row in rows for name in (row.agent, row.title) if name}
+        self.rows = {name: row for row in reversed(rows) for name in (row.agent, row.title) if name}
         self.schedule = schedule
         self.offers: dict[str, tuple[str, ...]] = {}
         """What else could have happened at each occasion, in the order in which they came."""
@@ -279,8 +279,8 @@ class Stage(Clean):
         else:
             written = what.removeprefix("wrote ") if what.startswith("wrote ") else self._left() or NOTES
             path = {WRITES: NOTES, BREAKS: BROKEN, MEETS: written}[name]
-            self.wrote.append((path, BY_A_PERSON))
-            for files in (self.world.files, self.theirs):
+            self.wrote += [(path, BY_A_PERSON)] if not self.world.away else []
+            for files in (self.world.files, self.theirs) if not self.world.away else (self.world.elsewhere,):
                 files[path] = files.get(path, b"") + BY_A_PERSON
 
     # --- the process itself
