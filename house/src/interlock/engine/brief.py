@@ -118,9 +118,11 @@ def _rules(call: Call, role: Role) -> list[str]:
         lines.append("Commands that you name as checks are run again, by interlock, on the tree that you judge.")
     elif row.writes:
         writes = row.writes if role.writes is None else role.writes
-        scope = ", ".join(quoted(glob) for glob in writes)
-        lines.append("You may change any file of the workspace." if "**" in writes else f"You may change: {scope}.")
-    elif row.outputs:
+        scope = ", ".join(quoted(glob) for glob in writes if not glob.startswith("!"))
+        out = ", ".join(quoted(glob[1:]) for glob in writes if glob.startswith("!"))
+        may = "You may change any file of the workspace" if "**" in writes else f"You may change: {scope}"
+        lines.append(f"{may}{f', but not {out}' if out else ''}{', beside your outputs' if row.outputs else ''}.")
+    elif row.outputs or row.may:
         lines.append("Write the outputs, and nothing else.")
     else:
         lines.append("Change nothing.")

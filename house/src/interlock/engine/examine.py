@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.values import Exit, Role, TroubleKind
 from interlock.engine import delivery, evidence
 from interlock.engine import events as ev
-from interlock.engine.forms import Given, Unusable, read_form
+from interlock.engine.forms import Form, Given, Unusable, read_form
 from interlock.engine.prompts import quoted
 from interlock.workspace import scope
 from interlock.workspace.values import Found, Pending, Remark, RemarkKind, Tree
@@ -55,7 +55,8 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
     read = await _read(run, call, ground, found, exit_.form, text, told)
     form = None if isinstance(read, Unusable) else read
     work = await _sort(run, call, dispatch.role, ground, found, form)
-    missing = [path for path in row.outputs if path not in work.paths and await ground.seat.read(path) is None]
+    owed = () if isinstance(form, Form) and form.gives_up() else row.outputs
+    missing = [path for path in owed if path not in work.paths and await ground.seat.read(path) is None]
     hard = [
         *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers or row.read) else ()),
         *(f"the output {quoted(path)} is missing" for path in missing),

@@ -38,6 +38,10 @@ class Form(BaseModel):
         """What of the best answer follows from the dispatch alone."""
         return {}
 
+    def gives_up(self) -> bool:
+        """It says that its work could not be done: then no documents are missed."""
+        return False
+
 
 class Check(Form):
     """A check that you ran."""
