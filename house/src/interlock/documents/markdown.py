@@ -156,21 +156,28 @@ class Markdown:
         a heading with the value below it; a list stands as bullets below the name."""
         return next((field for field in self._fields if _is_called(self._name_at(field), name)), None)
 
+    def every(self, name: str) -> list[str]:
+        """What stands behind each field of that name, in the order of the text."""
+        return [field.value for field in self._fields if _is_called(self._name_at(field), name)]
+
     def value(self, name: str) -> str | None:
         """What stands behind a name, without emphasis, back-quotes and remarks; None where there is no such name."""
         field = self.field(name)
         return None if field is None else plain_value(field.value)
 
-    def values(self, name: str) -> list[str] | None:
-        """What stands as a list behind a name, as bullets or with commas, boxes that are not ticked aside;
-        `None` is an empty one."""
+    def values(self, name: str, *, ticked: bool = True) -> list[str] | None:
+        """What stands as a list behind a name, as bullets or with commas; `None` is an empty one.
+
+        Args:
+            ticked: a box that is not ticked stands for nothing.
+        """
         field = self.field(name)
         if field is None:
             return None
         below = self._lines[field.items[0] - self._first : field.items[1] - self._first]
         bullets = [match for line in below if (match := bullet(line))]
-        ticked = [match[1] for match in bullets if "[ ]" not in match[0][: match.start(1)]]
-        listed = ticked if bullets else field.value.split(",")
+        counted = [match[1] for match in bullets if not (ticked and "[ ]" in match[0][: match.start(1)])]
+        listed = counted if bullets else field.value.split(",")
         plain = [plain_value(one) for one in listed]
         return [one for one in plain if one.casefold().rstrip(".") not in ("", "-", "none")]
 
@@ -188,7 +195,7 @@ class Markdown:
         for section in self.sections:
             body = [line for line in range(section.line + 1, section.own_end) if line not in self._structure.opaque]
             at = next((line for line in body if self._text(line).strip()), section.own_end)
-            if at == section.own_end:
+            if at == section.own_end or cells(self._text(at)):
                 found.append(Field("section", section.line, "", (section.line + 1, section.line + 1)))
             elif match := bullet(self._text(at)):
                 found.append(Field("section", section.line, match[1], (at, self._end_of_list(at, -1))))
