@@ -291,26 +291,31 @@ class Simulated:
 
     # effects
     async def deliver(self, before: Tree, after: Tree) -> Landing:
-        self.cast.moment("deliver")
+        """File by file, each still being what was decided about; else what was done is taken back."""
+        was, now = self.trees[before], self.trees[after]
         paths = [change.path for change in await self.between(before, after)]
-        if any(self.files.get(path) != self.trees[before].get(path) for path in paths):
-            return Landing(state="late")
         for number, path in enumerate(paths):
-            if number:
-                self.cast.moment(f"deliver file {number + 1}")
-            _put(self.files, path, self.trees[after].get(path))
+            self.cast.moment(f"deliver file {number + 1}" if number else "deliver")
+            if self.files.get(path) != was.get(path):
+                self._take_back(paths[:number], was, now)
+                return Landing(state="late")
+            _put(self.files, path, now.get(path))
         self.cast.moment("delivered")
         return Landing(state="done", paths=tuple(paths))
 
     async def finish(self, before: Tree, after: Tree) -> Landing:
         merged = self.trees.merge(before, self.trees.of(self.files), after)
         if merged.tree is None:
-            for change in await self.between(before, after):  # taken back, but where a person wrote since
-                if self.files.get(change.path) == self.trees[after].get(change.path):
-                    _put(self.files, change.path, self.trees[before].get(change.path))
+            paths = [change.path for change in await self.between(before, after)]
+            self._take_back(paths, self.trees[before], self.trees[after])
             return Landing(state="conflict", conflicts=merged.conflicts)
         self.files = dict(self.trees[merged.tree])
         return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
+
+    def _take_back(self, paths: Sequence[str], was: Files, now: Files) -> None:
+        for path in paths:
+            if self.files.get(path) == now.get(path):  # else a person wrote since
+                _put(self.files, path, was.get(path))
 
     @property
     def here(self) -> dict[str, bytes]:
