@@ -69,6 +69,15 @@ def playbook_named(name: str) -> Playbook:
     return found
 
 
+def said_as(model: type[Model], data: Mapping[str, Any]) -> Model:
+    """What a person typed, as that model; BadInput carries all that is wrong, by option."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        spot = lambda keys: Spot(f"--{str(keys[0]).replace('_', '-')}")  # noqa: E731
+        raise BadInput.together(problems(error, model, data, spot)) from None
+
+
 @dataclass(frozen=True)
 class Watcher:
     """How a door hears of a run while it works; nothing that it does can change the run."""
@@ -133,13 +142,7 @@ class Place:
         """What a person said, over what settings say for the playbook; BadInput carries all that is wrong."""
         table, names = self.settings.of(playbook.name), playbook.inputs.model_fields
         known = {name: getattr(table, name) for name in (table.model_fields_set if table else ()) if name in names}
-        data = {**known, **given}
-        try:
-            return playbook.inputs.model_validate(data)
-        except ValidationError as error:
-            raise BadInput.together(
-                problems(error, playbook.inputs, data, lambda keys: Spot(f"--{str(keys[0]).replace('_', '-')}"))
-            ) from None
+        return said_as(playbook.inputs, {**known, **given})
 
     # --- beginning and going on
 

@@ -16,10 +16,13 @@ import psutil
 import pytest
 
 from interlock.agents import process
+from interlock.agents.client import Client, call
+from interlock.agents.environment import Environment
 from interlock.agents.process import Ended
 from interlock.agents.process_tree import MARKER
 from interlock.agents.redaction import Redaction
-from tests.real import Plain
+from interlock.agents.values import Ask, Exit, News, Role
+from tests.real import NoLayer, Plain
 
 Execute = Callable[..., Awaitable[Ended]]
 Program = Callable[[str], list[str]]
@@ -102,6 +105,30 @@ def execute(tmp_path: Path, marker: str, monkeypatch: pytest.MonkeyPatch) -> Exe
         return await process.run(Plain(argv, dict(os.environ), str(cwd), **how), **{**given, **options})
 
     return go
+
+
+class Calls:
+    """Asks for tests, and calls of a client in a folder that is no layer."""
+
+    def __init__(self, layer: NoLayer, marker: str) -> None:
+        self.layer = layer
+        self.news: list[News] = []
+        self.given: dict[str, Any] = {"brief": "# Do it ü\n", "marker": marker, "timeout_s": 600}
+        self.environment = Environment({"PATH": os.environ["PATH"]})
+        self.redaction = Redaction()
+
+    def ask(self, *, model: str = "", program: str = "", **fields: Any) -> Ask:
+        role = Role(name="builder", runner="mine", type="mine", model=model, program=program)
+        return Ask(role=role, transcript=self.layer.exchange / "transcript", **{**self.given, **fields})
+
+    async def __call__(self, client: Client, *, layer: NoLayer | None = None, **asked: Any) -> Exit:
+        at = layer or self.layer
+        return await call(client, self.ask(**asked), at, self.news.append, self.redaction, env=self.environment)
+
+
+@pytest.fixture
+def calls(no_layer: NoLayer, marker: str) -> Calls:
+    return Calls(no_layer, marker)
 
 
 @pytest.fixture

@@ -8,14 +8,10 @@ from typing import Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from interlock.agents.client import call
-from interlock.agents.environment import Environment
-from interlock.agents.redaction import Redaction
 from interlock.agents.scripted import OUTSIDE, Scenario, Scripted
-from interlock.agents.values import Ask, Exit, Role
+from interlock.agents.values import Exit
 from interlock.errors import DocumentInvalid
-from tests.agents.conftest import says, too_long_when
-from tests.real import NoLayer
+from tests.agents.conftest import Calls, says, too_long_when
 
 
 class Built(BaseModel):
@@ -26,24 +22,13 @@ class Built(BaseModel):
 class Given:
     """Calls of the scripted client in a folder."""
 
-    def __init__(self, layer: NoLayer, marker: str) -> None:
-        self.layer, self.marker = layer, marker
+    def __init__(self, calls: Calls) -> None:
+        self.layer, self.calls = calls.layer, calls
+        env = {"AGENT": "builder", "MEMBER": "builder-1", "STEP": "work", "ATTEMPT": "2"}
+        calls.given |= {"form": Built.model_json_schema(), "env": {f"INTERLOCK_{key}": env[key] for key in env}}
 
     async def play(self, yaml: str = "", **asked: Any) -> Exit:
-        env = {"AGENT": "builder", "MEMBER": "builder-1", "STEP": "work", "ATTEMPT": "2"}
-        given: dict[str, Any] = {
-            "role": Role(name="builder", runner="scripted", type="scripted"),
-            "brief": "# Do it\n",
-            "form": Built.model_json_schema(),
-            "env": {f"INTERLOCK_{name}": value for name, value in env.items()},
-            "marker": self.marker,
-            "timeout_s": 600,
-            "transcript": self.layer.exchange / "transcript",
-        }
-        client, environment = Scripted(scenario(yaml)), Environment({"PATH": "/usr/bin:/bin"})
-        return await call(
-            client, Ask(**{**given, **asked}), self.layer, lambda news: None, Redaction(), env=environment
-        )
+        return await self.calls(Scripted(scenario(yaml)), **asked)
 
     def files(self) -> dict[str, str]:
         root = self.layer.root
@@ -59,8 +44,8 @@ def answer(exit_: Exit) -> Any:
 
 
 @pytest.fixture
-def given(no_layer: NoLayer, marker: str) -> Given:
-    return Given(no_layer, marker)
+def given(calls: Calls) -> Given:
+    return Given(calls)
 
 
 @pytest.mark.req("AGENT-01")
@@ -93,11 +78,6 @@ reactions:
     )
 
 
-async def test_an_exit_status_is_the_agents_end(given: Given) -> None:
-    exit_ = await given.play("reactions: [{exit: 7, files: {a: x}}]")
-    assert (exit_.finished, exit_.exit, given.files()) == (False, 7, {"a": "x"})
-
-
 async def test_hang_is_ended_by_the_deadline_with_its_work_written(given: Given) -> None:
     """Nothing of it is left."""
     late = too_long_when(says(given.layer.root / "a", b"x"))
@@ -123,18 +103,19 @@ async def test_huge_output_is_cut_and_its_answer_heard(given: Given) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "files", "usable"),
+    ("reaction", "files", "usable", "finished"),
     [
-        ("write_outside", {"a", *OUTSIDE}, True),
-        ("no_verdict", {"a"}, False),
-        ("bad_json", {"a"}, False),
-        ("lie", set(), True),
+        ("misbehave: write_outside", {"a", *OUTSIDE}, True, True),
+        ("misbehave: no_verdict", {"a"}, False, True),
+        ("misbehave: bad_json", {"a"}, False, True),
+        ("misbehave: lie", set(), True, True),
+        ("exit: 7", {"a"}, True, False),
     ],
 )
-async def test_other_misbehaviour(given: Given, kind: str, files: set[str], usable: bool) -> None:
-    """Each does its work, but for the lie, which only claims it."""
-    exit_ = await given.play(f"reactions: [{{misbehave: {kind}, files: {{a: x}}}}]")
-    assert (set(given.files()), '"status": "done"' in exit_.text, exit_.finished) == (files, usable, True)
+async def test_other_misbehaviour(given: Given, reaction: str, files: set[str], usable: bool, finished: bool) -> None:
+    """Each does its work, but for the lie, which only claims it; an exit status is its end."""
+    exit_ = await given.play(f"reactions: [{{{reaction}, files: {{a: x}}}}]")
+    assert (set(given.files()), '"status": "done"' in exit_.text, exit_.finished) == (files, usable, finished)
 
 
 @pytest.mark.parametrize(

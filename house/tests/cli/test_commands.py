@@ -40,6 +40,8 @@ def test_options_of_a_playbook_come_from_its_inputs(interlock: CommandLine) -> N
         assert option in said
     assert "--dry-run" in said
     assert "--dry-run" not in interlock("plan", "task", "--help").out
+    assert "--once" in interlock("run", "roadmap", "--help").out  # an option of one process alone
+    assert "roadmap.json not found" in interlock("run", "roadmap", "--once").err
 
 
 @pytest.mark.req("CLI-01", "RUN-09")

@@ -27,22 +27,25 @@ class Person:
 
     def git(self, *args: str, ok: Sequence[int] = (0,), cwd: Path | None = None) -> str:
         """The person's own git, with nothing of this machine's settings."""
-        home = self.top.parent / "home"
-        env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(home),
-            "LC_ALL": "C.UTF-8",
-            "GIT_CONFIG_NOSYSTEM": "1",
-            "GIT_CONFIG_COUNT": "4",
-            **_setting(0, "user.name", "Pat Person"),
-            **_setting(1, "user.email", "pat@example.org"),
-            **_setting(2, "commit.gpgSign", "false"),
-            **_setting(3, "protocol.file.allow", "always"),
-        }
-        ended = subprocess.run(
-            ["git", *args], cwd=cwd or self.top, env=env, capture_output=True, check=False, timeout=120
-        )
-        assert ended.returncode in ok, (args, ended.returncode, ended.stderr.decode(errors="replace"))
+        return self._run(["git", *args], ok, cwd or self.top)
+
+    def sh(self, script: str) -> None:
+        """What they type, in the workspace; the files that it writes are aged."""
+        begun = time.time() - 1
+        self._run(["sh", "-ec", script], (0,), self.top)
+        for path in sorted(self.files()):
+            if (self.top / path).lstat().st_mtime > begun:
+                self.age(path)
+
+    def _run(self, words: Sequence[str], ok: Sequence[int], cwd: Path) -> str:
+        settings = {"user.name": "Pat Person", "user.email": "pat@example.org", "commit.gpgSign": "false",
+                    "protocol.file.allow": "always"}  # fmt: skip
+        env = {"PATH": os.environ["PATH"], "HOME": str(self.top.parent / "home"), "LC_ALL": "C.UTF-8",
+               "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_COUNT": str(len(settings))}  # fmt: skip
+        for at, (name, value) in enumerate(settings.items()):
+            env |= {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}
+        ended = subprocess.run(words, cwd=cwd, env=env, capture_output=True, check=False, timeout=120)
+        assert ended.returncode in ok, (words, ended.returncode, ended.stderr.decode(errors="replace"))
         return os.fsdecode(ended.stdout)
 
     def init(self) -> None:
@@ -90,15 +93,11 @@ class Person:
         """Everything in the workspace but git's folder and the engine's; a link by its target."""
         found = {}
         for folder, inner, names in os.walk(self.top):
-            inner[:] = [name for name in inner if name not in (".git", ".interlock") and not _is_link(folder, name)]
-            for name in (
-                *names,
-                *(place.name for place in Path(folder).iterdir() if place.is_dir() and place.is_symlink()),
-            ):
-                place = Path(folder, name)
-                if name != ".git":
-                    content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
-                    found[str(place.relative_to(self.top))] = content
+            links = [name for name in inner if Path(folder, name).is_symlink()]
+            inner[:] = [name for name in inner if name not in (".git", ".interlock", *links)]
+            for place in (Path(folder, name) for name in (*names, *links) if name != ".git"):
+                content = os.fsencode(place.readlink()) if place.is_symlink() else place.read_bytes()
+                found[str(place.relative_to(self.top))] = content
         return found
 
 
@@ -111,11 +110,3 @@ def text(path: str, *, eol: bytes = b"\n", version: int = 0) -> bytes:
     rows = [base_line(path, at) for at in range(LINES)]
     rows = [row + b" v%d" % version if version and at % 7 == version else row for at, row in enumerate(rows)]
     return b"".join(row + eol for row in rows)
-
-
-def _setting(at: int, name: str, value: str) -> dict[str, str]:
-    return {f"GIT_CONFIG_KEY_{at}": name, f"GIT_CONFIG_VALUE_{at}": value}
-
-
-def _is_link(folder: str, name: str) -> bool:
-    return Path(folder, name).is_symlink()

@@ -60,27 +60,18 @@ def test_a_late_difference_delivers_nothing(person: Person, trees: Trees, path: 
     assert _lies(person) == lies
 
 
+LATE = {
+    "removed": "rm a.txt", "folder": "rm a.txt; mkdir a.txt; echo i > a.txt/in", "folder above": "echo file > deep",
+    "link above": "ln -s .. deep", "mode": "chmod +x a.txt", "link": "ln -sf lib/b.txt a.txt",
+}  # fmt: skip
+
+
 @pytest.mark.req("TREE-14")
-@pytest.mark.parametrize("what", ["removed", "folder", "folder above", "link above", "mode", "link"])
+@pytest.mark.parametrize("what", LATE)
 def test_other_late_differences(person: Person, trees: Trees, what: str) -> None:
     """Absence, another kind, another mode and a link on the way are differences, too."""
     before, after = _prepared(person, trees)
-    place = person.top / "a.txt"
-    match what:
-        case "removed":
-            place.unlink()
-        case "folder":
-            place.unlink()
-            person.write("a.txt/in", "i")
-        case "folder above":
-            person.write("deep", "a file\n")
-        case "link above":
-            (person.top / "deep").symlink_to(person.top.parent)
-        case "mode":
-            place.chmod(0o755)
-        case "link":
-            place.unlink()
-            place.symlink_to("lib/b.txt")
+    person.sh(LATE[what])
     lies = _lies(person)
     assert Delivery(trees).deliver(before, after).state == "late"
     assert _lies(person) == lies and not (person.top.parent / "er").exists()
@@ -298,26 +289,16 @@ UNDO: dict[str, tuple[Files, Files, Files, dict[str, str], list[str]]] = {
     # before, after, as it is now (on top of after), what it comes to, what stays
     "nothing since": ({"a": ROWS}, {"a": ROWS + "x\n"}, {}, {"a": ROWS}, []),
     "other lines since": ({"a": ROWS}, {"a": "x\n" + ROWS}, {"a": "x\n" + ROWS + "y\n"}, {"a": ROWS + "y\n"}, []),
-    "one hunk changed since": (
-        {"a": ROWS},
-        {"a": "x\n" + ROWS + "z\n"},
-        {"a": "x and mine\n" + ROWS + "z\n"},
-        {"a": "x and mine\n" + ROWS},
-        ["a"],
-    ),
+    "one hunk changed since": ({"a": ROWS}, {"a": f"x\n{ROWS}z\n"}, {"a": f"x and mine\n{ROWS}z\n"},
+                               {"a": f"x and mine\n{ROWS}"}, ["a"]),
     "a new file": ({}, {"n": "n"}, {}, {}, []),
     "a new file, changed since": ({}, {"n": "n", "m": "m"}, {"n": "mine"}, {"n": "mine"}, ["n"]),
     "a removed file": ({"r": "r"}, {"r": None}, {}, {"r": "r"}, []),
     "a removed file, made anew": ({"r": "r"}, {"r": None}, {"r": "mine"}, {"r": "mine"}, ["r"]),
     "a changed file, removed since": ({"a": "1", "b": "1"}, {"a": "2", "b": "2"}, {"a": None}, {"b": "1"}, ["a"]),
-    "a moved file, changed since": (
-        {"a": ROWS},
-        {"a": None, "b": ROWS},
-        {"b": ROWS + "m\n"},
-        {"a": ROWS, "b": ROWS + "m\n"},
-        ["b"],
-    ),
-}
+    "a moved file, changed since": ({"a": ROWS}, {"a": None, "b": ROWS}, {"b": ROWS + "m\n"},
+                                    {"a": ROWS, "b": ROWS + "m\n"}, ["b"]),
+}  # fmt: skip
 
 
 @pytest.mark.req("TREE-06")

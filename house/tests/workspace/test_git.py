@@ -14,21 +14,11 @@ from interlock.workspace.trees import Trees
 from tests.workspace.person import Person
 
 _PROGRAMS = {
-    "core.fsmonitor": "{}",
-    "core.sshCommand": "{}",
-    "core.askPass": "{}",
-    "core.pager": "{}",
-    "core.alternateRefsCommand": "{}",
-    "diff.external": "{}",
-    "diff.planted.command": "{}",
-    "diff.planted.textconv": "{}",
-    "merge.planted.driver": "{}",
-    "filter.planted.clean": "{}",
-    "filter.planted.process": "{}",
-    "gpg.program": "{}",
-    "trailer.sign.command": "{}",
-    "credential.helper": "{}",
-}
+    "core.fsmonitor": "{}", "core.sshCommand": "{}", "core.askPass": "{}", "core.pager": "{}",
+    "core.alternateRefsCommand": "{}", "diff.external": "{}", "diff.planted.command": "{}",
+    "diff.planted.textconv": "{}", "merge.planted.driver": "{}", "filter.planted.clean": "{}",
+    "filter.planted.process": "{}", "gpg.program": "{}", "trailer.sign.command": "{}", "credential.helper": "{}"
+}  # fmt: skip
 
 
 @pytest.mark.req("TREE-12")

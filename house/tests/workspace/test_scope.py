@@ -42,59 +42,43 @@ def test_an_exclusion_wins() -> None:
 
 
 @pytest.mark.req("TREE-08")
-@pytest.mark.parametrize(
-    ("path", "is_guarded"),
-    [
-        *((path, True) for path in (".github/x", "a/.env", "CLAUDE.md", "docs/agents.MD", ".x/.gitignore")),
-        ("interlock.toml", True),
-        *((path, False) for path in (".gitignore", "a/.gitignore", "README.md", "a.b/c", "CLAUDE.md.txt")),
-    ],
-)
-def test_guarded_paths(path: str, is_guarded: bool) -> None:
+def test_guarded_paths() -> None:
     """What begins with a dot, but ignore files, and what agents read by themselves; a setting may have other names."""
-    assert guarded(path) is is_guarded
+    for path in (".github/x", "a/.env", "CLAUDE.md", "docs/agents.MD", ".x/.gitignore", "interlock.toml"):
+        assert guarded(path), path
+    for path in (".gitignore", "a/.gitignore", "README.md", "a.b/c", "CLAUDE.md.txt"):
+        assert not guarded(path), path
     assert guarded("Makefile", ["Makefile"]) and not guarded("CLAUDE.md", ["Makefile"])
 
 
+SPELLED = {
+    (".github/workflows/ci.yml", "**"): False, (".github/workflows/ci.yml", ".github/**"): True,
+    (".github/workflows/ci.yml", ".*/**"): False, (".github/workflows/ci.yml", "?github/**"): False,
+    (".github/AGENTS.md", ".github/**"): False, ("docs/CLAUDE.md", "docs/*.md"): False,
+    ("docs/CLAUDE.md", "docs/CLAUDE.md"): True, (".opencode/specs/TODO.md", ".opencode/specs/**"): True,
+    ("src/a", "src/**"): True,
+}  # fmt: skip
+
+
 @pytest.mark.req("TREE-08")
-@pytest.mark.parametrize(
-    ("path", "glob", "names"),
-    [
-        (".github/workflows/ci.yml", "**", False),
-        (".github/workflows/ci.yml", ".github/**", True),
-        (".github/workflows/ci.yml", ".*/**", False),
-        (".github/workflows/ci.yml", "?github/**", False),
-        (".github/AGENTS.md", ".github/**", False),
-        ("docs/CLAUDE.md", "docs/*.md", False),
-        ("docs/CLAUDE.md", "docs/CLAUDE.md", True),
-        (".opencode/specs/TODO.md", ".opencode/specs/**", True),
-        ("src/a", "src/**", True),
-    ],
-)
-def test_a_scope_names_a_guarded_path_by_spelling_it(path: str, glob: str, names: bool) -> None:
+@pytest.mark.parametrize(("path", "glob"), SPELLED)
+def test_a_scope_names_a_guarded_path_by_spelling_it(path: str, glob: str) -> None:
     """No wildcard stands for a guarded name."""
-    assert spelled(path, [glob]) is names
+    assert spelled(path, [glob]) is SPELLED[path, glob]
+
+
+NAMED = {
+    "Update docs/CLAUDE.md.": True, "Update `CLAUDE.md`, please": True, "./docs/CLAUDE.md": True, "CLAUDE.md": True,
+    "other/CLAUDE.md": False, "CLAUDE.md.bak and MYCLAUDE.md": False, "docs/*.md and *CLAUDE.md": False,
+    "docs/CLAUDE.md/x": False, "claude.md": False, "": False,
+}  # fmt: skip
 
 
 @pytest.mark.req("TREE-08", "TREE-03")
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        ("Update docs/CLAUDE.md.", True),
-        ("Update `CLAUDE.md`, please", True),
-        ("./docs/CLAUDE.md", True),
-        ("CLAUDE.md", True),
-        ("other/CLAUDE.md", False),
-        ("CLAUDE.md.bak and MYCLAUDE.md", False),
-        ("docs/*.md and *CLAUDE.md", False),
-        ("docs/CLAUDE.md/x", False),
-        ("claude.md", False),
-        ("", False),
-    ],
-)
-def test_a_text_names_a_path_or_its_last_part(words: str, names: bool) -> None:
+@pytest.mark.parametrize("words", NAMED)
+def test_a_text_names_a_path_or_its_last_part(words: str) -> None:
     """As a word of its own; what holds a wildcard names nothing."""
-    assert named("docs/CLAUDE.md", words) is names
+    assert named("docs/CLAUDE.md", words) is NAMED[words]
 
 
 @given(st.text(), st.lists(st.text(), max_size=3))

@@ -91,36 +91,25 @@ PATCHY = _rows(r5="mine\n", r9="row 9\nand\nmore\nof mine\n")
 MANY = _rows(**{f"r{at}": f"mine {at}\n" for at in range(8)})
 OLDER = {"r3": "old 3\n", "r17": "old 17\n"}
 
+A = "agent\n"
+BOTH = _rows(r5="mine\n", r9=A)
+ONE_BACK = MANY.replace("mine 3", "row 3")
+
 EDITS: dict[str, tuple[str | None, str | None, str | None, bool]] = {
     # what the person has, what the agent left, what it comes to, whether it is refused as a whole
-    "an edit of what was shown": (REPLACED, _rows(r5="mine\n", r9="agent\n"), _rows(r5="mine\n", r9="agent\n"), False),
-    "their line changed": (REPLACED, _rows(r5="agent\n"), _rows(r5="agent\n"), False),
-    "their new line changed": (ADDED, _rows(r5="row 5\nagent\n"), _rows(r5="row 5\nagent\n"), False),
-    "committed, then an edit": (REPLACED, _rows(r9="agent\n"), _rows(r5="mine\n", r9="agent\n"), False),
-    "older, then an edit": (REPLACED, _rows(**OLDER, r9="agent\n"), _rows(r5="mine\n", r9="agent\n"), False),
-    "added lines, then committed and an edit": (
-        ADDED,
-        _rows(r9="agent\n"),
-        _rows(r5="row 5\nmine\n", r9="agent\n"),
-        False,
-    ),
-    "added lines, then an edit beside": (ADDED, _rows(r5="agent\n"), ADDED, True),
-    "older, then an edit in the same place": (ADDED, _rows(**OLDER, r5="agent\n"), ADDED, True),
-    "older, then an edit beside what is newer": (REPLACED, _rows(**OLDER, r4="agent\n"), REPLACED, True),
-    "dropped lines, then committed and an edit": (DROPPED, _rows(r9="agent\n"), _rows(r5=None, r9="agent\n"), False),
-    "removed by the person, then an edit": (None, _rows(r9="agent\n"), _rows(r9="agent\n"), False),
-    "their added lines removed, another kept": (
-        PATCHY,
-        _rows(r5="mine\n", r12="agent\n"),
-        _rows(r5="mine\n", r12="agent\n"),
-        False,
-    ),
-    "one of their many lines taken back": (
-        MANY,
-        MANY.replace("mine 3", "row 3"),
-        MANY.replace("mine 3", "row 3"),
-        False,
-    ),
+    "an edit of what was shown": (REPLACED, BOTH, BOTH, False),
+    "their line changed": (REPLACED, _rows(r5=A), _rows(r5=A), False),
+    "their new line changed": (ADDED, _rows(r5=f"row 5\n{A}"), _rows(r5=f"row 5\n{A}"), False),
+    "committed, then an edit": (REPLACED, _rows(r9=A), BOTH, False),
+    "older, then an edit": (REPLACED, _rows(**OLDER, r9=A), BOTH, False),
+    "added lines, then committed and an edit": (ADDED, _rows(r9=A), _rows(r5="row 5\nmine\n", r9=A), False),
+    "added lines, then an edit beside": (ADDED, _rows(r5=A), ADDED, True),
+    "older, then an edit in the same place": (ADDED, _rows(**OLDER, r5=A), ADDED, True),
+    "older, then an edit beside what is newer": (REPLACED, _rows(**OLDER, r4=A), REPLACED, True),
+    "dropped lines, then committed and an edit": (DROPPED, _rows(r9=A), _rows(r5=None, r9=A), False),
+    "removed by the person, then an edit": (None, _rows(r9=A), _rows(r9=A), False),
+    "their added lines removed, another kept": (PATCHY, _rows(r5="mine\n", r12=A), _rows(r5="mine\n", r12=A), False),
+    "one of their many lines taken back": (MANY, ONE_BACK, ONE_BACK, False),
     "all written anew": (REPLACED, "other\n", "other\n", False),
     "just older": (REPLACED, _rows(**OLDER), REPLACED, False),
 }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,150 +21,52 @@ def _look(person: Person, run: str = "run", **settings: int) -> tuple[Trees, Sta
     return trees, trees.standing(run, trees.where())
 
 
-def _plain(person: Person) -> None:
-    """Changed, staged, partly staged, new, removed, a program, a link."""
-    person.write("a.txt", "staged\n")
-    person.git("add", "a.txt")
-    person.write("a.txt", "staged\nand more\n")
-    person.write("new ü\n", "n")
-    person.write("lib/b.txt", "b\n", mode=0o755)
-    person.write("gone", "g")
-    person.commit()
-    (person.top / "gone").unlink()
-    (person.top / "link").symlink_to("nowhere")
-    person.write("cache.o", "ignored")
-
-
-def _tracked_and_ignored(person: Person) -> None:
-    person.write("kept.o", "k")
-    person.git("add", "-f", "kept.o")
-
-
-def _kinds_change(person: Person) -> None:
-    """A file becomes a folder, a folder a file, a folder a link."""
-    person.write("d/x", "x")
-    person.write("e/x", "x")
-    person.write("twin/x", "another")
-    person.commit()
-    (person.top / "a.txt").unlink()
-    person.write("a.txt/in", "i")
-    (person.top / "d/x").unlink()
-    (person.top / "d").rmdir()
-    person.write("d", "file")
-    (person.top / "e/x").unlink()
-    (person.top / "e").rmdir()
-    (person.top / "e").symlink_to("twin")
-
-
-def _hidden_flags(person: Person) -> None:
-    """What was told to look unchanged is looked at all the same."""
-    person.git("update-index", "--assume-unchanged", "a.txt")
-    person.git("update-index", "--skip-worktree", "lib/b.txt")
-    person.write("a.txt", "changed\n")
-    person.write("lib/b.txt", "changed\n")
-
-
-def _intent(person: Person) -> None:
-    person.write("later", "l")
-    person.git("add", "-N", "later")
-
-
-def _merging(person: Person) -> None:
-    person.git("checkout", "-q", "-b", "side")
-    person.write("a.txt", "theirs\n")
-    person.commit()
-    person.git("checkout", "-q", "main")
-    person.write("a.txt", "ours\n")
-    person.commit()
-    person.git("merge", "-q", "side", ok=(1,))
-
-
-def _crlf(person: Person) -> None:
-    person.git("config", "core.autocrlf", "true")
-    person.write("a.txt", b"one\r\ntwo\r\n")
-    person.write("b.bat", b"one\r\n")
-    person.commit()
-    person.write("b.bat", b"one\r\ntwo\r\n")
-
-
-def _new_attributes(person: Person) -> None:
-    """Attributes that nobody has added convert already what is added."""
-    person.write(".gitattributes", "*.txt text eol=crlf\n")
-    person.write("a.txt", b"one\r\n")
-    person.git("add", "a.txt")
-    person.settle()
-
-
-def _filter(person: Person) -> None:
-    person.git("config", "filter.turn.clean", "tr a-y b-z")
-    person.git("config", "filter.turn.required", "true")
-    person.write(".gitattributes", "*.txt filter=turn\n")
-    person.commit()
-    person.write("lib/b.txt", "other\n")
-
-
-def _split_index(person: Person) -> None:
-    person.git("update-index", "--split-index")
-
-
-def _no_commit(person: Person) -> None:
-    person.git("update-ref", "-d", "HEAD")
-
-
-def _no_index(person: Person) -> None:
-    (person.top / ".git/index").unlink()
-
-
-def _detached(person: Person) -> None:
-    person.git("checkout", "-q", "--detach")
-
-
-def _shallow(person: Person) -> None:
-    person.write("a.txt", "second\n")
-    person.commit()
-    other = person.top.parent / "deep"
-    person.top.rename(other)
-    person.git("clone", "-q", "--depth=1", f"file://{other}", str(person.top), cwd=other)
-
-
-def _partial(person: Person) -> None:
-    person.write("a.txt", "second\n")
-    person.commit()
-    person.git("config", "uploadpack.allowFilter", "true")
-    other = person.top.parent / "whole"
-    person.top.rename(other)
-    url = f"file://{other}"
-    person.git("clone", "-q", "--filter=blob:none", "--sparse", url, str(person.top), cwd=other)
-    person.write("a.txt", "third\n")
-
-
-def _worktree(person: Person) -> None:
-    other = person.top.parent / "main one"
-    person.top.rename(other)
-    person.git("worktree", "add", "-q", str(person.top), "-b", "work", cwd=other)
-
-
-def _own_folder(person: Person) -> None:
-    """What a team shares of interlock's folder counts, and nothing else of it, even if somebody has added it."""
-    person.write(".interlock/agents/x.md", "x")
-    person.write(".interlock/runs/r/journal.jsonl", "{}")
-    person.git("add", "-f", ".interlock/runs")
-
-
-KINDS: dict[str, Callable[[Person], None]] = {
-    kind.__name__[1:].replace("_", " "): kind
-    for kind in (
-        *(_plain, _tracked_and_ignored, _kinds_change, _hidden_flags, _intent, _merging, _crlf, _new_attributes),
-        *(_filter, _split_index, _no_commit, _no_index, _detached, _shallow, _worktree, _own_folder),
-    )
+KINDS = {
+    "plain": """
+        echo staged > a.txt; git add a.txt; echo more >> a.txt; echo g > gone; git add gone; git commit -qm more
+        rm gone; echo n > 'new ü
+'; chmod +x lib/b.txt; echo ignored > cache.o; ln -s nowhere link""",
+    "tracked and ignored": "echo k > kept.o; git add -f kept.o",
+    "kinds change": """  # a file becomes a folder, a folder a file, a folder a link
+        mkdir d e twin; echo x > d/x; echo x > e/x; echo another > twin/x; git add -A; git commit -qm more
+        rm a.txt; mkdir a.txt; echo i > a.txt/in; rm -r d; echo file > d; rm -r e; ln -s twin e""",
+    "hidden flags": """  # what was told to look unchanged is looked at all the same
+        git update-index --assume-unchanged a.txt; git update-index --skip-worktree lib/b.txt
+        echo changed > a.txt; echo changed > lib/b.txt""",
+    "intent": "echo l > later; git add -N later",
+    "merging": """
+        git checkout -qb side; echo theirs > a.txt; git commit -qam more; git checkout -q main
+        echo ours > a.txt; git commit -qam more; ! git merge -q side""",
+    "crlf": r"""
+        git config core.autocrlf true; printf 'one\r\ntwo\r\n' > a.txt; printf 'one\r\n' > b.bat
+        git add -A; git commit -qm more; printf 'one\r\ntwo\r\n' > b.bat""",
+    "new attributes": r"""  # attributes that nobody has added convert already what is added
+        echo '*.txt text eol=crlf' > .gitattributes; printf 'one\r\n' > a.txt; git add a.txt""",
+    "filter": """
+        git config filter.turn.clean 'tr a-y b-z'; git config filter.turn.required true
+        echo '*.txt filter=turn' > .gitattributes; git add -A; git commit -qm more; echo other > lib/b.txt""",
+    "split index": "git update-index --split-index",
+    "no commit": "git update-ref -d HEAD",
+    "no index": "rm .git/index",
+    "detached": "git checkout -q --detach",
+    "shallow": """
+        echo second > a.txt; git commit -qam more; cd ..; mv 'my work' deep
+        git clone -q --depth=1 "file://$PWD/deep" 'my work'""",
+    "worktree": "cd ..; mv 'my work' 'main one'; git -C 'main one' worktree add -q '../my work' -b work",
+    "own folder": """  # what a team shares of interlock's folder counts, and nothing else of it, even if it was added
+        mkdir -p .interlock/agents .interlock/runs/r; echo x > .interlock/agents/x.md
+        echo {} > .interlock/runs/r/journal.jsonl; git add -f .interlock/runs""",
 }
+_PARTIAL = """
+    echo second > a.txt; git commit -qam more; git config uploadpack.allowFilter true; cd ..; mv 'my work' whole
+    git clone -q --filter=blob:none --sparse "file://$PWD/whole" 'my work'; echo third > 'my work/a.txt'"""
 
 
 @pytest.mark.req("TREE-02", "TREE-12")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_snapshot_is_what_lies_on_disk(person: Person, kind: str) -> None:
     """Byte for byte what is not ignored, tracked or not, and neither the index nor a ref of the person changes."""
-    KINDS[kind](person)
+    person.sh(KINDS[kind])
     person.settle()
     git_dir = person.git("rev-parse", "--absolute-git-dir").strip()
     index = Path(git_dir, "index")
@@ -195,7 +96,7 @@ def test_a_snapshot_is_what_lies_on_disk(person: Person, kind: str) -> None:
 @pytest.mark.req("TREE-12")
 def test_what_sparse_and_partial_clones_lack_is_not_removed(person: Person) -> None:
     """Files outside of a sparse checkout are in the tree though nobody has them on disk, and nothing is fetched."""
-    _partial(person)
+    person.sh(_PARTIAL)
     assert not (person.top / "lib").exists()
     trees, standing = _look(person)
     assert sorted(trees.entries(standing.tree)) == [".gitignore", "a.txt", "lib/b.txt"]

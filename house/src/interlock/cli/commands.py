@@ -56,8 +56,11 @@ class Playbooks(click.Group):
         def begin(**given: Any) -> int:
             return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
-        params = [*options_of(playbook.inputs), *([] if dry else [_DRY]), *_WORKS, _BUDGET, _RUNNER]
-        return click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
+        own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
+        params = [*own, *([] if dry else [_DRY]), *_WORKS, _BUDGET, _RUNNER]
+        made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
+        made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
+        return made
 
 
 def _door(given: dict[str, Any]) -> Door:

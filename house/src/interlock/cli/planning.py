@@ -50,7 +50,7 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
             yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     yield "calls", f"{known.fewest} to {known.most}", ""
     yield from (("checks", one.line, f"from {one.origin}") for one in commands)
-    if not known.commands:
+    if not commands:
         yield "checks", "none", "a reviewer alone would judge it"
     yield from (("asks", gate, "where it comes to that") for gate in known.gates)
     yield from (("docs", path, "") for path in known.documents)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 import click
 
-from interlock.app import Place, Watcher
+from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
@@ -45,15 +45,21 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
 
 def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
     """`run PLAYBOOK ...`, or what it would take."""
-    words = {name: " ".join(value) for name, value in given.items() if playbook.inputs.model_fields[name].is_required()}
-    said = {name: value for name, value in given.items() if value not in (None, ())}
-    inputs = door.place.inputs(playbook, said | words)
+    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
+    words = {name: " ".join(given[name]) for name, field in fields.items() if field.is_required()}
+    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    own = {name: one for name, one in said.items() if name not in fields}
+    flags = said_as(playbook.flags, own) if playbook.flags else None
     if dry:
         from interlock.cli.planning import plan
 
         return plan(door, playbook, inputs)
     _copies(door)
-    return work(door, lambda place, watcher: place.run(playbook, inputs, watcher, runner=door.runner), playbook.name)
+
+    def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
+        return place.run(playbook, inputs, watcher, runner=door.runner, flags=flags)
+
+    return work(door, begin, playbook.name)
 
 
 def _copies(door: Door) -> None:

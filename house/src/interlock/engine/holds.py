@@ -51,7 +51,8 @@ def records(path: Path) -> str:
         began, ended = path.began[key], path.ended[key]
         if not began <= started[key] <= began + path.cut_off or began - ended > path.cut_off:
             return f"{key}: {started[key]} calls recorded, {began} made"
-        if came[key] != ended:
+        unseen = path.cut_off if path.view.status is Status.CANCELLED else 0  # nobody went on from these
+        if not ended - unseen <= came[key] <= ended:
             return f"{key}: {ended} calls paid for, {came[key]} recorded"
     return ""
 

@@ -24,7 +24,8 @@ from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import object_name
-from interlock.workspace.place import above
+from interlock.workspace.layers.upper import walk
+from interlock.workspace.place import above, status_of
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import LINK, Delta, Entry, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
@@ -186,7 +187,7 @@ class Delivery:
         if step.new[0] == LINK:
             step.stage.symlink_to(os.fsdecode(content))
             return
-        there = _status(self._top / step.path)
+        there = status_of(self._top / step.path)
         if there is not None and not stat.S_ISREG(there.st_mode):
             there = None
         with step.stage.open("xb") as file:
@@ -288,16 +289,9 @@ class Delivery:
             self._clear(stage, steps)
 
 
-def _status(place: Path) -> os.stat_result | None:
-    try:
-        return place.lstat()
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
 def _entry_of(place: Path) -> Entry | None:
     """Mode and blob of a file or link as git names them."""
-    status = _status(place)
+    status = status_of(place)
     if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
         return None
     if stat.S_ISLNK(status.st_mode):
@@ -307,11 +301,8 @@ def _entry_of(place: Path) -> Entry | None:
 
 def _files_in(top: Path, path: str) -> Iterator[str]:
     """What lies below a folder that stands at a path."""
-    folder = top / path
-    if folder.is_dir() and not folder.is_symlink():
-        for at, inner, files in os.walk(folder):
-            links = [name for name in inner if os.path.islink(f"{at}/{name}")]  # noqa: PTH114
-            yield from (os.path.relpath(f"{at}/{name}", top) for name in (*files, *links))
+    if not (top / path).is_symlink():
+        yield from (f"{path}/{at}" for at, one in walk(top / path, opening=False) if not stat.S_ISDIR(one.st_mode))
 
 
 def _remove_empty(folder: Path) -> None:

@@ -61,6 +61,19 @@ def counts(path: str) -> bool:
     return first != HOME or rest.partition("/")[0] in SHARED
 
 
+def status_of(place: Path) -> os.stat_result | None:
+    """What lies at a place, a link not followed; None where nothing does."""
+    try:
+        return place.lstat()
+    except OSError:
+        return None
+
+
+def stamp(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What is another one when a file has changed, whoever did it."""
+    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
+
+
 def above(path: str) -> Iterator[str]:
     """The folders that a path lies in, the innermost first."""
     while "/" in path:

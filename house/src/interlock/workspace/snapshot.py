@@ -21,7 +21,7 @@ from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import Git, index_lines, lines
-from interlock.workspace.place import above, counts
+from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.repository import Repository, attributes_convert, is_attributes
 from interlock.workspace.values import Remark, RemarkKind, Tree
 
@@ -45,11 +45,8 @@ class Snapshots:
     def __init__(
         self, top: Path, git: Git, repository: Repository | None, largest: int, documents: Collection[str]
     ) -> None:
-        self._top = top
-        self._git = git
-        self._repository = repository
-        self._largest = largest
-        self._documents = documents
+        self._top, self._git, self._repository = top, git, repository
+        self._largest, self._documents = largest, documents
         self._begun: dict[str, tuple[int, ...] | None] = {}
         """The person's index from which a run's was made last."""
         self._tracked: dict[str, frozenset[str]] = {}
@@ -77,17 +74,15 @@ class Snapshots:
             for copying in (True, False):
                 try:
                     return self._take(git, run, copying=copying)
-                except (
-                    WorkspaceFailed
-                ):  # a file vanished between listing and reading it, or a copy was not to be trusted
+                except WorkspaceFailed:  # a file vanished after it was listed, or a copy was not to be trusted
                     self._place(run).unlink(missing_ok=True)  # it is only a cache
                     self._begun.pop(run, None)
             return self._take(git, run, copying=False)
 
     def _take(self, git: Git, run: str, *, copying: bool) -> tuple[Tree, tuple[Remark, ...]]:
         self._share_excludes()
-        stamp = _stamp(self._repository.index) if self._repository else None
-        begins = stamp is not None and (stamp != self._begun.get(run) or not self._place(run).exists())
+        index = status_of(self._repository.index) if self._repository else None
+        begins = index is not None and (stamp(index) != self._begun.get(run) or not self._place(run).exists())
         named = self._begin(git, run, copying=copying) if begins else []
         with ThreadPoolExecutor(1) as aside:
             coming = aside.submit(git.names, "ls-files", "-z", "--others", "--exclude-standard")
@@ -110,7 +105,7 @@ class Snapshots:
         # Blobs that are not there are an error, and the index is made anew, unless the clone is a partial one.
         partial = ("--missing-ok",) if self._repository and self._repository.partial else ()
         tree = Tree(git.text("write-tree", *partial))
-        self._begun[run] = stamp
+        self._begun[run] = stamp(index) if index else None
         return tree, tuple(remarks)
 
     def _share_excludes(self) -> None:
@@ -150,19 +145,12 @@ class Snapshots:
     ) -> tuple[list[Remark], list[str], list[str]]:
         """Remarks on what is left out, what is no file any more, and what is to be read."""
         tracked = self._tracked.get(run, frozenset())
-        gone: list[str] = []
-        there: list[str] = []
-        large: list[str] = []
-        closed: list[str] = []
+        gone, there, large, closed = list[str](), list[str](), list[str](), list[str]()
         for path in dict.fromkeys((*known, *(path for path in others if not path.endswith("/")))):
             place = self._top / path
-            try:
-                status = place.lstat()
-            except OSError:
-                gone.append(path)
-                continue
-            is_file = stat.S_ISREG(status.st_mode)
-            if path in known and any((self._top / folder).is_symlink() for folder in above(path)):
+            status = status_of(place)
+            is_file = status is not None and stat.S_ISREG(status.st_mode)
+            if status is None or (path in known and any((self._top / name).is_symlink() for name in above(path))):
                 gone.append(path)  # git refuses to look beyond a link
             elif is_file and status.st_size > self._largest and path not in tracked:
                 large.append(path)
@@ -172,14 +160,11 @@ class Snapshots:
                 there.append(path)
             else:
                 gone.append(path)
-        size = f"{self._largest >> 20} MB"
-        remarks = [
-            *_told(
-                RemarkKind.NESTED, "a repository of its own: run interlock there", (p for p in others if p[-1] == "/")
-            ),
-            *_told(RemarkKind.LARGE, f"untracked and over {size}: agents see it, nothing of it is delivered", large),
-            *_told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed),
-        ]
+        nested = [path for path in others if path.endswith("/")]
+        text = f"untracked and over {self._largest >> 20} MB: agents see it, nothing of it is delivered"
+        remarks = _told(RemarkKind.NESTED, "a repository of its own: run interlock there", nested)
+        remarks += _told(RemarkKind.LARGE, text, large)
+        remarks += _told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed)
         return remarks, [*gone, *(path for path in large if path in known)], there
 
     def _converts(self, path: str) -> bool:
@@ -192,11 +177,3 @@ class Snapshots:
 def _told(kind: RemarkKind, text: str, paths: Iterable[str]) -> list[Remark]:
     found = tuple(paths)
     return [Remark(kind=kind, text=text, paths=found)] if found else []
-
-
-def _stamp(index: Path) -> tuple[int, ...] | None:
-    try:
-        status = index.stat()
-    except FileNotFoundError:
-        return None
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -83,13 +83,9 @@ class Bench:
         """Run a program in a layer to its end."""
         wrapped = layer.wrap(argv, {**self.env, **(env or {})}, network=network, cwd=cwd)
         done = subprocess.run(
-            wrapped.argv,
-            env=dict(wrapped.env),
-            cwd=wrapped.cwd,
-            pass_fds=wrapped.pass_fds,
-            capture_output=True,
-            check=False,
-        )
+            wrapped.argv, env=dict(wrapped.env), cwd=wrapped.cwd, pass_fds=wrapped.pass_fds, capture_output=True,
+            check=False
+        )  # fmt: skip
         for handle in wrapped.pass_fds:
             os.close(handle)
         return Done(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr))

@@ -22,12 +22,8 @@ def _environment(home: Path) -> dict[str, str]:
     paths = [str(HOUSE / "src"), *(path for path in sys.path if "site-packages" in path)]
     kept = {name: value for name, value in os.environ.items() if name in ("PATH", "LANG", "LC_ALL")}
     return {
-        **kept,
-        "HOME": str(home),
-        "TMPDIR": str(home),
-        "PYTHONPATH": ":".join(paths),
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
+        **kept, "HOME": str(home), "TMPDIR": str(home), "PYTHONPATH": ":".join(paths), "PYTHONDONTWRITEBYTECODE": "1"
+    }  # fmt: skip
 
 
 def _interpreter() -> str | None:

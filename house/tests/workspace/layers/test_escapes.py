@@ -112,16 +112,10 @@ def _try_all(place: Path, victim: Path, patch: pytest.MonkeyPatch) -> Tried:
     with _services(place) as names:
         layer = bench.open(needs=Needs(logins=(".client/auth.json",)))
         about = {
-            **names,
-            "victim": str(victim / "file"),
-            "workspace": str(top),
-            "beside": str(place / "beside"),
-            "secret": str(home / ".ssh/id"),
-            "home": str(home),
-            "engine": os.getpid(),
-            "engine_secret": _SECRET,
-            "mark": f"3000.{os.getpid()}",
-        }
+            **names, "victim": str(victim / "file"), "workspace": str(top), "beside": str(place / "beside"),
+            "secret": str(home / ".ssh/id"), "home": str(home), "engine": os.getpid(), "engine_secret": _SECRET,
+            "mark": f"3000.{os.getpid()}"
+        }  # fmt: skip
         before = _world(place, victim)
         ways = layer.exchange / "ways"
         ways.write_text(json.dumps([(way.id, PRELUDE + "\n" + way.code) for way in WAYS]))
@@ -167,22 +161,12 @@ def test_the_ways_would_get_out_without_a_layer(tmp_path: Path) -> None:
     for name in ("victim/file", "home/.cargo/credentials.toml", "home/.ssh/id", "beside", "work/README.md"):
         put(tmp_path / name, "secret")
     about = {
-        "victim": str(tmp_path / "victim/file"),
-        "home": str(tmp_path / "home"),
-        "beside": str(tmp_path / "beside"),
-        "secret": str(tmp_path / "home/.ssh/id"),
-        "workspace": str(tmp_path / "work"),
-    }
+        "victim": str(tmp_path / "victim/file"), "home": str(tmp_path / "home"), "beside": str(tmp_path / "beside"),
+        "secret": str(tmp_path / "home/.ssh/id"), "workspace": str(tmp_path / "work")
+    }  # fmt: skip
     wanted = (
-        "absolute-path",
-        "abstract-socket",
-        "beside",
-        "keys",
-        "link-out",
-        "attributes",
-        "shared-memory",
-        "named-socket",
-    )
+        "absolute-path", "abstract-socket", "beside", "keys", "link-out", "attributes", "shared-memory", "named-socket"
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="il") as short:
         (Path(short) / "work").mkdir()
         with _services(Path(short)) as names:

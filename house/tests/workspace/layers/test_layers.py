@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from interlock.workspace.values import EMPTY, Found, RemarkKind
+from interlock.workspace.values import EMPTY, Found, Needs, RemarkKind
 
-from .conftest import MAKERS, Bench, MakeBench, git, put, repository
+from .conftest import MAKERS, Bench, MakeBench, put, repository
 
 
 def told(found: Found) -> dict[str, list[str]]:
@@ -57,18 +58,10 @@ def test_head_is_the_very_tree_that_is_shown(bench: Bench, pending: dict[str, st
 
 
 _TAKING = (
-    "git stash -u",
-    "git stash && git stash pop || true",
-    "git reset --hard",
-    "git checkout .",
-    "git checkout -f main",
-    "git restore .",
-    "git clean -ffd",
-    "git switch -q -c other && git switch -q main",
-    "git add -A && git reset -q",
-    "git rebase -q HEAD~1 2>/dev/null || true",
-    "git worktree list && git gc -q",
-)
+    "git stash -u", "git stash && git stash pop || true", "git reset --hard", "git checkout .", "git checkout -f main",
+    "git restore .", "git clean -ffd", "git switch -q -c other && git switch -q main", "git add -A && git reset -q",
+    "git rebase -q HEAD~1 2>/dev/null || true", "git worktree list && git gc -q"
+)  # fmt: skip
 
 
 @pytest.mark.req("TREE-03")
@@ -382,95 +375,52 @@ def test_the_workspace_may_have_any_name(tmp_path: Path, make: MakeBench, maker:
 # -- repositories as they are
 
 
-def _no_git(top: Path) -> Path:
-    put(top / "README.md", "hello\n")
-    put(top / "src/app.py", "1\n")
-    return top
+_LINE_ENDS = r"""
+    mv full work; cd work; git config core.autocrlf true; printf '*.bin -text\nsrc/* filter=up\n' > .gitattributes
+    git config filter.up.clean 'tr a-z A-Z'; git config filter.up.smudge 'tr A-Z a-z'
+    printf 'one\r\ntwo\r\n' > crlf.txt; git add .; git commit -qm converted; printf 'mine\r\n' >> crlf.txt"""
+_SUBMODULE = """
+    cp -r full work; git -C work -c protocol.file.allow=always submodule --quiet add "$PWD/full" sub
+    git -C work/sub checkout -q main"""
+_REPOSITORIES = {
+    "no git": "rm -r full/.git; mv full work",
+    "no commit": "git -C full update-ref -d HEAD; rm full/.git/index; mv full work",
+    "worktree": "git -C full worktree add -q -b side ../work",
+    "submodule": _SUBMODULE.replace("work", "outer") + "; ln -s outer/sub work",
+    "with submodule": _SUBMODULE,
+    "shallow": 'cd full; git commit -qm two --allow-empty; git clone -q --depth=1 "file://$PWD" ../work',
+    "shared": "git clone -q --shared full work",
+    "detached": "mv full work; git -C work checkout -q --detach",
+    "sparse": """
+        mv full work; cd work; mkdir other; echo o > other/file; git add .; git commit -qm other
+        git sparse-checkout set src""",
+    "line ends": _LINE_ENDS,
+}
 
 
-def _no_commit(top: Path) -> Path:
-    _no_git(top)
-    git(top, "init", "-qb", "main")
-    return top
-
-
-def _worktree(top: Path) -> Path:
-    main = repository(top.with_name("main repository"))
-    git(main, "worktree", "add", "-q", "-b", "side", str(top))
-    return top
-
-
-def _submodule(top: Path) -> Path:
-    inner, outer = repository(top.with_name("inner")), repository(top.with_name("outer"))
-    git(outer, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(inner), "sub")
-    git(outer / "sub", "checkout", "-q", "main")
-    return outer / "sub"
-
-
-def _with_submodule(top: Path) -> Path:
-    return _submodule(top).parent
-
-
-def _shallow(top: Path) -> Path:
-    full = repository(top.with_name("full"))
-    put(full / "README.md", "two\n")
-    git(full, "commit", "-qam", "two")
-    git(full.parent, "clone", "-q", "--depth=1", full.as_uri(), str(top))
-    return top
-
-
-def _shared(top: Path) -> Path:
-    full = repository(top.with_name("full"))
-    git(full.parent, "clone", "-q", "--shared", str(full), str(top))
-    return top
-
-
-def _detached(top: Path) -> Path:
-    git(repository(top), "checkout", "-q", "--detach")
-    return top
-
-
-def _sparse(top: Path) -> Path:
-    put(repository(top) / "other/file", "o\n")
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "other")
-    git(top, "sparse-checkout", "set", "src")
-    return top
-
-
-def _line_ends(top: Path) -> Path:
-    git(repository(top), "config", "core.autocrlf", "true")
-    put(top / ".gitattributes", "*.bin -text\nsrc/* filter=up\n")
-    git(top, "config", "filter.up.clean", "tr a-z A-Z")
-    git(top, "config", "filter.up.smudge", "tr A-Z a-z")
-    (top / "crlf.txt").write_bytes(b"one\r\ntwo\r\n")
-    git(top, "add", ".")
-    git(top, "commit", "-qm", "converted")
-    (top / "crlf.txt").write_bytes(b"one\r\ntwo\r\nmine\r\n")
-    return top
-
-
-_REPOSITORIES = (
-    *(_no_git, _no_commit, _worktree, _submodule, _with_submodule, _shallow, _shared, _detached, _sparse, _line_ends),
-)
+def _made(folder: Path, script: str) -> Path:
+    """The workspace that a script makes of a repository with one commit."""
+    repository(folder / "full")
+    subprocess.run(["sh", "-ec", script], cwd=folder, check=True, capture_output=True)
+    return (folder / "work").resolve()
 
 
 @pytest.mark.req("TREE-12")
 @pytest.mark.parametrize("maker", MAKERS)
-@pytest.mark.parametrize("kind", _REPOSITORIES, ids=lambda kind: kind.__name__[1:])
-def test_repositories_are_taken_as_they_are(tmp_path: Path, make: MakeBench, maker: str, kind: object) -> None:
+@pytest.mark.parametrize("kind", _REPOSITORIES)
+def test_repositories_are_taken_as_they_are(tmp_path: Path, make: MakeBench, maker: str, kind: str) -> None:
     """In each HEAD is what is shown, a commit and a stash work, and the result is what was done."""
-    top = kind(tmp_path / "work")  # type: ignore[operator]
+    top = _made(tmp_path, _REPOSITORIES[kind])
     put(top / "unsaved", "u\n")
     bench = make(top, maker)
     before = files(top)
     for slot in ("one", "one", "two"):
         layer = bench.open(slot, **{"pending": "p\n"})
-        if kind is not _no_git:
+        if kind != "no git":
             assert bench.sh(layer, "git status --porcelain; git stash list; cat .git/HEAD >/dev/null") == ""
             bench.sh(layer, "git stash -qu; git fsck --connectivity-only 2>&1 | grep -v dangling || true")
         bench.sh(layer, "echo w > work; echo c >> README.md; cat unsaved pending")
-        if kind is not _no_git:
+        if kind != "no git":
             bench.sh(layer, "git add -A; git commit -qm done; git log --oneline > /dev/null")
         found = layer.found({})
         changes = {"work": "added", "README.md": "changed"}
@@ -483,7 +433,7 @@ def test_repositories_are_taken_as_they_are(tmp_path: Path, make: MakeBench, mak
 @pytest.mark.parametrize("maker", MAKERS)
 def test_the_clean_spelling_is_the_persons_own(tmp_path: Path, make: MakeBench, maker: str) -> None:
     """Their filters and line ends, run in a layer; what they planted there runs nowhere else."""
-    bench = make(_line_ends(tmp_path / "work"), maker)
+    bench = make(_made(tmp_path, _LINE_ENDS), maker)
     tree = bench.tree(bench.standing().tree, **{"src/app.py": "abc\n", "new.txt": "x\r\n"})
     spelled = bench.layers.spelled("run-1", tree)
     names = ("crlf.txt", "src/app.py", "new.txt")
@@ -503,8 +453,6 @@ def test_while_another_branch_is_checked_out_the_layer_shows_the_runs_own(bench:
     bench.git("commit", "-qm", "other")
     standing = bench.trees.standing("run-1", where, last)
     assert standing.away
-    from interlock.workspace.values import Needs
-
     layer = bench.layers.open("run-1", "one", standing, standing.tree, Needs(), branch=where.branch)
     out = bench.sh(layer, "git branch --show-current; git status --porcelain; cat README.md; ls; echo w > work")
     assert out == "main\nhello\nREADME.md\nsrc\n"

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 from interlock.documents.files import replace
 from interlock.workspace.git import object_name
 from interlock.workspace.layers.upper import Touched, Upper
-from interlock.workspace.place import above, counts
+from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.snapshot import GITLINK
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree
@@ -90,10 +90,6 @@ class State:
             return cls(**{**told, "laid": laid, "needs": Needs.model_validate(told["needs"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
-
-
-def stamp(status: os.stat_result) -> Stamp:
-    return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 # -- before a program
@@ -164,7 +160,7 @@ def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State |
             mode, one = wanted[path][0], known.get(path, _UNKNOWN)
             when = one.time
             if one[:2] != (mode, name):
-                persons = _status(trees.workspace.top / path)
+                persons = status_of(trees.workspace.top / path)
                 latest = max(newest, persons.st_mtime_ns if persons else 0)
                 when = max(time.time_ns(), (latest // _SECOND + 1) * _SECOND)
             laid[path] = Laid(mode, name, stamp(held.put(path, mode, content, when)))
@@ -187,7 +183,7 @@ def ignored(trees: Trees, paths: Sequence[str], ask: Ignoring) -> set[str]:
 
 def is_same(place: Path, entry: Entry | None) -> bool:
     """Whether a file is what a tree has; nothing there is the same as no entry."""
-    status = _status(place)
+    status = status_of(place)
     if status is None or entry is None:
         return entry is None and (status is None or stat.S_ISDIR(status.st_mode))
     if stat.S_IFMT(status.st_mode) != stat.S_IFMT(entry[0]):
@@ -202,13 +198,6 @@ def is_same(place: Path, entry: Entry | None) -> bool:
 
 def _blob(place: Path, status: os.stat_result) -> str:
     return object_name(os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes())
-
-
-def _status(place: Path) -> os.stat_result | None:
-    try:
-        return place.lstat()
-    except OSError:
-        return None
 
 
 # -- after it

@@ -24,9 +24,10 @@ from interlock.workspace.git import environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
-from interlock.workspace.layers.contents import Reading, State, is_same, stamp
+from interlock.workspace.layers.contents import Reading, State, is_same
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
+from interlock.workspace.place import stamp, status_of
 from interlock.workspace.setting_back import free, mend
 from interlock.workspace.trees import Entry, Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
@@ -183,11 +184,8 @@ class Layer:
         return {path for path in paths if path in self._state.laid and self._was_opened(path)}
 
     def _was_opened(self, path: str) -> bool:
-        try:
-            status = (self._held.folder / path).lstat()
-        except OSError:
-            return True
-        return status.st_atime_ns != 0 or stamp(status) != self._state.laid[path].stamp
+        status = status_of(self._held.folder / path)
+        return status is None or status.st_atime_ns != 0 or stamp(status) != self._state.laid[path].stamp
 
     def read(self, path: str) -> bytes | None:
         """A file as it lies in the layer; None where there is none, or nothing that can be read."""

@@ -30,7 +30,7 @@ from pathlib import Path
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.place import above, counts
+from interlock.workspace.place import above, counts, status_of
 
 OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
@@ -98,9 +98,15 @@ class Upper:
         """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
         return _place(self.levels, path)
 
+    def _status(self, path: str) -> os.stat_result | None:
+        return status_of(place) if (place := self.place(path)) else None
+
+    def _below(self, path: str) -> os.stat_result | None:
+        return status_of(place) if (place := _place(self.levels[1:], path)) else None
+
     def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result:
         """Lay a file (or link) so that programs find it, not opened yet (its access time is 0)."""
-        there = _status(self.place(path))
+        there = self._status(path)
         place = self._cleared(path)
         if stat.S_ISLNK(mode):
             place.symlink_to(os.fsdecode(content))
@@ -115,7 +121,7 @@ class Upper:
 
     def remove(self, path: str) -> None:
         """Programs find no file at that path."""
-        if (status := _status(self.place(path))) is None or stat.S_ISDIR(status.st_mode):
+        if (status := self._status(path)) is None or stat.S_ISDIR(status.st_mode):
             return
         place = self._cleared(path)
         if self.place(path) is not None:
@@ -144,10 +150,10 @@ class Upper:
         """The place for a path in the upper folder, with folders above it and nothing at it."""
         for name in reversed(list(above(path))):
             place = self.folder / name
-            status = _status(place)
+            status = status_of(place)
             if _is_folder(status):
                 continue
-            below = _status(_place(self.levels[1:], name))
+            below = self._below(name)
             remove(place)
             place.mkdir()
             if below is not None and _is_folder(below):
@@ -162,7 +168,7 @@ class Upper:
         """Folders that only led to what is gone."""
         with suppress(OSError):
             for folder in above(path):
-                if _is_folder(_status(_place(self.levels[1:], folder))):
+                if _is_folder(self._below(folder)):
                     return
                 (self.folder / folder).rmdir()
 
@@ -353,13 +359,6 @@ def is_opaque(folder: Path | str) -> bool:
         return False
 
 
-def _status(place: Path | None) -> os.stat_result | None:
-    try:
-        return place.lstat() if place is not None else None
-    except OSError:
-        return None
-
-
 def _is_folder(status: os.stat_result | None) -> bool:
     return status is not None and stat.S_ISDIR(status.st_mode)
 
@@ -374,7 +373,7 @@ def way(root: Path, path: str, *, file: bool = False) -> Path:
     place = root / path
     for at in (*(root / name for name in reversed(list(above(path)))), place):
         wanted = stat.S_ISREG if file and at == place else stat.S_ISDIR
-        if (status := _status(at)) is None or not wanted(status.st_mode):
+        if (status := status_of(at)) is None or not wanted(status.st_mode):
             remove(at)
             at.touch() if wanted is stat.S_ISREG else at.mkdir(mode=0o700)
     return place
@@ -382,7 +381,7 @@ def way(root: Path, path: str, *, file: bool = False) -> Path:
 
 def remove(place: Path) -> None:
     """Remove a file, or a folder with all below it, whatever modes and depth it has."""
-    if not _is_folder(_status(place)):
+    if not _is_folder(status_of(place)):
         place.unlink(missing_ok=True)
         return
     try:
