@@ -10,7 +10,7 @@ import asyncio
 import getpass
 import os
 import shutil
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -31,8 +31,8 @@ from interlock.documents.files import read
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
-from interlock.engine import events as ev
-from interlock.engine.delivery import merged
+from interlock.engine import afterwards
+from interlock.engine.afterwards import How, Moved, Work, left
 from interlock.engine.folder import Message
 from interlock.engine.keys import sha256
 from interlock.engine.playbook import Playbook
@@ -45,12 +45,11 @@ from interlock.engine.view import GateView, View
 from interlock.errors import BadInput, Refused, Status, unknown
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
-from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import Change, Pending, Where
+from interlock.workspace.values import Where
 
 SHIPPED = {
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
@@ -88,26 +87,6 @@ class Watcher:
     """After each line: the run as it stands now, and the key that the line is about."""
     ask: Callable[[GateView], Awaitable[Message | None]] | None = None
     """The person at the terminal, if one is there."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What became of a run's work, by the lines."""
-
-    delivered: Sequence[Change] = ()
-    pending: Sequence[Change] = ()
-    """Not delivered, for want of an acceptance."""
-    held: Sequence[Change] = ()
-    """Guarded: a person's word delivers it."""
-    undone: Sequence[Change] = ()
-    """Delivered, and taken out again."""
-    problem: str = ""
-    """Why it cannot be told."""
-
-    @property
-    def refused(self) -> Sequence[Change]:
-        """What `apply` brings."""
-        return (*self.pending, *self.held, *self.undone)
 
 
 @dataclass
@@ -193,7 +172,7 @@ class Place:
                     standing=await world.standing(world.where(), None),
                     caps=self.caps(playbook, inputs),
                     key=key,
-                    said=self._words(said),
+                    said=player.words(said, who()),
                     continues=last.id if last else "",
                     units=left(last.view()) if last else {},
                     documents=documents,
@@ -275,7 +254,7 @@ class Place:
                 raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)
             player = self._player(playbook_named(view.start.playbook), entry, watcher, runner, flags)
             known = {name: value for name, value in options.items() if value is not None}
-            player.resume(installed("interlock"), said=self._words(said), accepted=accepted, **known)
+            player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
             return await self._play(player)
 
     async def _play(self, player: Player) -> View:
@@ -291,9 +270,6 @@ class Place:
             await asyncio.wait([work])
             raise
         return work.result()
-
-    def _words(self, text: str) -> ev.Words | None:
-        return ev.Words(text=text, who=who(), at=datetime.now(UTC)) if text.strip() else None
 
     def _player(
         self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str = "", flags: Model | None = None
@@ -383,108 +359,28 @@ class Place:
     # --- its work
 
     def work(self, view: View) -> Work:
-        """What of a run's work is in the person's tree, and what is not: the last word about a path counts."""
-        last = {path: one.how for one in view.undone for path in one.paths if path not in one.kept}
-        landed = self._changes(delivered(view))
-        pending = self._changes(left(view).values())
-        held = {one.path: one for one in self._changes(view.held)}.values()  # the last of each path
-        return Work(
-            delivered=[one for one in landed if last.get(one.path) != "undo"]
-            + [one for one in (*pending, *held) if last.get(one.path) == "apply"],
-            pending=[one for one in pending if last.get(one.path) != "apply"],
-            held=[one for one in held if last.get(one.path) != "apply"],
-            undone=[one for one in landed if last.get(one.path) == "undo"],
-        )
+        """What of a run's work is in the person's tree, and what is not."""
+        return afterwards.work(view, lambda pair: self.trees.between(pair.base, pair.work))
 
-    def _changes(self, pairs: Iterable[Pending]) -> list[Change]:
-        return [change for pair in pairs for change in self.trees.between(pair.base, pair.work)]
-
-    def _into(self, view: View) -> list[Pending]:
-        """What would bring all of a run's work: what it had left, what was held back, what was taken out again.
-
-        Of a path that several attempts left and that was held back, the last one's.
-        """
-        found, later = list(left(view).values()), set[str]()
-        for pair in reversed(view.held):
-            paths = [one.path for one in self._changes([pair]) if one.path not in later]
-            found.append(Pending(base=pair.base, work=self.trees.graft(pair.base, pair.work, paths)))
-            later |= set(paths)
-        return found + [
-            Pending(base=one.pair.work, work=one.pair.base) for one in view.undone[::-1] if one.how == "undo"
-        ]
-
-    async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
+    async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
         """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
-        return await self._again(entry, "undo", paths, dry)
+        return await self._move(entry, "undo", paths, dry)
 
-    async def apply(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> ev.Undone:
+    async def apply(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
         """Bring a run's refused, held-back or undone work into the tree: a person's word."""
-        return await self._again(entry, "apply", paths, dry)
+        return await self._move(entry, "apply", paths, dry)
 
-    async def _again(self, entry: Entry, how: Literal["undo", "apply"], asked: Sequence[str], dry: bool) -> ev.Undone:
+    async def _move(self, entry: Entry, how: How, paths: Sequence[str], dry: bool) -> Moved:
         with entry.lock():
-            view = entry.view()
-            if view.start is None or view.status.is_open:
-                raise Refused(f"run {entry.id} is open", remedy=f"Cancel it first: interlock cancel {entry.id}")
-            work = self.work(view)
-            paths = _below(asked, [one.path for one in (work.delivered if how == "undo" else work.refused)])
-            if not paths:
-                what = "delivered nothing" if how == "undo" else "has no work that was refused or taken out"
-                raise Refused(f"run {entry.id} {what}", where=", ".join(asked) or None)
-            player = self._player(playbook_named(view.start.playbook), entry, Watcher())
-            world, recorder = player.world, player.recorder
-            standing = await world.standing(view.where, view.standing)
-            if standing.away:
-                raise Refused(f"another branch than {view.where.branch} is checked out", remedy="Check it out first.")
-            after, kept = standing.tree, list[str]()
-            for pair in _out_of(view) if how == "undo" else self._into(view):
-                if how == "undo":
-                    after, stays = Delivery(self.trees).undoing(pair.base, pair.work, after)
-                else:
-                    after, stays = await merged(world, pair, after)
-                kept += [path for path in stays if path in paths and path not in kept]
-            after = await world.graft(standing.tree, after, sorted(paths))
-            changed = [change.path for change in await world.between(standing.tree, after)]
-            pair = Pending(base=standing.tree, work=after)
-            undone = ev.Undone(how=how, who=who(), pair=pair, paths=tuple(changed), kept=tuple(kept))
-            if dry or not changed:
-                return undone
-            await world.keep([standing.tree, after])
-            facts = {"before": standing.tree, "after": after}
-            recorder.add("", ev.Intended(what="undo", facts=facts), sync=True)
-            landed = [one.landing for one in reversed(view.delivered) if one.landing and how == "undo"]
-            modes = {path: mode for landing in landed for path, mode in landing.modes.items()}  # git knows one bit
-            landing = Delivery(self.trees).deliver(standing.tree, after, modes=modes)
-            if landing.state != "done":
-                raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
-            recorder.add("", undone, sync=True)
-            return undone
+            start = entry.view().start
+            if start is None:
+                raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
+            player = self._player(playbook_named(start.playbook), entry, Watcher())
+            return await afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry)
 
 
 def _roles(player: Player) -> list[Role]:
     return [player.world.role(row.agent, judges=row.judges) for row in player.playbook.rows]
-
-
-def _below(asked: Sequence[str], paths: Iterable[str]) -> set[str]:
-    """Those of the paths that were asked for, as files or by their folders; nothing asked: all."""
-    return {path for path in paths if not asked or any(path == one or path.startswith(f"{one}/") for one in asked)}
-
-
-def left(view: View) -> dict[str, Pending]:
-    """What a run had pending when it ended, by unit, for the one that continues it."""
-    pending = {view.unit: view.pending} if view.pending else {}
-    return {unit: pair for unit, pair in {**view.units, **pending}.items() if pair.base != pair.work}
-
-
-def delivered(view: View) -> list[Pending]:
-    """What a run delivered, in order."""
-    done = [one for one in view.delivered if one.state == "done"]
-    return [Pending(base=one.before, work=one.merged) for one in done if one.before and one.merged]
-
-
-def _out_of(view: View) -> list[Pending]:
-    """What a run brought into the tree, on its own or on a person's word: the last first. What is out is out."""
-    return [*delivered(view), *(one.pair for one in view.undone if one.how == "apply")][::-1]
 
 
 def who() -> str:

@@ -12,11 +12,11 @@ import pytest
 from rich.console import Console
 
 from interlock.agents.values import News, NewsKind
-from interlock.app import Work
 from interlock.cli import output, screens, text
 from interlock.cli.live import PlainView, doing
 from interlock.cli.picture import LiveView
 from interlock.cli.telling import Narrator, Row, laid
+from interlock.engine.afterwards import Work
 from interlock.engine.view import View
 from interlock.errors import Status
 from interlock.workspace.values import Change

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from interlock.errors import BadInput, InterlockError, Refused
 
 if TYPE_CHECKING:  # what lists the commands imports this
-    from interlock.app import Place, Work
+    from interlock.app import Place
+    from interlock.engine.afterwards import Work
     from interlock.engine.runs import Entry
     from interlock.engine.view import View
 
@@ -100,7 +101,7 @@ class Door:
 
     def work(self, view: View) -> Work:
         """What of its work only the trees know; what keeps it from being told is told."""
-        from interlock.app import Work
+        from interlock.engine.afterwards import Work
 
         try:
             return self.place.work(view)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 
-from interlock.app import SHIPPED, delivered, left, playbook_named
+from interlock.app import SHIPPED, playbook_named
 from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
 from interlock.cli.output import complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
 from interlock.cli.working import ending, output_of, view_of
+from interlock.engine.afterwards import delivered, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
 from interlock.engine.runs import Entry, Head

@@ -10,9 +10,9 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
-from interlock.app import Work
 from interlock.cli import telling, text
 from interlock.cli.telling import Narrator, laid
+from interlock.engine.afterwards import Work
 from interlock.engine.view import CallView, GateView, PairView, View
 from interlock.errors import Status
 from interlock.workspace.values import Change

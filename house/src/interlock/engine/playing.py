@@ -67,6 +67,10 @@ class Player:
     def warn(self, text: str) -> None:
         self.recorder.add("", ev.Warned(text=text))
 
+    def words(self, text: str, who: str) -> ev.Words | None:
+        """What a person says at the start or with a resume; None: nothing."""
+        return ev.Words(text=text, who=who, at=self.world.now()) if text.strip() else None
+
     def resume(
         self,
         version: str,

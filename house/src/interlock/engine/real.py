@@ -197,8 +197,11 @@ class RealWorld:
         return await thread(lambda: owned(self._trees, own, head=self._head(standing), before=before, after=after))
 
     # effects on it
-    async def deliver(self, before: Tree, after: Tree) -> Landing:
-        return await thread(self._delivery.deliver, before, after)
+    async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
+        return await thread(self._delivery.deliver, before, after, modes=modes)
+
+    async def without(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
+        return await thread(self._delivery.undoing, before, after, now)
 
     async def finish(self, before: Tree, after: Tree) -> Landing:
         return await thread(self._delivery.finish, before, after)

@@ -290,7 +290,7 @@ class Simulated:
         return {**own, **{path: _blob(files[path]) for path in changed if path in files}}
 
     # effects
-    async def deliver(self, before: Tree, after: Tree) -> Landing:
+    async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
         """File by file, each still being what was decided about; else what was done is taken back."""
         was, now = self.trees[before], self.trees[after]
         paths = [change.path for change in await self.between(before, after)]
@@ -302,6 +302,14 @@ class Simulated:
             _put(self.files, path, now.get(path))
         self.cast.moment("delivered")
         return Landing(state="done", paths=tuple(paths))
+
+    async def without(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
+        merged = self.trees.merge(after, now, before)
+        kept = merged.conflicts
+        if merged.tree is None:
+            merged = self.trees.merge(after, now, await self.graft(before, after, kept))
+        assert merged.tree is not None
+        return merged.tree, kept
 
     async def finish(self, before: Tree, after: Tree) -> Landing:
         merged = self.trees.merge(before, self.trees.of(self.files), after)
