@@ -1,8 +1,7 @@
 """Secret values, and texts without them (RUN-18).
 
 Learned are the values of variables whose names look like secrets, of the environment and of a runner's settings, and
-what stands in login files.  Any number of them is looked for in one pass: a pattern of their first eight characters
-finds where one could stand.
+what stands in login files.  Any number of them is looked for in one pass.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from os.path import commonprefix
 from pathlib import Path
 
 from interlock.documents.files import read_plain
@@ -55,45 +55,30 @@ class Redaction:
                         self._names.setdefault(value, name)
         self.longest = max((len(value.encode("utf-8", "surrogateescape")) for value in self._names), default=0)
         """Bytes of the longest."""
-        self._lengths: dict[str, list[int]] = {}
-        """Of the values that begin so, the longest first: a secret may contain another."""
-        for start, length in sorted({(value[:_SHORTEST], len(value)) for value in self._names}, reverse=True):
-            self._lengths.setdefault(start, []).append(length)
-        self._start = re.compile(_any_of(sorted(self._lengths))) if self._lengths else None
+        self._pattern = re.compile(_any_of([*self._names])) if self._names else None
 
     def __call__(self, text: str) -> str:
-        pieces, at = [], 0
-        for begin, value in self._found(text):
-            pieces += [text[at:begin], f"[redacted:{self._names[value]}]"]
-            at = begin + len(value)
-        return "".join([*pieces, text[at:]]) if pieces else text
+        if self._pattern is None:
+            return text
+        return self._pattern.sub(lambda found: f"[redacted:{self._names[found[0]]}]", text)
 
     def raw(self, raw: bytes) -> bytes:
-        if self._start is None:
+        if self._pattern is None:
             return raw
         return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
-    def _found(self, text: str) -> Iterator[tuple[int, str]]:
-        """Where a secret begins, and which, the longest one."""
-        at = 0
-        while self._start is not None and (start := self._start.search(text, at)):
-            at = start.start()
-            values = (text[at : at + length] for length in self._lengths[start[0]])
-            value = next((value for value in values if value in self._names), "")
-            if value:
-                yield at, value
-            at += len(value) or 1
-
 
 def _any_of(words: list[str]) -> str:
-    """A pattern that looks at each character of a text at most as often as these words are long."""
-    if len(words) == 1:
-        return re.escape(words[0])
+    """A pattern for the longest of these words: it looks at each character of a text once for every beginning."""
+    start = commonprefix(words)
     by_first: dict[str, list[str]] = {}
     for word in words:
-        by_first.setdefault(word[0], []).append(word[1:])
-    branches = [re.escape(first) + _any_of(rest) for first, rest in by_first.items()]
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
+        rest = word.removeprefix(start)
+        by_first.setdefault(rest[:1], []).append(rest)
+    if len(words) == 1:
+        return re.escape(start)
+    longer = "|".join(_any_of(rest) for first, rest in by_first.items() if first)
+    return f"{re.escape(start)}(?:{longer}){'?' if '' in by_first else ''}"
 
 
 _KEYS = re.compile(r"access|refresh|(proxy-)?authorization|bearer", re.IGNORECASE)
