@@ -51,6 +51,14 @@ class Answer(Form):
     said: SkipJsonSchema[str] = ""
     """The evidence of an answer in four parts: handed on, and nothing is decided by it."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _owes_a_reason(cls, value: Any) -> Any:
+        """Who does not succeed owes the reason alone: what else its form asks for stands at its worst."""
+        if not isinstance(value, dict) or value.get("status") not in ("blocked", "needs_revision"):
+            return value
+        return at_worst(cls, value)
+
     @property
     def reasons(self) -> list[str]:
         return [essence(one if isinstance(one, str) else one.text) for one in self.issues]
@@ -110,7 +118,7 @@ class Validated(Judged):
 
     @model_validator(mode="after")
     def _says_what(self) -> Validated:
-        if self.verdict == "drift_detected" and not self.issues:
+        if self.status == "success" and self.verdict == "drift_detected" and not self.issues:
             raise ValueError("drift_detected needs at least one concrete issue")
         return self
 
@@ -164,6 +172,16 @@ class Reviewed(Judged):
 # --- reading
 
 
+def at_worst(form: type[Answer], value: Mapping[str, Any]) -> dict[str, Any]:
+    """An answer with the worst in place of what is missing."""
+    told = {name: one for name, one in value.items() if one}
+    evidence = told.get("evidence", {})
+    if isinstance(evidence, dict):
+        evidence = {"checks": {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}, **evidence}
+    verdict = "drift_detected" if form is Validated else "fail"
+    return {"verdict": verdict, "learnings": ["(none)"], "decision": {"adr": "(none)"}, **told, "evidence": evidence}
+
+
 def read(form: type[Answer], absent: Sequence[str], given: Given) -> Form | Unusable:
     """The form, or the same in the seed's own four parts (RM-103)."""
     answer: Any = read_form(form, given.structured, given.text)
@@ -201,16 +219,16 @@ def _of_parts(form: type[Answer], said: Mapping[str, str]) -> Form | Unusable:
     evidence, verdict = said.get("evidence", ""), _word(said.get("verdict", ""))
     if issubclass(form, Judged) and verdict == "pass":
         return Unusable(problems=("a pass names the checks that bear it out: end with the JSON block of the form",))
-    data = {
-        "status": _word(said["status"]),
-        "verdict": verdict,
+    status = _word(said["status"])
+    told = {
+        "status": status,
         "said": evidence,
-        "issues": _entries(evidence) if issubclass(form, Judged) or _word(said["status"]) != "success" else [],
+        "issues": _entries(evidence) if issubclass(form, Judged) or status != "success" else [],
         "learnings": _entries(said.get("learnings", "")) or (_entries(evidence) if form is Found else []),
         "nextSteps": _entries(said.get("next steps", "")),
-        "decision": {"adr": evidence or said.get("learnings", "")},
-        "evidence": {"checks": {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}},
+        "decision": {"adr": evidence or said.get("learnings", "")} if form is Designed else {},
     }
+    data = at_worst(form, told | ({"verdict": verdict} if status == "success" else {}))
     try:
         return form.model_validate(data)
     except ValidationError as error:

@@ -32,6 +32,23 @@ Texts = Annotated[list[Text], Field(min_length=1)]
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | int
 
 
+FORMATS = {
+    "id": "integer or string of letters, digits, . _ -",
+    "title": "non-empty string",
+    "complexity": "simple | medium | complex",
+    "priority": "integer",
+    "status": "ready | in_progress | done | blocked",
+    "passes": "true | false",
+    "acceptanceCriteria": "array of non-empty strings",
+    "verification": "array of non-empty strings",
+    "dependencies": "array of ids",
+    "retryCount": f"integer 0..{MOST_RETRIES}",
+    "planningResearch": "null, string, array or object",
+    "blockedReasons": "array of {attempt, source, reason}",
+}
+"""What is expected, for who has to mend it."""
+
+
 class Reason(BaseModel):
     """Why an attempt failed, and who says so."""
 
@@ -133,6 +150,7 @@ def _item(source: Source, keys: Keys, raw: Any) -> Item | list[BadInput]:
         identity, title = known.get("id"), known.get("title")
         named = f"item {identity}" if isinstance(identity, str | int) else f"items[{keys[-1]}]"
         for one in found:
+            one.expected = FORMATS.get(re.split(r"[ .[]", one.what)[0], one.expected)
             one.what = f'{named} "{title}": {one.what}' if isinstance(title, str) else f"{named}: {one.what}"
         return found
 
