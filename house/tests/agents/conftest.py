@@ -121,9 +121,9 @@ class Calls:
         role = Role(name="builder", runner="mine", type="mine", model=model, program=program)
         return Ask(role=role, transcript=self.layer.exchange / "transcript", **{**self.given, **fields})
 
-    async def __call__(self, client: Client, *, layer: NoLayer | None = None, **asked: Any) -> Exit:
-        at = layer or self.layer
-        return await call(client, self.ask(**asked), at, self.news.append, self.redaction, env=self.environment)
+    async def __call__(self, client: Client, *, layer: NoLayer | None = None, place: str = ".", **asked: Any) -> Exit:
+        how = {"env": self.environment, "place": place}
+        return await call(client, self.ask(**asked), layer or self.layer, self.news.append, self.redaction, **how)
 
 
 @pytest.fixture

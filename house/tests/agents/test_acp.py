@@ -15,7 +15,7 @@ from interlock.agents import acp_rows
 from interlock.agents.acp import Acp
 from interlock.agents.client import Seat
 from interlock.agents.values import Ask, Exit, Role, TroubleKind, Usage
-from tests.agents.conftest import says, too_long_when
+from tests.agents.conftest import Calls, says, too_long_when
 
 AGENT = Path(__file__).parent / "acp_agent.py"
 USED: Any = {"usage": {"inputTokens": 10, "outputTokens": 2, "totalTokens": 12}}
@@ -198,7 +198,7 @@ async def test_who_speaks_another_version_is_not_asked(given: Given) -> None:
 async def test_a_program_that_does_not_greet_does_not_speak_the_protocol(given: Given) -> None:
     """It is not waited for until the deadline."""
     late = too_long_when(says(given.layer.root / "seen.jsonl", b"initialize"))
-    exit_ = await given.call(mute=True, ask=dict(timeout_s=1e9))
+    exit_ = await given.call(mute=True, ask={"timeout_s": 1e9})
     await late
     assert exit_.trouble is not None
     assert (exit_.timed_out, "does not speak" in exit_.trouble.text) == (False, True)
@@ -207,13 +207,13 @@ async def test_a_program_that_does_not_greet_does_not_speak_the_protocol(given: 
 async def test_the_model_is_chosen_among_those_that_are_offered(given: Given) -> None:
     """One that it has already needs no word; one that it does not take is said before anything is paid."""
     session = {"configOptions": [OPTION]}
-    assert (await given.call(["say", "Done."], ask=dict(model="small"), session=session)).finished
+    assert (await given.call(["say", "Done."], ask={"model": "small"}, session=session)).finished
     assert given.seen("session/set_config_option") is None
-    assert (await given.call(["say", "Done."], ask=dict(model="big"), session=session)).finished
+    assert (await given.call(["say", "Done."], ask={"model": "big"}, session=session)).finished
     assert given.seen("session/set_config_option") == {"sessionId": "s1", "configId": "m", "value": "big"}
     (given.layer.root / "seen.jsonl").unlink()
     for nature in ({"session": session, "keeps": "small"}, {"session": {}}):
-        exit_ = await given.call(ask=dict(model="big"), **nature)
+        exit_ = await given.call(ask={"model": "big"}, **nature)
         assert (exit_.finished, exit_.trouble and exit_.trouble.kind) == (False, TroubleKind.MODEL)
     assert given.seen("session/prompt") is None
 
@@ -222,7 +222,7 @@ async def test_the_model_is_chosen_among_those_that_are_offered(given: Given) ->
 async def test_a_session_goes_on(given: Given) -> None:
     """What it tells again was said in an earlier call: nobody hears it twice."""
     before = [{"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "said long ago"}}]
-    exit_ = await given.call(["say", "Now."], ask=dict(session="s1"), load=before)
+    exit_ = await given.call(["say", "Now."], ask={"session": "s1"}, load=before)
     assert (exit_.finished, exit_.text, exit_.session) == (True, "Now.", "s1")
     assert given.seen("session/load")["sessionId"] == "s1"
     assert [facts["text"] for facts in given.told("text")] == ["Now."]
@@ -231,7 +231,7 @@ async def test_a_session_goes_on(given: Given) -> None:
 @pytest.mark.parametrize("nature", [{}, {"load": None}, {"load": []}])
 async def test_a_session_that_is_lost_is_said(given: Given, nature: dict[str, Any]) -> None:
     """It cannot load any, does not know this one, or remembers nothing: whoever asked begins anew."""
-    exit_ = await given.call(ask=dict(session="s1"), **nature)
+    exit_ = await given.call(ask={"session": "s1"}, **nature)
     assert exit_.trouble is not None
     assert exit_.trouble.kind == TroubleKind.SESSION
     assert given.seen("session/prompt") is None

@@ -88,10 +88,16 @@ def made(no_layer: NoLayer, ask: Ask) -> Call:
     """Makes a call of a client with these lines; what it comes to, and the news."""
 
     async def make(
-        *lines: dict[str, Any], script: str = "", by: Plain | None = None, layer: NoLayer = no_layer, **asked: Any
+        *lines: dict[str, Any],
+        script: str = "",
+        by: Plain | None = None,
+        layer: NoLayer = no_layer,
+        path: str = os.environ["PATH"],
+        **asked: Any,
     ) -> tuple[Exit, list[News]]:
         news: list[News] = []
-        env = Environment({"PATH": os.environ["PATH"], "WHOSE": "person's"}, left_out=("HUB_TOKEN", "MY_KEY"))
+        found = {"PATH": f"{layer.root}/.venv/bin:{path}", "WHOSE": "person's"}
+        env = Environment(found, left_out=("HUB_TOKEN", "MY_KEY"), path=path)
         told, redact = ask.model_copy(update=asked), Redaction({"API_KEY": SECRET})
         return await call(by or Plain(lines, script), told, layer, news.append, redact, env=env), news
 
@@ -204,6 +210,51 @@ async def test_a_client_that_slept_through_a_limit_was_not_slow(
     assert (got.timed_out, got.finished, got.exit, got.trouble and got.trouble.kind) == (True, False, None, kind)
 
 
+@pytest.mark.req("EVID-10")
+@pytest.mark.parametrize(
+    ("lines", "script"), [([END], "sleep 300"), ([{"end": "Not yet."}, END], "exec >&-; sleep 300")]
+)
+async def test_a_client_that_stays_after_its_turn_is_ended_and_counts(
+    made: Call, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]], script: str
+) -> None:
+    """It is paid for, and would be asked again after its deadline."""
+    monkeypatch.setattr(client, "_LEAVES_S", 0.05)
+    got, _ = await made(*lines, script=script)
+    assert (got.finished, got.text, got.timed_out, got.exhausted) == (True, "All done.", False, False)
+
+
+async def test_a_form_that_nobody_could_handle_is_a_complaint(made: Call) -> None:
+    """Nested without end."""
+
+    class Deep(Stream):
+        def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+            self.left = {}
+            for _ in range(10_000):
+                self.form = [self.form]
+
+    class Odd(Plain):
+        def reader(self, ask: Ask, seat: Seat) -> Stream:
+            self.heard = Deep()
+            return self.heard
+
+    got, _ = await made(by=Odd((END,)))
+    assert got.form == "the form is nested too deeply"
+
+
+@pytest.mark.req("TREE-12")
+async def test_a_program_of_the_workspace_does_not_get_the_persons_login(
+    made: Call, no_layer: NoLayer, tmp_path: Path
+) -> None:
+    """One of the client's name lies before it on PATH; it is started only where the person has none."""
+    one, path = Plain((END,)), os.environ["PATH"]
+    one.ROW = Row("plain", "Plain", "plain", logins=(".plain/login",))
+    for folder, own, code in ((no_layer.root / ".venv/bin", path, 7), (tmp_path / "own", f"{tmp_path}/own:{path}", 8)):
+        folder.mkdir(parents=True)
+        (folder / "plain").write_text(f"#!/bin/sh\nexit {code}\n")
+        (folder / "plain").chmod(0o755)
+        assert (await made(by=one, path=own))[0].exit == code
+
+
 TOKENS, DOLLARS = {"budget_tokens": 1000}, {"budget_usd": 0.25}
 
 
@@ -242,10 +293,14 @@ async def test_a_layer_that_grows_beyond_its_bounds_ends_the_call(
 
 @pytest.mark.req("AGENT-05")
 @pytest.mark.parametrize(("lines", "kind"), [([], TroubleKind.SESSION), ([{"tool": ["1", "a", "b", "done"]}], "other")])
-async def test_a_session_that_is_not_known_is_told_apart(made: Call, lines: list[dict[str, Any]], kind: str) -> None:
-    """Only where one was asked for and nothing was done yet: then the engine starts anew."""
+async def test_a_session_that_is_not_known_is_told_apart(
+    made: Call, lines: list[dict[str, Any]], kind: str, took: Callable[[], float]
+) -> None:
+    """Only where one was asked for and nothing was done yet: then the engine starts anew. A long line takes no time."""
     words = "\x1b[91mError: \x1b[0mNo conversation found with session ID: S-9"
-    got, _ = await made(*lines, script=f"echo '{words}' >&2; exit 1", session="S-9")
+    long = "head -c 60000 /dev/zero | tr '\\0' x >&2; echo >&2"
+    got, _ = await made(*lines, script=f"{long}; echo '{words}' >&2; exit 1", session="S-9")
+    assert took() < 60
     assert got.trouble.kind == kind
     assert "Error: No conversation found with session ID: S-9" in got.trouble.text
     got, _ = await made(script=f"echo '{words}' >&2; exit 1")

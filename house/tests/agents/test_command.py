@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from interlock.agents.client import Seat
 from interlock.agents.command import Command, filled
 from interlock.agents.values import Ask, Exit, Role, TroubleKind
 from tests.agents.conftest import Calls, Program
@@ -84,7 +85,36 @@ async def test_any_other_end_is_a_failure_in_its_own_words(run: Run, source: str
     assert (exit_.finished, how in exit_.trouble.text, exit_.trouble.kind) == (False, True, kind)
 
 
+@pytest.mark.parametrize(
+    ("argv", "finished"),
+    [
+        (("tools/agent",), True),
+        (("sh", "tools/agent"), True),
+        (("./tools/agent",), True),
+        (("sh", "agent"), False),
+        (("agent",), False),
+    ],
+)
+async def test_paths_of_the_settings_count_from_the_top_wherever_it_works(
+    calls: Calls, argv: tuple[str, ...], finished: bool
+) -> None:
+    """Its folder is where people stood."""
+    file, below = calls.layer.root / "tools/agent", calls.layer.root / "below"
+    below.mkdir()
+    file.parent.mkdir()
+    file.write_text("#!/bin/sh\npwd\n")
+    file.chmod(0o755)
+    exit_ = await calls(Command(*argv), place="below")
+    assert (exit_.finished, exit_.text) == (finished, f"{below}\n" if finished else "")
+
+
+async def test_a_brief_of_odd_letters_arrives_as_it_is_recorded(run: Run) -> None:
+    """Half a character, and a byte of a file's name that is no text."""
+    exit_ = await run("import sys; print(ascii(sys.stdin.read()))", brief="a \ud800 \udcff")
+    assert exit_.text == ascii("a \\ud800 \\udcff") + "\n"
+
+
 def test_what_is_filled_in_is_never_filled_again() -> None:
     """Values may hold braces; what is no placeholder stays as it is."""
     ask = Ask(role=Role(name="{model}", runner="m", type="command", model="x"), brief="", transcript=Path("t"))
-    assert filled(("{agent}", "{{agent}}", "{a: 1}"), ask) == ("{model}", "{{model}}", "{a: 1}")
+    assert filled(("{agent}", "{{agent}}", "{a: 1}"), ask, Seat("x")) == ("{model}", "{{model}}", "{a: 1}")

@@ -115,6 +115,15 @@ async def test_a_background_child_that_keeps_the_output_open_does_not_hang_us(
     assert not alive(pid_in(tmp_path / "child"))
 
 
+async def test_what_a_program_said_before_it_exited_is_read_to_its_end(
+    execute: Execute, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However busy we are: its last line is the end of its turn."""
+    monkeypatch.setattr(process, "_LAST_WORDS_S", 0.0)
+    ended = await execute(["sh", "-c", "yes | head -c 900000; echo end"], on_line=lambda line: None)
+    assert ended.out.endswith(b"end\n")
+
+
 @pytest.mark.req("RUN-12")
 @pytest.mark.parametrize("second", ["", "cancel", "kill_everything"])
 async def test_cancelling_ends_in_order_and_a_second_time_at_once(

@@ -49,8 +49,12 @@ class Acp:
         row, headless = self._profile, self._profile.headless
         usual = Start(()) if headless is None else headless.start(ask, seat)
         model = (row.model, ask.role.model) if row.model and ask.role.model else ()
-        argv = filled((seat.program, *self._args), ask)
-        return Start((*argv, *model), "", {**usual.env, **variables(row, ask)}, usual.files)
+        return Start(
+            (seat.program, *filled(self._args, ask, seat), *model),
+            "",
+            {**usual.env, **variables(row, ask)},
+            usual.files,
+        )
 
     def reader(self, ask: Ask, seat: Seat) -> Conversation:
         return Conversation(self._profile, ask, seat)
@@ -70,6 +74,7 @@ class Conversation(Reading):
     def __init__(self, profile: Profile, ask: Ask, seat: Seat) -> None:
         super().__init__()
         self._profile, self._ask, self._seat = profile, ask, seat
+        self.talk = self._talk
         self._pipe: Pipe | None = None
         self._asked: list[asyncio.Future[Json]] = []
         """Its answers to our requests, which are numbered from 1."""
@@ -224,7 +229,7 @@ class Conversation(Reading):
 
     # our side
 
-    async def talk(self, pipe: Pipe) -> None:
+    async def _talk(self, pipe: Pipe) -> None:
         """From the greeting to the end of the turn; what goes wrong is said by `trouble`."""
         self._pipe = pipe
         try:
@@ -252,7 +257,7 @@ class Conversation(Reading):
             await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
         if self._ask.role.model and not self._profile.names_model:
             await self._choose(offer, "model", self._ask.role.model)
-        prompt = [{"type": "text", "text": self._ask.brief.encode(errors="replace").decode()}]
+        prompt = [{"type": "text", "text": self._ask.brief.encode(errors="backslashreplace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
         _result(self._prompt.result())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from interlock.agents.client import Row, Seat, Start, fits
+from interlock.agents.client import Row, Seat, Start
 from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
 from interlock.agents.schemas import plain
 from interlock.agents.trouble import after, trouble
@@ -47,8 +47,8 @@ def start(ask: Ask, seat: Seat) -> Start:
         argv += ["--max-budget-usd", f"{max(ask.budget_usd, 0.000001):.6f}"]
     if ask.role.model:
         argv += ["--model", ask.role.model]
-    if ask.form is not None and fits(schema := json.dumps(plain(ask.form))):
-        argv += ["--json-schema", schema]
+    if ask.form is not None:
+        argv += ["--json-schema", json.dumps(plain(ask.form))]
     return Start(tuple(argv), ask.brief, env)
 
 

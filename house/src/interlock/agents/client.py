@@ -13,14 +13,14 @@ import os
 import re
 import shutil
 import uuid
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from interlock.agents import process
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended, Pipe
+from interlock.agents.process import Ended
 from interlock.agents.process_tree import Wrapped
 from interlock.agents.reading import BEGAN, Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
@@ -92,18 +92,6 @@ class Start:
     """Bytes of its output that its reader wants to see as a whole."""
 
 
-def fits(argument: str) -> bool:
-    """Whether Linux starts a program with it: 128 KiB, a variable's name included."""
-    return len(argument.encode(errors="surrogateescape")) < 128 * 1024
-
-
-@runtime_checkable
-class Talks(Protocol):
-    """A reader that also speaks with its program, where one input at the start is not enough."""
-
-    def talk(self, pipe: Pipe) -> Awaitable[None]: ...
-
-
 class Client(Protocol):
     """A coding agent: a module of this shape."""
 
@@ -146,33 +134,37 @@ async def call(
         place: where it works, from the workspace's top.
     """
     program = ask.role.program or client.ROW.program
+    if "/" in program:
+        program = str(layer.root / program)
+    elif client.ROW.logins:  # a program of the workspace may have its name, and would get the person's login
+        program = shutil.which(program, path=ask.env.get("PATH") or env.path) or program
     seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
     start, said = client.start(ask, seat), client.reader(ask, seat)
     share = _Share(ask, said, hear)
     said.hear = share.take
     given = {**env.variables, **start.env, **ask.env}
-    if not _is_there(start.argv[0], given):
+    if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
-        return _exit(ask, said, Ended(error=f"{start.argv[0]!r} is not found.{remedy}"), redact)
+        return _exit(ask, said, Ended(error=f"{program!r} is not found.{remedy}"), redact)
     for name in (*start.files, *start.leaves):
         _clear(layer.exchange / name)
     for name, text in start.files.items():
-        (layer.exchange / name).write_text(text, "utf-8", "surrogateescape")
+        (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
     ended = await process.run(
         layer.wrap(start.argv, given, cwd=place),
         marker=ask.marker,
         deadline_s=ask.timeout_s,
         redact=redact,
-        stdin=said.talk if isinstance(said, Talks) else start.stdin.encode("utf-8", "surrogateescape"),
-        on_line=lambda line: _heard(said, line),
+        stdin=said.talk or start.stdin.encode("utf-8", "backslashreplace"),
+        on_line=share.hear_line,
         transcript=ask.transcript,
         keep=start.keep,
         watch=layer.over,
-        enough=share.used_up,
+        enough=share.enough,
     )
     ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
     said.end(ended, _left(layer.exchange, start, redact))
-    came = _exit(ask, said, ended, redact, used_up=share.used_up.is_set())
+    came = _exit(ask, said, ended, redact, cut_off=share.enough.is_set())
     return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out)})
 
 
@@ -217,25 +209,34 @@ _WEB = re.compile(r"(?:https?|wss?)://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\](?::\d+)?|[^
 
 
 class _Share:
-    """What is heard of a call while it works, and whether that uses up its share of the budget.
+    """What is heard of a call while it works, and whether that is enough: its share of the budget is used up, or it
+    stays after the end of its turn.
 
     What an agent spends last may be its answer: then the end of its turn is there before we end it.
     """
 
     def __init__(self, ask: Ask, said: Reading, hear: Hear) -> None:
         self._ask, self._said, self._hear = ask, said, hear
-        self.used_up = asyncio.Event()
+        self.enough = asyncio.Event()
         self._over = False
+        self._leave: asyncio.TimerHandle | None = None
+
+    def hear_line(self, line: bytes) -> None:
+        _heard(self._said, line)
+        if self._leave is not None:
+            self._leave.cancel()
+        if self._said.finished:
+            self._leave = asyncio.get_running_loop().call_later(_LEAVES_S, self.enough.set)
 
     def take(self, news: News) -> None:
         if news.kind is NewsKind.TOOL and news.facts["state"] == BEGAN and self._over:
-            self.used_up.set()
+            self.enough.set()
         elif news.kind is NewsKind.USAGE and not self._over and self._is_over(Usage(**news.facts)):
             self._over = True
             if self._said.at_work:
-                self.used_up.set()
+                self.enough.set()
             else:
-                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.used_up.set)
+                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.enough.set)
         self._hear(news)
 
     def _is_over(self, used: Usage) -> bool:
@@ -254,20 +255,22 @@ _LARGEST_LEFT = 10_000_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_TURN_S = 1.0
 """How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
+_LEAVES_S = 120.0
+"""How long a client may take to exit, without another word, after the end of its turn: some never do."""
 
 
-def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, used_up: bool = False) -> Exit:
+def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, cut_off: bool = False) -> Exit:
     """What a call comes to. The final text and the exit status are never enough.
 
     Some agents answer an error of their service as text, some end with 0 when they were told to stop, some end a turn
     without a word.
     """
-    exhausted = said.exhausted or (used_up and not said.finished)
+    exhausted = said.exhausted or (cut_off and not said.finished)
     why = None if exhausted or ended.over else _trouble(ask, said, ended)
     return Exit(
         finished=said.finished and why is None and not (exhausted or ended.timed_out or ended.over),
         text=redact(said.text),
-        form=parsed(redact(json.dumps(said.form))),
+        form=_redacted(said.form, redact),
         exit=ended.exit,
         started=not ended.error,
         timed_out=ended.timed_out,
@@ -283,6 +286,12 @@ def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, used_up: 
     )
 
 
+def _redacted(form: Any, redact: Redaction) -> Any:
+    with contextlib.suppress(RecursionError):
+        return parsed(redact(json.dumps(form)))
+    return "the form is nested too deeply"
+
+
 def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if ended.error:
         return other(ended.error)
@@ -292,9 +301,9 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
         return Trouble(kind=why.kind, text=text, until=why.until) if said.waiting else None
     told = said.wrong
     words = f"{told.text if told else ''}\n{ended.stderr}"
-    unknown = _NO_SESSION.search(words) if ask.session and not said.acted and said.usage == Usage() else None
-    if unknown is not None:
-        return Trouble(kind=TroubleKind.SESSION, text=cut(unknown[0].strip(), 300))
+    if ask.session and not said.acted and said.usage == Usage():
+        for line in filter(_NO_SESSION.search, words.splitlines()):
+            return Trouble(kind=TroubleKind.SESSION, text=cut(line.strip(), 300))
     if told is None and said.finished and not (said.text.strip() or said.acted or said.form is not None):
         return other("it ended its turn without a word and without using a tool")
     if told is not None or said.finished:
@@ -309,26 +318,22 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
 
 
 _NO_SESSION = re.compile(
-    r"[^\n]*(\b(no|not|invalid|unknown)\b[^\n]{0,40}\b(session|conversation|thread|rollout)"
-    r"|(session|conversation|thread|rollout)\b[^\n]{0,60}\b"
-    r"(not found|not exist|unknown|invalid|expired|no longer)\b)[^\n]*",
+    r"\b(no|not|invalid|unknown)\b.{0,40}\b(session|conversation|thread|rollout)"
+    r"|(session|conversation|thread|rollout)\b.{0,60}\b(not found|not exist|unknown|invalid|expired|no longer)\b",
     re.IGNORECASE,
 )
 """In the words of all that were tried: no conversation found, no rollout found, session not found, and so on."""
 
 
-def _is_there(program: str, env: Mapping[str, str]) -> bool:
-    """bubblewrap would only say that something failed. A path that is not absolute counts inside."""
-    inside = "/" in program and not program.startswith("/")
-    return inside or shutil.which(program, path=env.get("PATH", os.defpath)) is not None
-
-
 def _clear(place: Path) -> None:
     """Nothing of an earlier call can be taken for this one's; an agent may have left anything there."""
-    if place.is_dir() and not place.is_symlink():
-        shutil.rmtree(place, ignore_errors=True)
-    else:
-        place.unlink(missing_ok=True)
+    aside = place.with_name(f".{uuid.uuid4()}")
+    with contextlib.suppress(FileNotFoundError):
+        place.rename(aside)  # a folder that it has closed can be moved, if not removed
+        if aside.is_dir() and not aside.is_symlink():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            aside.unlink()
 
 
 def _left(folder: Path, start: Start, redact: Redaction) -> dict[str, str]:

@@ -9,6 +9,7 @@ this is come with the ask.
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping, Sequence
 
@@ -37,21 +38,26 @@ class Command:
             names["SCHEMA"] = SCHEMA
             files[SCHEMA] = json.dumps(ask.form, ensure_ascii=False, indent=2)
         env = {f"INTERLOCK_{name}": f"{seat.exchange}/{file}" for name, file in names.items()}
-        argv = filled((seat.program, *self._args), ask)
+        argv = (seat.program, *filled(self._args, ask, seat))
         return Start(argv, ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
 
     def reader(self, ask: Ask, seat: Seat) -> Answer:
         return Answer()
 
 
-def filled(words: Sequence[str], ask: Ask) -> tuple[str, ...]:
-    """A command line of the settings; `{agent}` and the like are filled in, all other braces stay."""
+def filled(words: Sequence[str], ask: Ask, seat: Seat) -> tuple[str, ...]:
+    """Arguments of the settings: `{agent}` and the like are filled in, all other braces stay; the path of a file counts
+    from the top, wherever the program works."""
     facts = {"agent": ask.role.name, "model": ask.role.model}
 
     def fact(found: re.Match[str]) -> str:
         return ask.env.get(f"INTERLOCK_{found[1].upper()}") or facts.get(found[1], "")
 
-    return tuple(_PLACEHOLDER.sub(fact, word) for word in words)
+    def placed(word: str) -> str:
+        path = seat.root / word
+        return str(path) if seat.place != "." and os.path.isfile(path) else word  # noqa: PTH113 - any length of word
+
+    return tuple(_PLACEHOLDER.sub(fact, placed(word)) for word in words)
 
 
 class Answer(Reading):

@@ -93,12 +93,11 @@ class Stream(Reading):
 def _trouble(error: Json) -> Trouble:
     # It also says how long it waited itself, which is not when the service will be back.
     kind = error.text("errorType")
-    found = trouble(_LAST_ERROR.sub("", error.text("message")) or kind, status=error.count("statusCode"))
+    found = trouble(error.text("message").rpartition("Last error: ")[2] or kind, status=error.count("statusCode"))
     return found if _KINDS.get(kind, found.kind) is found.kind else Trouble(kind=_KINDS[kind], text=found.text)
 
 
 _NO_SIGN_IN = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")
-_LAST_ERROR = re.compile(r".*\bLast error: ", re.DOTALL)
 _KINDS = {
     "authentication": TroubleKind.LOGIN,
     "authorization": TroubleKind.LOGIN,

@@ -18,6 +18,8 @@ class Environment:
     variables: Mapping[str, str]
     left_out: tuple[str, ...] = ()
     """Names of variables that look like keys and that nobody named."""
+    path: str = os.defpath
+    """The person's own PATH, without the project's programs."""
 
 
 def environment(
@@ -45,8 +47,9 @@ def environment(
             left_out.append(name)
         else:
             kept[name] = value
-    kept["PATH"] = os.pathsep.join([*_programs(top, place), kept.get("PATH") or os.defpath])
-    return Environment(kept, tuple(sorted(left_out)))
+    path = kept.get("PATH") or os.defpath
+    kept["PATH"] = os.pathsep.join([*_programs(top, place), path])
+    return Environment(kept, tuple(sorted(left_out)), path)
 
 
 _IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_SSL_", "GIT_TERMINAL_PROMPT")

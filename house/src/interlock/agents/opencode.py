@@ -100,9 +100,11 @@ class Stream(Reading):
         self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
-        # Before it tries a request again it says nothing in its stream.
-        for failed in _FAILED_REQUEST.finditer(ended.stderr):
-            self.waiting = failed["cause"] if _milliseconds(failed["moment"]) >= self._heard_ms else ""
+        for line in ended.stderr.splitlines():
+            # Before it tries a request again it says nothing in its stream.
+            moment, cause = _MOMENT.search(line), _CAUSE.search(line)
+            if moment and cause and 'message="stream error"' in line:
+                self.waiting = cause[1] if _milliseconds(moment[1]) >= self._heard_ms else ""
         if found := _BAD_SETTINGS.search(ended.stderr):
             self.wrong = other(" ".join(found[0].split()))
         elif self._error is not None:
@@ -125,10 +127,9 @@ def _trouble(error: Json, causes: Mapping[str, str]) -> Trouble:
 _ABSURD = 1e9
 """Dollars."""
 _BAD_SETTINGS = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
-_LOGGED = re.compile(r'ref=(?P<ref>\S+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
-_FAILED_REQUEST = re.compile(
-    r'timestamp=(?P<moment>\S+) [^\n]*message="stream error"[^\n]* error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
-)
+_LOGGED = re.compile(r'ref=(?P<ref>[^\s=]+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
+_MOMENT = re.compile(r"timestamp=([^\s=]+)")
+_CAUSE = re.compile(r'error\.error="((?:[^"\\]|\\.)*)"')
 _KINDS = {
     "ProviderAuthError": TroubleKind.LOGIN,
     "ProviderModelNotFoundError": TroubleKind.MODEL,

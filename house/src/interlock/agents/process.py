@@ -27,6 +27,8 @@ GRACE_S = 5.0
 WATCH_S = 2.0
 _LAST_WORDS_S = 0.3
 """How long output may stay open after the program has exited: a background child can keep it open for ever."""
+_READ_OUT_S = 5.0
+"""How long reading what is still in the pipe may take, when nobody is known to be left who could write."""
 _LEFTOVER_GRACE_S = 1.0
 """How long what a finished program left running has to end itself."""
 _LAST_WORD_S = 2.0
@@ -154,7 +156,7 @@ async def _follow(
             if exited.done():
                 await asyncio.wait([one.ended for one in heard], timeout=_LAST_WORDS_S)
             await tree.end(_LEFTOVER_GRACE_S if exited.done() else GRACE_S)
-            await asyncio.wait([one.ended for one in heard], timeout=_LAST_WORDS_S)
+            await asyncio.wait([one.ended for one in heard], timeout=_READ_OUT_S)
         finally:
             for task in (watching, told, talk):
                 if task is not None:

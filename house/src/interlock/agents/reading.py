@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.agents.process import Ended
+from interlock.agents.process import Ended, Talk
 from interlock.agents.values import News, NewsKind, Trouble, TroubleKind, Usage
 
 Hear = Callable[[News], None]
@@ -97,6 +97,8 @@ class Reading:
         """What went wrong, as the agent says it, where it has done nothing more since."""
         self.refused: dict[tuple[str, str], str] = {}
         """What was not allowed, unless it could be done later after all; a line by tool and subject."""
+        self.talk: Talk | None = None
+        """Speaks with the program, where one input at the start is not enough."""
         self.hear: Hear = lambda news: None
         """Who is told at once."""
         self._working: dict[str, tuple[str, str]] = {}

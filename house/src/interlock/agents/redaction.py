@@ -70,7 +70,7 @@ class Redaction:
 
 def _any_of(words: list[str]) -> str:
     """A pattern for the longest of these words: it looks at each character of a text once for every beginning."""
-    start = commonprefix(words)
+    start = commonprefix(words)  # noqa: RUF071 - of texts
     by_first: dict[str, list[str]] = {}
     for word in words:
         rest = word.removeprefix(start)
