@@ -247,7 +247,8 @@ def against(path: Path, key: str, report: ev.Report) -> str:
     claim = form.model_validate(report.form).claim(given)  # type: ignore[attr-defined]
     told = [(line, told == "green", expected) for line, told, expected in claim.checks]
     green = any(path.green(event.command, event.tree) for _, event in path.lines if isinstance(event, ev.Proved))
-    came = {line: (path.green(line, report.shown), path.green(line, report.shown, own=True)) for line, _, _ in told}
+    ended = path.ended_at_all
+    came = {line: (ended(line, report.shown), ended(line, report.shown, own=True)) for line, _, _ in told}
     why = {
         "it does not pass": not claim.passes,
         "it names what is not met": bool(claim.blocking) or not all(met for _, met in claim.criteria),

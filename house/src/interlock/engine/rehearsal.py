@@ -89,8 +89,13 @@ class Path(Stage):
 
     def green(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
         """How a command really ended on a tree, the last time; None: nobody knows."""
+        came = self.ended_at_all(line, tree, own=own)
+        return False if came is None and line in self.deciding and (line, tree, own) in self.runs else came
+
+    def ended_at_all(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
+        """The same; None also where it did not end, which says nothing of what somebody else saw."""
         came = self.runs.get((line, tree or Tree(""), own))
-        return None if came is None or (came.timed_out and line not in self.deciding) else came.exit == 0
+        return None if came is None or came.timed_out else came.exit == 0
 
     def further(self) -> Iterator[tuple[str, str]]:
         """What else could have happened, behind the last thing that did."""

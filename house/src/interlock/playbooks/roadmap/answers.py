@@ -10,7 +10,7 @@ from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from interlock.documents.markdown import Markdown, label
-from interlock.engine.forms import Claim, Criterion, Form, Given, Unusable, read_form
+from interlock.engine.forms import Claim, Criterion, Form, Given, Unusable, Weakened, read_form
 from interlock.engine.prompts import quoted
 
 CHECKS = ("lint", "typecheck", "build", "quality")
@@ -89,6 +89,7 @@ class Judged(Answer):
     verdict: str
     nothing_to_run: str = ""
     criteria: list[Criterion] = []
+    weakened: list[Weakened] = Field([], description="For each weakened test that you were told of: why it is right.")
 
     def claim(self, criteria: Sequence[str]) -> Claim:
         passes = self.status == "success" and self.verdict in ("pass", "aligned")
@@ -105,6 +106,7 @@ class Judged(Answer):
             blocking=(*self.against(), *blocking),
             notes=tuple(self.reasons) if passes else (),
             no_check=self.nothing_to_run,
+            explained=tuple(one.path for one in self.weakened),
         )
 
     def against(self) -> list[str]:
