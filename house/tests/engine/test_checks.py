@@ -162,6 +162,13 @@ def never_mended(files: Files) -> CommandExit:
         (lambda files: GREEN if "work.py" not in files else RED, writes, "broken", ()),
         (lambda files: RED if not {"mended.txt"} & {*files} or "work.py" in files else GREEN, mends, "broken", ()),
         (lambda files: RED if "work.py" not in files else GREEN, writes, "mended", ()),
+        # their break does not hide that with the work no test is told any more
+        (
+            lambda files: go(A="PASS") if "broken.txt" not in files else RED if "work.py" in files else go(A="FAIL"),
+            breaks,
+            "still red",
+            ("p::A",),
+        ),
         (
             lambda files: go(A="FAIL" if "broken.txt" in files else "PASS", B="FAIL" if "work.py" in files else "PASS"),
             breaks,
@@ -258,6 +265,27 @@ def test_changed_checks_that_the_green_needs_are_named(command: Any, work: Any, 
     assert (told.paths if told else None) == weak
 
 
+@pytest.mark.req("EVID-07", "EVID-13", "EVID-14")
+@pytest.mark.parametrize(
+    ("command", "work", "weak", "gone", "shown"),
+    [
+        (lambda files: go(A="FAIL", B="PASS" if weakly(files) is GREEN else "FAIL"), TEST, (TEST,), (), None),
+        (lambda files: go(A="FAIL", B="PASS"), TEST, None, (), None),
+        (lambda files: go(A="FAIL", **({} if "work.py" in files else {"B": "PASS"})), "a.txt", (), ("p::B",), None),
+        (lambda files: go(A="FAIL", B="PASS" if "work.py" in files else "SKIP"), "a.txt", None, (), "test"),
+    ],
+)
+def test_a_check_that_may_stay_red_hides_nothing_of_its_green_tests(
+    command: Any, work: str, weak: tuple[str, ...] | None, gone: tuple[str, ...], shown: str | None
+) -> None:
+    """With `--accept-baseline` one red test would else be a licence for all others."""
+    bench = proved(command, files={TEST: b"assert"}, work={"work.py": b"1", work: b"skip"}, accept_baseline=True)
+    assert word(bench) == "known"
+    told = bench.events("proved")[0].weak
+    assert (told.paths if told else None, told.gone if told else ()) == (weak, gone)
+    assert bench.last.view.shown_by["by"] == shown
+
+
 @pytest.mark.req("EVID-07")
 def test_of_many_changed_checks_halving_names_those_that_the_green_needs() -> None:
     many = {f"tests/t{n:02}.py": b"old" for n in range(16)}
@@ -323,6 +351,11 @@ def test_whether_a_check_tells_the_work_from_none(command: Any, work: Any, by_: 
         ([RED, GREEN, GREEN], "held"),
         ([RED, RED], "known"),
         ([STUCK, GREEN, STUCK], "broken"),
+        # red before, as the check that is to be mended is: it counts test by test
+        ([go(A="FAIL"), go(A="FAIL", B="FAIL")], "known"),
+        ([go(A="PASS", B="FAIL"), go(A="FAIL", B="PASS"), go(A="PASS", B="FAIL")], "broken"),
+        ([go(A="PASS", B="FAIL"), go(A="FAIL", B="PASS"), go(A="PASS")], "held"),
+        ([RED, go(A="FAIL", B="PASS"), RED], "broken"),
     ],
 )
 def test_what_is_found_beside_the_named_checks_runs_once_at_the_end(rest: list[CommandExit], says: str) -> None:

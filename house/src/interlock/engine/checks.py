@@ -21,6 +21,8 @@ from interlock.workspace.values import Standing, Tree
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
+RED = ("broken", "still red")
+"""Words of a pair that no accepted work has."""
 NAMES = 20
 """Of tests that are told by name."""
 AGAIN = 3
@@ -74,13 +76,23 @@ async def _beside(run: Run, command: Command) -> ev.Proved:
     standing = await run.standing()
     tree = await tree_now(run)
     after = await run_on(run, command, standing, tree)
-    before = None if after.green else await run_on(run, command, standing, standing.tree)
-    flaky = False
-    if before is not None and before.green:
-        after = await run_on(run, command, standing, tree, again=True)
-        flaky = after.green
-    word: Any = "held" if after.green else "broken" if before and before.green else "known"
-    return _pair(command, tree, before, after, word, flaky=flaky)
+    before, broken, flaky = None, list[str](), False
+    if not after.green:
+        before = await run_on(run, command, standing, standing.tree)
+        if _breaks(run, before, after):
+            after = await run_on(run, command, standing, tree, again=True)
+            broken = _breaks(run, before, after)
+            flaky = not broken
+    word: Any = "held" if after.green else "broken" if broken else "known"
+    weak = None if broken else await _weakened(run, command, standing, tree, before, after)
+    return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(broken), weak=weak)
+
+
+def _breaks(run: Run, before: ev.Run1, after: ev.Run1) -> list[str]:
+    """What is red after, and was not before; one that cannot tell its tests any more broke as a whole."""
+    pairs = _by_test(run, before, after)
+    was_red = _red(_tests(run, before))
+    return [*pairs.broken, *(test for test in pairs.still_red if test == junit.WHOLE and test not in was_red)]
 
 
 def _pair(
@@ -128,9 +140,21 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
         proved = [await _once(run, command) for command in commands]
         if len({one.tree for one in proved}) <= 1:
             break  # else the person's tree changed between two of them
-    if proved and all(one.after and one.after.green for one in proved):
+    if proved and all(one.after and one.word not in RED for one in proved):
         await _shown(run, commands, proved)
     return proved
+
+
+async def tell(run: Run, command: Command) -> ev.Proved:
+    """A command on the run's work merged with the person's tree of this moment, run for what it says alone."""
+    slot = run.slot(command.name, {"line": command.line}, ev.Proved)
+    if slot.outcome is None:
+        run.listen()
+        tree = await tree_now(run)
+        after = await run_on(run, command, await run.standing(), tree)
+        slot.settle(_pair(command, tree, None, after, "told"))
+        run.recorder.sync()
+    return slot.settled
 
 
 async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
@@ -149,7 +173,7 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
             before = _before(run, command)
             after = await run_on(run, command, standing, Tree(tree))
             word, tests = _word(run, before, after)
-            place.settle(_pair(command, Tree(tree), before, after, word, tests=tuple(tests[:NAMES])))
+            place.settle(_pair(command, Tree(tree), before, after, word, tests=_named(tests)))
         proved.append(place.settled)
     return proved
 
@@ -175,15 +199,15 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
     if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
         again = await run_on(run, command, standing, tree, again=True)
         flaky, after = again.green != after.green, again
-    basis = before
+    basis, theirs = before, list[str]()
     if not after.green and before is not None and standing.tree != before.tree:
         basis = alone = await run_on(run, command, standing, standing.tree)
         before = alone if alone.green else before
-        if theirs := _theirs(run, before, alone, after):
-            return _pair(command, tree, before, after, "theirs", tests=tuple(theirs[:NAMES]))
-    word, tests = _word(run, basis, after)
-    weak = await _weakened(run, command, standing, tree, before, after) if after.green else None
-    return _pair(command, tree, before, after, word, flaky=flaky, tests=tuple(tests[:NAMES]), weak=weak)
+        theirs = _theirs(run, before, alone, after)
+    word, tests = ("theirs", theirs) if theirs else _word(run, basis, after)
+    stands = after.green or word not in RED
+    weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
+    return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
 
 
 def _before(run: Run, command: Command) -> ev.Run1 | None:
@@ -194,8 +218,10 @@ def _before(run: Run, command: Command) -> ev.Run1 | None:
 def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:
     """The tests that are red now, where each is red without the work, too, and was not when that was measured."""
     pairs = _by_test(run, alone, after)
-    known = {test for test, state in _tests(run, before).items() if state == junit.FAILED}
-    return [] if pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
+    known = _red(_tests(run, before))
+    # With the work it tells no tests any more, and without it does: that is the work's.
+    mute = junit.WHOLE in pairs.still_red and junit.WHOLE not in _red(_tests(run, alone))
+    return [] if mute or pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
 
 
 def _by_test(run: Run, before: ev.Run1, after: ev.Run1) -> junit.Pairs:
@@ -212,9 +238,17 @@ def _word(run: Run, before: ev.Run1 | None, after: ev.Run1) -> tuple[Any, list[s
     if before is None:
         return ("held" if after.green else "broken"), []
     was = _tests(run, before)
-    red = [test for test, state in was.items() if state == junit.FAILED]
-    word, tests = junit.word(was, _tests(run, after), red if run.start.inputs.get("accept_baseline") else ())
-    return word, [test for test in tests if test != junit.WHOLE]
+    word, tests = junit.word(was, _tests(run, after), _red(was) if run.start.inputs.get("accept_baseline") else ())
+    return word, list(tests)
+
+
+def _red(tests: junit.Tests) -> set[str]:
+    return {test for test, state in tests.items() if state == junit.FAILED}
+
+
+def _named(tests: Sequence[str]) -> tuple[str, ...]:
+    """As many as are told."""
+    return tuple(test for test in tests if test != junit.WHOLE)[:NAMES]
 
 
 # --- one run
@@ -277,9 +311,19 @@ def _last_line(text: str) -> str:
 
 
 async def _weakened(
-    run: Run, command: Command, standing: Standing, tree: Tree, before: ev.Run1 | None, after: ev.Run1
+    run: Run,
+    command: Command,
+    standing: Standing,
+    tree: Tree,
+    before: ev.Run1 | None,
+    after: ev.Run1,
+    basis: ev.Run1 | None = None,
 ) -> ev.Weak | None:
-    """Changed files that are no product and without whose change the green check would be red (EVID-07)."""
+    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
+
+    Args:
+        basis: what the person's tree comes to now, where that is not `before`; what is red there may be red.
+    """
     world = run.world
     changes = await world.between(standing.tree, tree)
     product = await world.product(command, tree, [change.path for change in changes])
@@ -290,13 +334,16 @@ async def _weakened(
     if not touched:
         return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
 
-    async def green_without(paths: Sequence[str]) -> bool:
+    here = _tests(run, after)
+    may_be_red = {test for one in (before, basis, after) if one is not None for test in _red(_tests(run, one))}
+    new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
+
+    async def stands_without(paths: Sequence[str]) -> bool:
         put_back = await world.graft(tree, standing.tree, list(paths))
         came = await run_on(run, command, standing, put_back)
-        if not came.green:
+        there = _tests(run, came)
+        if (after.green and not came.green) or not _red(there) <= may_be_red:
             return False
-        here, there = _tests(run, after), _tests(run, came)
-        new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
         return all(
             there.get(name) in (state, None if name in new else state)
             for name, state in here.items()
@@ -304,14 +351,14 @@ async def _weakened(
         )
 
     every = [one.path for one in other]
-    if await green_without(every):
+    if await stands_without(every):
         return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
 
     async def needed(paths: list[str]) -> list[str]:
         if len(paths) == 1:
             return paths
         halves = paths[: len(paths) // 2], paths[len(paths) // 2 :]
-        found = [path for half in halves if not await green_without(half) for path in await needed(half)]
+        found = [path for half in halves if not await stands_without(half) for path in await needed(half)]
         return found or paths
 
     return ev.Weak(paths=tuple(await needed(every)), gone=tuple(gone[:NAMES]))
@@ -326,17 +373,25 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
     if by is None:
         standing = await run.standing()
         tree = proved[0].tree
-        for command in commands:
+        for command, one in zip(commands, proved, strict=True):
             changes = await run.world.between(standing.tree, tree)
             paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
             if not paths:
                 continue
             without = await run.world.graft(tree, standing.tree, paths)
-            if not (await run_on(run, command, standing, without)).green:
+            if one.after is not None and _tells(run, one.after, await run_on(run, command, standing, without)):
                 by = command.name
                 break
     slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
     run.recorder.sync()
+
+
+def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
+    """Whether a check is green by the work; of one that may stay red, a test of it."""
+    if after.green:
+        return not without.green
+    there = _tests(run, without)
+    return any(state == junit.PASSED != there.get(test) for test, state in _tests(run, after).items())
 
 
 async def tree_now(run: Run) -> Tree:
