@@ -52,6 +52,7 @@ from interlock.workspace.trees import Trees
 from interlock.workspace.values import Where
 
 SHIPPED = {
+    "feature": "interlock.playbooks.feature:FEATURE",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
     "task": "interlock.playbooks.task:TASK",
 }
@@ -68,12 +69,16 @@ def playbook_named(name: str) -> Playbook:
     return found
 
 
-def said_as(model: type[Model], data: Mapping[str, Any]) -> Model:
-    """What a person typed, as that model; BadInput carries all that is wrong, by option."""
+def said_as(model: type[Model], data: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Model:
+    """What a person typed, as that model; BadInput carries all that is wrong, by option.
+
+    Args:
+        variables: field -> the variable of the environment that says it instead.
+    """
     try:
         return model.model_validate(data)
     except ValidationError as error:
-        spot = lambda keys: Spot(f"--{str(keys[0]).replace('_', '-')}")  # noqa: E731
+        spot = lambda keys: Spot((variables or {}).get(keys[0]) or f"--{str(keys[0]).replace('_', '-')}")  # noqa: E731
         raise BadInput.together(problems(error, model, data, spot)) from None
 
 
@@ -121,7 +126,9 @@ class Place:
         """What a person said, over what settings say for the playbook; BadInput carries all that is wrong."""
         table, names = self.settings.of(playbook.name), playbook.inputs.model_fields
         known = {name: getattr(table, name) for name in (table.model_fields_set if table else ()) if name in names}
-        return said_as(playbook.inputs, {**known, **given})
+        said = {one: name for one, name in playbook.variables.items() if one not in given and os.environ.get(name)}
+        known |= {one: os.environ[name] for one, name in said.items()}
+        return said_as(playbook.inputs, {**known, **given}, said)
 
     # --- beginning and going on
 
@@ -149,6 +156,10 @@ class Place:
                         remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
                     )
                 return last, await self.resume(last, watcher, runner=runner, said=said, flags=flags)
+            anew = playbook.repeats is None or getattr(flags, "new_run", False)
+            if not anew and last and (head := last.head()) and head.status in (Status.COMPLETE, Status.DEGRADED):
+                assert playbook.repeats is not None
+                raise Refused(playbook.repeats(inputs), remedy="Look at it: interlock show")
             entry = self.runs.new(playbook.name, datetime.now(UTC))
             player = self._player(playbook, entry, watcher, runner, flags)
             return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said)

@@ -72,9 +72,10 @@ def people_decide(path: Path) -> str:
 
 
 def peoples_work_stays(path: Path) -> str:
-    """But what an agent says that it means to take back."""
+    """But what an agent says that it means to take back. What was moved aside as a whole lies in the attic."""
     meant = {name for remark in path.view.remarks if remark.kind is RemarkKind.TAKEN_BACK for name in remark.paths}
-    places: list[Mapping[str, bytes | None]] = [path.world.files, *path.world.stashes.values()]
+    aside = {name.partition("#")[2].partition("/")[2]: text for name, text in path.world.attic.items()}
+    places: list[Mapping[str, bytes | None]] = [path.world.files, aside, *path.world.stashes.values()]
     there = {(name, line) for name, line in path.wrote for files in places if line in (files.get(name) or b"")}
     lost = [name for name, line in path.wrote if (name, line) not in there and name not in meant]
     return f"what a person wrote is lost: {', '.join(lost)}" if lost else ""

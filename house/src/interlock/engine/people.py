@@ -91,9 +91,10 @@ async def approve(
     **shown: Any,
 ) -> ev.GateDecided:
     """A person approves, or it is revised with their words and asked about again; the last rejection is the answer
-    (PERSON-03)."""
+    (PERSON-03). What is shown may be a function: of what stands there by then."""
     async for n in run.loop(name, cap=rounds + 1):
-        decided = await gate(run, name, question, **shown)
+        now = {part: one() if callable(one) else one for part, one in shown.items()}
+        decided = await gate(run, name, question, **now)
         if decided.choice == "approve" or n > rounds:
             break
         await revise(decided.note)

@@ -41,6 +41,10 @@ class Playbook:
     """A person starts it, and no model: over MCP they confirm it."""
     goes_on: bool = False
     """A new run of its key takes over what the one before had pending."""
+    variables: Mapping[str, str] = field(default_factory=dict)
+    """Input -> a variable of the environment that says it, too."""
+    repeats: Callable[[Any], str] | None = None
+    """Why a key whose last run is complete is not run again without the flag `new_run`."""
     example: Mapping[str, Any] = field(default_factory=dict)
     """Inputs with which it is rehearsed, as far as their types do not say enough."""
     files: Mapping[str, str] = field(default_factory=dict)

@@ -192,7 +192,9 @@ class Stage(Clean):
         spell = self._row(ask).spell
         rewritten = {path for path, text in done.items() if ask.samples.get(path)}
         # What it has seen and writes anew is a change like any other (TREE-03).
-        self.wrote = [(path, line) for path, line in self.wrote if path not in rewritten or line not in files[path]]
+        self.wrote = [
+            (path, line) for path, line in self.wrote if path not in rewritten or line not in files.get(path, b"")
+        ]
         if isinstance(form, dict) and spell is not None:
             done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
             form = None

@@ -1,0 +1,392 @@
+"""Plans, and steps 5 to 7: waves of tasks, verified, reviewed; what is wanting is planned again, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from interlock.engine.forms import Given
+from interlock.engine.prompts import fence
+from interlock.engine.run import Command, Outcome
+from interlock.playbooks.feature import members, memory
+from interlock.playbooks.feature.answers import criteria_of, grown
+from interlock.playbooks.feature.decisions import (
+    LOST,
+    Kind,
+    Move,
+    Reviewed,
+    Said,
+    affected,
+    after_review,
+    groups,
+    r_cluster,
+    review_tier,
+    v_cluster,
+)
+from interlock.playbooks.feature.forms import Appended, Judged
+from interlock.playbooks.feature.members import (
+    GROWING,
+    PLANNER,
+    R_KNOWLEDGE,
+    R_SECURITY,
+    V_BUILD,
+    V_OTHERS,
+    VERIFIERS,
+    WEIGHED,
+    WORKERS,
+    Agent,
+)
+from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
+from interlock.playbooks.feature.work import AGAINST, Halt, Heard, Progress, Work
+
+REPLANS = 3
+LATE = 3
+"""Times that commands run once more because the person's tree changed before the delivery."""
+
+
+# --- 4. Planning
+
+
+async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool = False, **texts: str) -> None:
+    """A plan that holds, with its task files; the first one, or one in place of what did not pass.
+
+    Args:
+        texts: what else the planner is told: `refused`, `found`.
+    """
+    known = await task_files(work) if mode else {}
+    begun = [name for name, one in work.progress.items() if one.done]
+
+    def check(given: Given) -> list[str]:
+        gone = {_stem(path) for path in given.gone}
+        files = {name: text for name, text in known.items() if name not in gone}
+        files |= {_stem(path): text for path, text in given.outputs.items() if path.startswith(work.at("tasks/"))}
+        try:
+            made = read_plan(given.outputs.get(work.at("plan.md")), files, begun=begun)
+        except PlanBroken as broken:
+            return broken.problems
+        return [] if made.waves else ["plan.md: it leaves nothing to be done"]
+
+    work.rounds["plan"] += 1
+    n = work.rounds["plan"]
+    told = {"refused": "", "found": "", **texts, "constraints": work.constraints, "states": states(work)}
+    with work.run.step("4"):
+        heard = await work.alone(
+            PLANNER,
+            again=n,
+            human=human,
+            reads=reads,
+            check=check,
+            leaves=(work.at("tasks/*.md"),),
+            samples=sample(work.at("").rstrip("/"), f"T{n:02}"),
+            mode=mode,
+            first=f"T{n:02}",
+            texts=told,
+        )
+        if heard.form is None:
+            raise work.halted(heard.why)
+        await work.merge("4", [heard], prune=4)
+    with work.run.step("5.1"):
+        adopt(work, await planned(work, begun))
+
+
+async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
+    """Pattern C: entries of the judges are marked, the planner gets their memories and what they found (FT-49)."""
+    await work.remember(memory.invalidated(members.names(judges), why))
+    said = work.last(judges)
+    found = [f"- {name}: {line}" for name, one in said.items() for line in (one.findings if one.form else [one.why])]
+    found += [f"- {line}" for line in work.against]
+    judged = (*(f"memory/{one.name}.mem.md" for one in judges), *(one.artifact for one in judges))
+    await plan(work, reads=(*judged, "plan.md", *PLANNER.reads, "tasks/*.md"), mode="REPLAN", found="\n".join(found))
+
+
+def states(work: Work) -> str:
+    """How the tasks stand, with what failed ones had changed."""
+    lines = [f"- {name}: {one.state}" for name, one in work.progress.items()]
+    lines += [
+        f"\nWhat {name} had changed:\n\n{fence(one.left, 'diff')}" for name, one in work.progress.items() if one.left
+    ]
+    return "\n".join(lines)
+
+
+def _stem(path: str) -> str:
+    return path.rpartition("/")[2].removesuffix(".md")
+
+
+async def task_files(work: Work, *, aside: bool = False) -> dict[str, str]:
+    """The task files as they stand, by id; `aside`: and they are moved out of the way."""
+    found = {}
+    for name in await work.run.names(work.at("tasks"), "*.md"):
+        path = work.at(f"tasks/{name}")
+        found[_stem(name)] = await work.run.read(path) or ""
+        if aside:
+            await work.run.set_aside(path)
+    return found
+
+
+async def planned(work: Work, begun: Sequence[str]) -> Plan:
+    """The plan as it stands now, a person's changes in it; one that does not hold stops the run (4.9)."""
+    run = work.run
+    try:
+        return read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
+    except PlanBroken as broken:
+        why, more = "; ".join(broken.problems), f"interlock resume {run.id}"
+        raise Halt(Outcome.stopped(why, again=run.scope, next=more)) from None
+
+
+def adopt(work: Work, found: Plan) -> None:
+    """Tasks that are not done are those of this plan."""
+    done = {name: one for name, one in work.progress.items() if one.done}
+    work.progress = done | {name: work.progress.get(name, Progress()) for wave in found.waves for name in wave}
+    work.tasks |= found.tasks
+    work.there |= {f"tasks/{name}.md" for name in found.tasks}
+    for name in found.added:
+        work.run.warn(f"{name} stands in no wave: it is added as the last one")
+    for task in found.tasks.values():
+        if task.agent != task.worker:
+            work.run.warn(f'{task.id}: unknown agent "{task.agent}"; using implementer')
+
+
+# --- 5. Implementation in waves
+
+
+async def implement(work: Work) -> None:
+    """Wave after wave, each read anew; a failed implementer ends them, and verification finds out what is missing."""
+    run = work.run
+    begun = [name for name, one in work.progress.items() if one.done]
+    async for _ in run.loop("wave"):
+        with run.step("5.1"):
+            found = await planned(work, begun)
+        if not found.waves:
+            return
+        adopt(work, found)
+        failed = {name for name, one in work.progress.items() if one.tried and not one.done}
+        if any(failed & set(found.tasks[name].depends_on) for name in found.waves[0]):
+            return
+        with run.step("5.2"):
+            for group in groups(found.waves[0]):
+                begun += group
+                lost = await carry_out(work, "tasks", [found.tasks[name] for name in group])
+                if any(task.worker == "implementer" for task in lost):
+                    work.decided = run.scope
+                    return
+
+
+async def carry_out(
+    work: Work, name: str, tasks: Sequence[Task], findings: Mapping[str, str] | None = None
+) -> list[Task]:
+    """A sub-wave, awaited as a whole; those of its tasks that failed."""
+    run, failed = work.run, []
+
+    def asked(task: Task) -> Callable[[], Awaitable[Heard]]:
+        worker, stands = WORKERS[task.worker], work.progress[task.id]
+        stands.tried += 1
+        found = (findings or {}).get(task.id, "")
+        return partial(
+            work.ask,
+            worker,
+            member=task.member,
+            again=stands.tried,
+            reads=(
+                f"tasks/{task.id}.md",
+                *worker.reads,
+                *(("review/r-quality.md", "review/r-testing.md") if found else ()),
+            ),
+            writes=task.scope,
+            task=task.id,
+            texts={"left": stands.left, "findings": found},
+        )
+
+    heard = await work.together(name, {task.member: asked(task) for task in tasks})
+    work.undelivered = ""
+    for task in tasks:
+        one, stands = heard[task.member], work.progress[task.id]
+        why = await came_to(work, task, one)
+        stands.state, stands.left = f"failed: {why}" if why else "done", await run.left(one.report) if why else ""
+        failed += [task] if why else []
+    await work.merge("5.2", [one for one in heard.values() if one.form], lessons=True)
+    return failed
+
+
+async def came_to(work: Work, task: Task, one: Heard) -> str:
+    """Why a task failed; empty: it is done. One that changed nothing has to show that it is so already (EVID-08)."""
+    if one.form is None:
+        return one.report.complaint.replace("\n", "; ") or one.report.reason
+    if any(not path.startswith("docs/feature/") for path in one.report.paths):
+        return ""
+    claims = getattr(one.form, "already_so", [])
+    shown = await work.run.prove([Command(f"{task.id}-{n}", line) for n, line in enumerate(claims, 1)])
+    if not shown or not all(pair.after and pair.after.green for pair in shown):
+        return "it changed nothing, and no green command shows that it is so already"
+    work.errors.append(f"{task.id} changed nothing: {', '.join(claims)} shows that it is so already")
+    return ""
+
+
+# --- 6. Verification
+
+
+async def verify(work: Work) -> None:
+    """The V cluster, and at most three replans a run (Pattern C)."""
+    if await verification(work) is Said.DONE:
+        return
+    async for _ in work.run.loop("replan", cap=REPLANS - work.replans):
+        work.replans += 1
+        await replan(work, VERIFIERS, "work is being replanned")
+        await implement(work)
+        if await verification(work) is Said.DONE:
+            return
+
+
+async def verification(work: Work) -> Said:
+    """One pass: commands, then the build as a gate, then the three side by side (Pattern B)."""
+    run = work.run
+    with run.step("6"):
+        for agent in VERIFIERS:
+            await work.clear(agent)
+        work.proved = await run.prove(work.commands)
+        criteria = {
+            "v-feature": criteria_of(await run.read(work.at("feature.md")) or ""),
+            "v-tasks": {
+                f"{name}.{n}": text for name in work.progress for n, text in enumerate(work.tasks[name].acceptance, 1)
+            },
+        }
+        known: dict[str, Any] = {"again": work.rounds["v"] + 1, "texts": {"states": states(work)}}
+        with run.step("6.1"):
+            heard = {V_BUILD.name: await work.alone(V_BUILD, **known)}
+        if heard[V_BUILD.name].verdict.said is Said.DONE:
+            with run.step("6.2"):
+                asked = {one.name: partial(work.ask, one, criteria=criteria.get(one.name), **known) for one in V_OTHERS}
+                heard |= await work.together("verifiers", asked)
+        said = {one.name: heard[one.name].verdict if one.name in heard else LOST for one in VERIFIERS}
+        build, *others = said.values()
+        work.verified = run.decide(v_cluster, build=build, others=others, against=bool(work.against))
+        said[V_BUILD.name] = build if build.said is Said.DONE else LOST
+        values = ", ".join(f"V-{name[2:].title()}={one.said}" for name, one in said.items())
+        await work.settle("6", "v", heard, work.verified, values)
+        if all(one.done for one in work.progress.values()):
+            work.decided = run.scope
+    return work.verified
+
+
+# --- 7. Final review
+
+
+async def build(work: Work) -> Reviewed:
+    """Implement, verify, review; and once a run a fix pass by those whose work it is about."""
+    run = work.run
+    await implement(work)
+    await verify(work)
+    reviewed = await review(work)
+    if run.decide(after_review, reviewed, work.fixed, work.replanned) is Move.FIX:
+        async for _ in run.loop("fix"):
+            work.fixed = True
+            reviewed = await review(work, against=await mend(work))
+    return reviewed
+
+
+async def review(work: Work, against: bool = False) -> Reviewed:
+    """The R cluster; what it accepts is delivered, where nothing that the engine knows is against it."""
+    run, n = work.run, work.rounds["r"] + 1
+    with run.step("7"):
+        changes = await run.changed()
+        known: dict[str, Any] = {
+            "again": n,
+            "tier": run.decide(review_tier, changes=changes),
+            "files": [one.path for one in changes],
+        }
+        before = {work.at(path): await run.read(work.at(path)) or "" for path in GROWING}
+        grows = {path: f"{text.rstrip()}\n- Round {n}: an entry.\n".lstrip() for path, text in before.items()}
+        asked = {one.name: partial(work.ask, one, **known) for one in WEIGHED}
+        asked[R_KNOWLEDGE.name] = partial(
+            work.ask, R_KNOWLEDGE, **known, before=before, leaves=tuple(before), samples=grows, grows=list(before)
+        )
+        with run.step("7.2"):
+            heard = await work.together("reviewers", asked)
+            await keep_growing(work, heard[R_KNOWLEDGE.name], before)
+            first = heard[R_SECURITY.name]
+            if first.verdict.severity == "Blocker" and not work.confirmed:
+                work.confirmed = True
+                run.warn("severity: critical: r-security: " + "; ".join(first.findings))
+                heard |= await work.together("confirm", {R_SECURITY.name: asked[R_SECURITY.name]})
+                second = heard[R_SECURITY.name]
+                if second.form and second.verdict.severity != "Blocker":
+                    work.flaws.append(f"r-security did not confirm its Blocker: {'; '.join(first.findings)}")
+        said = {one.name: heard[one.name].verdict for one in WEIGHED}
+        for name, one in heard.items():
+            if isinstance(one.form, Judged) and one.form.severity == "Critical":
+                run.warn(f'{name}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
+        security, *others = said.values()
+        reviewed = run.decide(r_cluster, security=security, others=others, against=against)
+        work.flaws += [f"{name} gave no verdict" for name, one in said.items() if not one.usable]
+        words = ", ".join(f"R-{name[2:].title()}={one}" for name, one in said.items())
+        words += f", R-Knowledge={heard[R_KNOWLEDGE.name].said} (non-blocking)"
+        await work.settle("7", "r", heard, reviewed.logged, words)
+        if reviewed is not Reviewed.DONE:
+            work.decided = run.scope
+        elif not work.against:
+            work.undelivered = await deliver(work, n)
+            reviewed = Reviewed.NEEDS_REVISION if work.undelivered else reviewed
+    return reviewed
+
+
+async def keep_growing(work: Work, one: Heard, before: Mapping[str, str]) -> None:
+    """Decisions and suggestions only grow, whatever r-knowledge did to them (FT-32)."""
+    for path in one.form.rewrote if isinstance(one.form, Appended) else ():
+        await work.run.change(path, partial(grown, before[path]))
+        work.run.warn(f"{path}: earlier content changed; restored, new text appended")
+    if one.said is not Said.DONE:
+        work.run.warn(f"{one.member} gave nothing that counts; that changes nothing ({one.why})")
+
+
+async def mend(work: Work) -> bool:
+    """The fix pass (FT-103): each task agent concerned gets what was found; then the commands, or V once. Whether
+    something speaks against the work still."""
+    run, lost = work.run, False
+    scopes = {name: work.tasks[name].scope for name in work.progress}
+    found: dict[str, list[str]] = {name: [] for name in scopes}
+    for name, one in work.last(WEIGHED).items():
+        form = one.form
+        if not isinstance(form, Judged) or not (
+            Kind.REVIEWER.against(one.verdict.severity) or form.status != Said.DONE
+        ):
+            continue
+        for task in form.affected:
+            if task not in scopes:
+                run.warn(f"{name}: Affected Tasks lists {task}; no such task")
+        tasks = [*form.affected, *(task for graded in form.findings for task in graded.tasks)]
+        files = [path for graded in form.findings for path in graded.files]
+        for task in run.decide(affected, named=tasks, files=files, scopes=scopes):
+            found[task] += [f"- {name}: {line}" for line in one.findings or ["see its review"]]
+    if work.undelivered or not any(found.values()):
+        found = {name: [*lines, work.undelivered or "see the reviews"] for name, lines in found.items()}
+    findings = {name: "\n".join(lines) for name, lines in found.items() if lines}
+    await work.remember(memory.invalidated(members.names(WEIGHED), "work is being mended"))
+    with run.step("7.4"):
+        for group in groups(list(findings)):
+            lost = bool(await carry_out(work, "fixes", [work.tasks[name] for name in group], findings)) or lost
+    if not work.commands:
+        return await verification(work) is not Said.DONE or lost
+    with run.step("6"):
+        work.proved = await run.prove(work.commands)
+    return bool(work.against)
+
+
+async def deliver(work: Work, n: int) -> str:
+    """What was accepted comes into the tree; why not, or nothing."""
+    run = work.run
+    for again in range(LATE):
+        work.proved = await run.prove(work.commands)
+        rest = [] if again else await run.rest(work.commands)
+        if red := [f"`{one.command}` is {one.word}" for one in (*work.proved, *rest) if one.word in AGAINST]:
+            return "; ".join(red)
+        judged = work.proved[0].tree if work.proved else None
+        delivered = await run.deliver(f"{n}-{again}", judged)
+        if delivered.state == "away":
+            work.flaws.append(f"another branch is checked out, so nothing was delivered: interlock apply {run.id}")
+        if delivered.state == "conflict" and delivered.landing:
+            return (
+                f"the person changed the same lines meanwhile ({', '.join(delivered.landing.conflicts)}): theirs stand"
+            )
+        if delivered.state != "other":
+            return ""
+    return "the person's tree changed each time that the checks ran"

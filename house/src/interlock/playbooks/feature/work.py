@@ -1,0 +1,313 @@
+"""A feature under way: who was asked, what they left, what became of it.
+
+All of it is made anew by replay.  Members side by side only ask; what follows from their answers is taken down when all
+are back, in declared order.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
+from interlock.playbooks.feature import answers, members, memory
+from interlock.playbooks.feature.answers import Wanted
+from interlock.playbooks.feature.decisions import FLOOR, LOST, Kind, Said, Verdict, slug_of
+from interlock.playbooks.feature.forms import Answer, Judged
+from interlock.playbooks.feature.members import Agent
+from interlock.playbooks.feature.plan import Task
+
+AT_ONCE = 4
+AGAINST = ("broken", "still red", "conflict")
+"""What a pair of a command says against the work."""
+
+
+class Halt(Exception):
+    """The pipeline cannot go on."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+@dataclass(frozen=True)
+class Heard:
+    """One dispatch, and what it came to."""
+
+    agent: Agent
+    member: str
+    report: Report
+    form: Answer | None
+    """None: it ended in ERROR, or gave nothing usable."""
+    again: int
+    human: bool
+    """A person's word led to it."""
+
+    @property
+    def why(self) -> str:
+        return f"{self.member}: {'; '.join(self.report.complaint.splitlines()) or self.report.reason}"
+
+    @property
+    def said(self) -> Said:
+        return Said(self.form.status) if self.form else Said.ERROR
+
+    @property
+    def contradicted(self) -> bool:
+        """It passes, and what it wrote beside it, or what runs, says otherwise."""
+        ruling = self.report.ruling
+        return ruling is not None and ruling.said and not ruling.passes
+
+    @property
+    def verdict(self) -> Verdict:
+        """What of a judge's answer decides; its word counts no more than what it wrote beside it (FT-156)."""
+        form, kind = self.form, self.agent.kind
+        if not isinstance(form, Judged):
+            return replace(LOST, conflict=self.report.reason == "conflict")
+        severity, said = kind.worse(form.severity), self.said
+        if self.contradicted or (kind is Kind.CRITIC and said is Said.NEEDS_REVISION):
+            severity = kind.worse(severity, FLOOR[kind], *(one.severity for one in form.grave()))
+        if kind is Kind.VERIFIER and kind.against(severity):
+            said = Said.NEEDS_REVISION
+        return Verdict(said, severity)
+
+    @property
+    def findings(self) -> list[str]:
+        """What it has against the work, in a line each."""
+        if not isinstance(self.form, Judged):
+            return []
+        graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
+        said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
+        return [*(graded or self.form.listed("Key Findings")), *said]
+
+
+@dataclass
+class Progress:
+    """How a task stands."""
+
+    state: str = "was not begun"
+    tried: int = 0
+    left: str = ""
+    """The patch with what it had changed when it failed."""
+
+    @property
+    def done(self) -> bool:
+        return self.state == "done"
+
+
+@dataclass
+class Work:
+    """Everything that the process knows."""
+
+    run: Run
+    inputs: Any
+    commands: list[Command] = field(default_factory=list)
+    there: set[str] = field(default_factory=set)
+    """The documents of this run, by their path below the feature's folder."""
+    heard: list[Heard] = field(default_factory=list)
+    clusters: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of the telemetry's summaries."""
+    rounds: Counter[str] = field(default_factory=Counter)
+    """Of each cluster, and of plans."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    proved: list[Proved] = field(default_factory=list)
+    constraints: str = ""
+    """What the critics found and the design leaves open."""
+    flaws: list[str] = field(default_factory=list)
+    """What makes a reviewed run a degraded one."""
+    errors: list[str] = field(default_factory=list)
+    """Lasting ones, and work that changed nothing."""
+    undelivered: str = ""
+    """Why accepted work could not come into the tree."""
+    verified: Said = Said.ERROR
+    old: frozenset[str] = frozenset()
+    """Entries of the shared memory that an earlier run left."""
+    replans: int = 0
+    fixed: bool = False
+    replanned: bool = False
+    confirmed: bool = False
+    decided: str = ""
+    """The scope of what decides the end, so far: a resume begins there."""
+    unwritten: list[memory.Edit] = field(default_factory=list)
+
+    @property
+    def slug(self) -> str:
+        return str(self.inputs.slug or slug_of(self.inputs.request))
+
+    def at(self, path: str) -> str:
+        return f"docs/feature/{self.slug}/{path}"
+
+    # --- agents
+
+    async def ask(
+        self,
+        agent: Agent,
+        *,
+        member: str = "",
+        again: int = 1,
+        human: bool = False,
+        reads: Sequence[str] | None = None,
+        leaves: Sequence[str] = (),
+        writes: tuple[str, ...] = (),
+        check: Callable[[Any], list[str]] = lambda given: [],
+        before: Mapping[str, str] | None = None,
+        samples: Mapping[str, str] | None = None,
+        texts: Mapping[str, Any] | None = None,
+        criteria: Mapping[str, str] | None = None,
+        **inputs: Any,
+    ) -> Heard:
+        """One agent does one thing.
+
+        Args:
+            reads: in place of what it usually reads.
+            leaves: globs of further documents that it may leave.
+            check, before: see `Wanted`.
+        """
+        run, member = self.run, member or agent.name
+        private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
+        revised = agent.artifact in self.there and not agent.kind.judges
+        await self.clear(agent, member)
+        # Of a judge the memory is the verdict; elsewhere a missing one is a warning (FT-55, FT-119).
+        must = [*([artifact] if artifact and not revised else []), *([private] if agent.kind.judges else [])]
+        may = [path for path in (artifact, private) if path and path not in must]
+        patterns = (*(agent.reads if reads is None else reads), members.MEMORY)
+        found, missing = members.resolved(patterns, sorted(self.there))
+        evaluation = self.at(f"artifact-evaluations/{member}.md")
+        facts = {
+            "artifact": artifact,
+            "private": private,
+            "about": agent.about,
+            "missing": [self.at(path) for path in missing],
+            "kind": agent.kind.value,
+            "words": agent.kind.words,
+            **inputs,
+        }
+        known = {"criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
+        ending = run.fill("ending", **facts, **known, member=member, revises=agent.revises, evaluation=evaluation)
+        call = Call(
+            replace(
+                agent.row,
+                outputs=tuple(must),
+                may=(*may, *leaves, evaluation),
+                writes=writes,
+                read=partial(answers.answer, wanted=Wanted(agent, member, private, artifact, before, check)),
+                title=f"step {agent.step}: {member}",
+            ),
+            member=member,
+            inputs=facts,
+            texts={**known, "ending": ending},
+            reads=tuple(map(self.at, (members.REQUEST, *found))),
+            criteria=tuple(criteria or ()),
+            request=self.inputs.request,
+            samples={private: "", **self._sample(agent, artifact, again), **(samples or {})},
+            attempt=again,
+            proved=tuple(self.proved) if agent.kind is Kind.VERIFIER else (),
+        )
+        report = await run.dispatch(call)
+        if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
+            report = await run.dispatch(call)
+        form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
+        for flag in form.listed("Security Flags") if form else ():
+            run.warn(f"severity: critical: {member}: {flag}")
+        return Heard(agent, member, report, form, again, human)
+
+    async def clear(self, agent: Agent, member: str = "") -> None:
+        """What an earlier round left is moved aside: it cannot count for this one (FT-58)."""
+        await self.run.set_aside(self.at(f"memory/{member or agent.name}.mem.md"))
+        if agent.artifact and (agent.kind.judges or agent.artifact not in self.there) and agent.artifact != "plan.md":
+            await self.run.set_aside(self.at(agent.artifact))
+
+    def _sample(self, agent: Agent, artifact: str, again: int) -> dict[str, str]:
+        """An artifact that would do, for who plays by script; empty: it follows from the form."""
+        criteria = "\n## Acceptance Criteria\n\n- AC-1: it works\n" if agent.artifact == "feature.md" else ""
+        text = f"# {agent.name}\n\nRound {again}, after {len(self.heard)} others.\n{criteria}"
+        return {artifact: "" if agent.kind.judges else text} if artifact else {}
+
+    async def together(self, name: str, asked: Mapping[str, Callable[[], Awaitable[Heard]]]) -> dict[str, Heard]:
+        """Members side by side, at most four at a time (FT-12); one by itself is a group of one."""
+        came = await self.run.together(name, asked, cap=AT_ONCE)
+        self.take(*came.values())
+        return came
+
+    async def alone(self, agent: Agent, **asked: Any) -> Heard:
+        heard = await self.ask(agent, **asked)
+        self.take(heard)
+        return heard
+
+    def take(self, *heard: Heard) -> None:
+        for one in heard:
+            self.heard.append(one)
+            self.there |= {path.removeprefix(self.at("")) for path in one.report.paths if path.startswith(self.at(""))}
+            self.errors += [one.why] if one.form is None else []
+
+    def last(self, agents: Sequence[Agent]) -> dict[str, Heard]:
+        """The last word of each of these, by name, in declared order."""
+        said = {one.member: one for one in self.heard}
+        return {one.name: said[one.name] for one in agents if one.name in said}
+
+    # --- memory
+
+    async def settle(
+        self, step: str, cluster: str, heard: Mapping[str, Heard], result: Said, words: str = "", **merge: Any
+    ) -> None:
+        """Take a cluster's decision down, and merge what its members remember behind it."""
+        lost = sum(one.form is None for one in heard.values())
+        row = {"Step": step, "Cluster": cluster, "Dispatched": len(heard), "Errors": lost, "Outcome": result.value}
+        self.clusters.append(row)
+        self.rounds[cluster] += 1
+        n = self.rounds[cluster]
+        log = f"{cluster.upper()} cluster decision: {words}, result: {result}." if words else ""
+        # Equal entries are one: a later decision has its number.
+        await self.merge(step, heard.values(), log=log and (log if n == 1 else f"{log} Decision {n}."), **merge)
+
+    async def merge(
+        self,
+        step: str,
+        heard: Collection[Heard],
+        *,
+        log: str = "",
+        prune: int = 0,
+        old: Collection[str] = (),
+        lessons: bool = False,
+    ) -> None:
+        """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
+        edits: list[memory.Edit] = []
+        for one in heard:
+            worst = one.form is None or (isinstance(one.form, Judged) and not one.form.severity)
+            if one.agent.kind.judges and worst:
+                words = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
+                edits.append(memory.logged(step, words))
+            elif one.form and not one.form.memory:
+                self.run.warn(f"memory/{one.member}.mem.md is missing")
+        edits += [memory.logged(step, log)] if log else []
+        for one in heard:
+            if one.form and one.form.memory:
+                edits.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
+        edits += [memory.pruned(prune, old)] if prune else []
+        await self.remember(*edits, memory.cleaned)
+
+    async def remember(self, *edits: memory.Edit) -> None:
+        """One writing of the shared memory; trouble with it never stops the run (FT-10): what could not be written
+        goes with the next one."""
+        every = [*self.unwritten, *edits]
+        wrote = await self.run.change(self.at(members.MEMORY), lambda text: memory.edited(text, every), may_fail=True)
+        self.unwritten = every if wrote.state == "failed" else []
+        if wrote.state == "failed":
+            self.run.warn(f"{self.at(members.MEMORY)} cannot be written: {wrote.why}; the run goes on")
+
+    # --- the work itself
+
+    @property
+    def against(self) -> list[str]:
+        """What the engine itself knows against the work: tasks that are not done, red commands, a conflict."""
+        unfinished = [f"task {name} {one.state}" for name, one in self.progress.items() if not one.done]
+        red = [f"`{one.command}` is {one.word}" for one in self.proved if one.word in AGAINST]
+        return [*red, *unfinished, *([self.undelivered] if self.undelivered else [])]
+
+    def halted(self, reason: str) -> Halt:
+        """An agent or a cluster failed for good: the run ends, and a resume does this step again."""
+        again, more = self.run.scope, f"interlock resume {self.run.id}"
+        return Halt(Outcome.stopped(reason, f"ERROR: {reason}\n", exit=5, again=again, next=more))
