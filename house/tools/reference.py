@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -69,16 +70,15 @@ def _rows(schema: Mapping[str, Any], properties: Mapping[str, Any], above: str) 
             yield f"| `[{above}{name}.NAME]` | | {field.get('description', '')} |"
             yield from _rows(schema, each["properties"], f"{above}{name}.NAME.")
         else:
-            about = field.get("description") or ", ".join(inner.get("enum", ()))
+            about = field.get("description") or ", ".join(filter(None, inner.get("enum", ())))
             default = field.get("default")
-            shown = (
-                "" if default in (None, [], {}) else f"`{default}`".replace("True", "true").replace("False", "false")
-            )
+            spelled = default if isinstance(default, str) else json.dumps(default)
+            shown = "" if default in (None, [], {}, "") else f"`{_cell(spelled)}`"
             yield f"| `{above}{name}` | {shown} | {_cell(about)} |"
 
 
 def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
+    return text.replace("|", "\\|").replace("\n", "\\n")
 
 
 def _inner(schema: Mapping[str, Any], field: Any) -> Mapping[str, Any]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import PurePosixPath
-from typing import Annotated, Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, create_model, model_validator
 
@@ -14,8 +14,14 @@ from interlock.documents.reading import pointer
 from interlock.errors import ConfigInvalid, unknown
 
 FILE = "interlock.toml"
-READY = ("claude", "codex", "copilot", "opencode", "gemini", "qwen", "scripted")
+CLIENTS = tuple(sorted(file.stem for file in Path(__file__).parent.glob("agents/clients/[!_]*.py")))
+"""Coding agents: each is a module there, and is named nowhere else."""
+READY = (*CLIENTS, "scripted")
 """Runners that can be named without a table of their own."""
+if TYPE_CHECKING:
+    RunnerType = str
+else:
+    RunnerType = Literal[(*CLIENTS, "acp", "command", "scripted")]
 
 
 def _must(hold: Callable[[Any], bool], said: str) -> AfterValidator:
@@ -77,7 +83,7 @@ class Table(Model):
 class Runner(Table):
     """A coding agent, or any program, and how it is started."""
 
-    type: Literal["claude", "codex", "copilot", "opencode", "gemini", "qwen", "acp", "command", "scripted"]
+    type: RunnerType
     argv: Argv | None = Field(
         default=None, description="Program and arguments of `acp` and `command`; `{agent}` is filled in."
     )

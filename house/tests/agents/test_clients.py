@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +14,7 @@ from interlock.agents import clients
 from interlock.agents.client import Client, Seat
 from interlock.agents.values import Ask, Role
 from interlock.errors import ConfigInvalid
-from interlock.settings import Runner
+from interlock.settings import CLIENTS, Runner
 
 
 def program(folder: Path, *names: str) -> dict[str, str]:
@@ -24,7 +26,7 @@ def program(folder: Path, *names: str) -> dict[str, str]:
 
 
 @pytest.mark.req("AGENT-01")
-@pytest.mark.parametrize("name", clients.KNOWN)
+@pytest.mark.parametrize("name", CLIENTS)
 def test_a_coding_agent_is_a_module_of_its_name(tmp_path: Path, name: str) -> None:
     """With a row, a start and a reader; its marks of a sign-in are files below HOME or variables."""
     client: Client = clients.client(Runner(type=name), tmp_path)  # type: ignore[arg-type]
@@ -50,9 +52,28 @@ def test_the_others_are_made_of_their_settings(tmp_path: Path) -> None:
 
 def test_no_client_is_imported_before_it_is_used() -> None:
     """A run with one of them does not pay for the others."""
-    known = "[name for name in clients.KNOWN if f'interlock.agents.{name}' in sys.modules]"
-    code = f"import sys; from interlock.agents import clients; print({known})"
+    known = "[name for name in settings.CLIENTS if f'interlock.agents.clients.{name}' in sys.modules]"
+    code = f"import sys; from interlock import settings; from interlock.agents import clients; print({known})"
     assert subprocess.check_output([sys.executable, "-c", code], text=True) == "[]\n"
+
+
+@pytest.mark.req("AGENT-01")
+def test_a_client_is_added_by_its_module_alone(tmp_path: Path) -> None:
+    """It can be named in settings, is found on PATH, and needs a word nowhere else."""
+    package = Path(clients.__file__).parents[2]
+    shutil.copytree(package, tmp_path / "interlock", ignore=shutil.ignore_patterns("playbooks", "__pycache__"))
+    other = (package / "agents/clients/codex.py").read_text().replace('name="codex"', 'name="another"')
+    (tmp_path / "interlock/agents/clients/another.py").write_text(other)
+    code = """
+from pathlib import Path
+from interlock.agents import clients
+from interlock.settings import Settings
+settings = Settings.model_validate({"runners": {"mine": {"type": "another", "model": "m"}}})
+print(clients.client(settings.runners["mine"], Path()).ROW.name, settings.runner_named("another").type)
+print([one.name for one in clients.rows()].index("another"))
+"""
+    env = {**os.environ, "PYTHONPATH": str(tmp_path)}
+    assert subprocess.check_output([sys.executable, "-c", code], env=env, text=True) == "another another\n0\n"
 
 
 @pytest.mark.req("AGENT-01")

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.client import Client, Seat, Start
-from interlock.agents.gemini import taken_literally
+from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.schemas import plain, strict
 from interlock.agents.values import Ask, Role
 
@@ -29,7 +29,7 @@ FORM = {
 
 
 def start(name: str, *, confined: bool = True, brief: str = "Do it.", model: str = "", **asked: Any) -> Start:
-    module: Client = importlib.import_module(f"interlock.agents.{name}")
+    module: Client = importlib.import_module(f"interlock.agents.clients.{name}")
     role = Role(name="tester", runner=name, type=name, model=model)
     seat = Seat(name, confined, Path("/work"), "/exchange", "NEW")
     return module.start(Ask(role=role, brief=brief, transcript=Path("/t"), **asked), seat)

@@ -23,7 +23,7 @@ from interlock.agents.client import Seat
 from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading, parsed
 from interlock.agents.values import Ask, News, NewsKind, Role, Usage
-from interlock.settings import Runner
+from interlock.settings import CLIENTS, Runner
 
 Line = dict[str, Any]
 HERE = Path(__file__).parent
@@ -86,7 +86,7 @@ def facts(said: Reading, news: list[News]) -> dict[str, Any]:
     }
 
 
-NAMES = (*clients.KNOWN, "acp")
+NAMES = (*CLIENTS, "acp")
 
 
 @pytest.mark.req("AGENT-01", "AGENT-04", "AGENT-05", "EVID-01", "EVID-10", "RUN-14", "RUN-15")

@@ -16,7 +16,7 @@ from pathlib import PurePosixPath
 from typing import Any, cast
 
 from interlock.agents.client import Client, Row
-from interlock.agents.codex import rollout_budget
+from interlock.agents.clients.codex import rollout_budget
 from interlock.agents.reading import Json
 from interlock.agents.values import Ask
 
@@ -46,7 +46,7 @@ class Profile:
 
     @property
     def headless(self) -> Client | None:
-        return cast("Client", import_module(f"interlock.agents.{self.client}")) if self.client else None
+        return cast("Client", import_module(f"interlock.agents.clients.{self.client}")) if self.client else None
 
     def row(self, program: str) -> Row:
         """As people and layers need to know it."""

@@ -25,7 +25,7 @@ from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.engine.journal import mend as cut
 from interlock.errors import BadInput, Exit, InterlockError
-from interlock.settings import Runner
+from interlock.settings import CLIENTS, Runner
 from interlock.workspace.git import OLDEST_GIT
 
 QUESTION = "Answer with this one word and do nothing else: ready"
@@ -131,7 +131,7 @@ def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
         given = environment(
             os.environ, door.place.workspace.top, needed=row.variables, allowed=door.place.settings.sandbox.env
         )
-        if table.type in clients.KNOWN and ask:
+        if table.type in CLIENTS and ask:
             yield asyncio.run(_asked(door, name, table, row, given))
         elif table.type in ("command", "acp"):
             yield _program(door, name, table, given)

@@ -1,6 +1,7 @@
-"""Which clients there are: by their type in settings, and which of them a person has on this machine.
+"""The coding agents, a module each, and which of them a person has on this machine.
 
-Nothing of a client is imported before it is used, and no model is asked anything.
+A module here is a client by being here: its name is its type in settings.  Nothing of a client is imported before it is
+used, and no model is asked anything.
 """
 
 from __future__ import annotations
@@ -10,15 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Final, cast
+from typing import cast
 
 from interlock.agents.client import Client, Row
 from interlock.documents.files import read
 from interlock.errors import ConfigInvalid
-from interlock.settings import READY, Runner
-
-KNOWN: Final = tuple(name for name in READY if name != "scripted")
-"""Coding agents with a module of their own, in the order in which one is chosen where nobody chose."""
+from interlock.settings import CLIENTS, Runner
 
 
 def client(runner: Runner, top: Path) -> Client:
@@ -40,13 +38,13 @@ def row(type: str, argv: Sequence[str] = ()) -> Row:
 
 def rows() -> list[Row]:
     """Of all coding agents with a module of their own."""
-    return [row(name) for name in KNOWN]
+    return [row(name) for name in CLIENTS]
 
 
 def _client(type: str, argv: Sequence[str]) -> Client:
-    module = import_module(f"interlock.agents.{type}")
-    made = {"acp": "Acp", "command": "Command", "scripted": "Scripted"}
-    return cast("Client", getattr(module, made[type])(*argv) if type in made else module)
+    if type in CLIENTS:
+        return cast("Client", import_module(f"{__name__}.{type}"))
+    return cast("Client", getattr(import_module(f"interlock.agents.{type}"), type.capitalize())(*argv))
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
-from interlock.agents import claude
 from interlock.agents.client import Row, Seat, Start
-from interlock.agents.gemini import taken_literally
+from interlock.agents.clients import claude
+from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import trouble
 from interlock.agents.values import Ask, Usage
