@@ -260,6 +260,8 @@ def pair_word(pair: PairView) -> tuple[str, Tone]:
             return f"not run: you changed the same lines{names}", "bad"
         case "theirs":
             return "red on your own tree, too: not the work's", "note"
+        case "told":
+            return ("green" if one.after and one.after.green else "red"), "note"
         case "known":
             return f"red as before: allowed{names}", "note"
     return f"red: {one.word}{names}{flaky}", "bad"

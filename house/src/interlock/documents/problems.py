@@ -153,6 +153,7 @@ def _known(model: type[BaseModel], loc: Keys) -> list[str]:
         inner = [node["properties"][part] for node in nodes if part in node.get("properties", ())]
         inner += [node["items"] for node in nodes if "items" in node and isinstance(part, int)]
         inner += [more for node in nodes if isinstance(more := node.get("additionalProperties"), dict)]
+        inner += [more for node in nodes for more in node.get("patternProperties", {}).values()]
         if inner:
             nodes = [branch for each in inner for branch in _branches(each, schema)]
         else:  # the branch itself, by its title, its tag, or the name that tells it apart

@@ -257,8 +257,9 @@ class Proved(Outcome):
     before: Run1 | None
     after: Run1 | None
     """None: a conflict; nothing was run."""
-    word: Literal["mended", "held", "broken", "still red", "conflict", "theirs", "known"]
-    """`theirs`: red on the person's own tree, too, since they changed it; `known`: allowed by --accept-baseline."""
+    word: Literal["mended", "held", "broken", "still red", "conflict", "theirs", "known", "told"]
+    """`theirs`: red on the person's own tree, too, since they changed it; `known`: allowed by --accept-baseline;
+    `told`: it was run for what it says, and decides about no work."""
     flaky: bool = False
     tests: tuple[str, ...] = ()
     """Names of the tests that made the word, the first twenty."""

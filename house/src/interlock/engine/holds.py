@@ -117,7 +117,9 @@ def is_borne_out(path: Path) -> str:
     for landing in landed if not findings else ():
         if not landing.asked and not any(_agree(path, tree, landing) for tree in landing.accepted):
             return f"nobody had accepted {', '.join(landing.paths)}"
-    accepted = bool(landed) or any(_accepted(path, *line) for line in path.lines)
+    proofs = [event for _, event in path.lines if isinstance(event, ev.Proved)]
+    told = any(one.word == "told" and one.after and one.after.green for one in proofs)
+    accepted = bool(landed) or told or any(_accepted(path, *line) for line in path.lines)
     return "nobody has accepted it" if path.view.status is Status.COMPLETE and not accepted else ""
 
 
@@ -193,7 +195,7 @@ def landings(path: Path) -> Iterator[Landing]:
             accepted += (tree,)
         if isinstance(event, ev.GateDecided | ev.Done):
             asked = isinstance(event, ev.GateDecided)
-        if isinstance(event, ev.Proved):
+        if isinstance(event, ev.Proved) and event.word != "told":
             proven += (event.command,)
         elif isinstance(event, ev.Done) and landed:  # what comes now is decided about anew
             proven, landed = (), False
@@ -215,7 +217,7 @@ def _paths(event: ev.Delivered) -> tuple[str, ...]:
 
 def _accepted(path: Path, key: str, event: ev.Event) -> Tree | None:
     """The tree that this line bears out: a green check's, or that of a judge against whom nothing speaks."""
-    if isinstance(event, ev.Proved):
+    if isinstance(event, ev.Proved) and event.word != "told":
         return event.tree if path.green(event.command, event.tree) else None
     if not isinstance(event, ev.Done) or event.report.form is None:
         return None

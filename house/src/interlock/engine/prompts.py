@@ -62,6 +62,16 @@ def filled(text: str, values: Mapping[str, Any], where: str) -> str:
         ) from None
 
 
+def parsed(text: str) -> Any:
+    """The parts of a text, as jinja2 has them; a sentence where it cannot be filled in whatever the values are."""
+    from jinja2 import TemplateError
+
+    try:
+        return _environment().parse(text)
+    except (TemplateError, RecursionError) as problem:
+        return f"the text cannot be filled in: {getattr(problem, 'message', None) or 'it is nested too deeply'}"
+
+
 @cache
 def _environment() -> SandboxedEnvironment:
     # Loaded only where something is filled in: commands that look at runs need not wait for it.

@@ -85,7 +85,8 @@ class Path(Stage):
     @cached_property
     def deciding(self) -> set[str]:
         """The commands that the engine ran to decide, before and after."""
-        return {event.command for _, event in self.lines if isinstance(event, ev.Based | ev.Proved)}
+        ran = [event for _, event in self.lines if isinstance(event, ev.Based | ev.Proved)]
+        return {event.command for event in ran if getattr(event, "word", "") != "told"}
 
     def green(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
         """How a command really ended on a tree, the last time; None: nobody knows."""

@@ -345,6 +345,7 @@ class Run:
     prove = checks.prove
     prove_commit = checks.prove_commit
     rest = checks.rest
+    tell = checks.tell
     tail = checks.tail
     changed = delivery.changed
     deliver = delivery.deliver

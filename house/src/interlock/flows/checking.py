@@ -1,0 +1,346 @@
+"""Whether a flow is whole: names are known, tables are total, and nothing in it is out of reach.
+
+The steps are walked once, with what is certainly known at each place: which steps have run, and what their outcomes can
+be there.  A table narrows that for what follows it, a repeat joins the ways out of it.  So a table has to answer for
+what can happen, and for nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from interlock.documents.reading import Keys, Source
+from interlock.errors import BadInput, DocumentInvalid, nearest
+from interlock.flows import texts
+from interlock.flows.format import (
+    COMMANDS,
+    FINDINGS,
+    GATE,
+    MOST_STEPS,
+    PROGRESS,
+    THEN,
+    TURNS,
+    VERDICTS,
+    AgentStep,
+    AskStep,
+    Decide,
+    End,
+    Flow,
+    Repeat,
+    Row,
+    RunStep,
+    Together,
+    Way,
+    step_name,
+    walk,
+)
+
+Known = Mapping[str, tuple[str, ...]]
+"""What can be asked about at a place: names with the outcomes that are possible there."""
+TURN, MEMBER = "turn", "member"
+MOST_COMBINATIONS, LISTED = 2048, 12
+SAMPLES: Mapping[str, Any] = {"number": 1, "switch": True, "list": ["one"]}
+
+
+def offers(step: Any) -> dict[str, tuple[str, ...]]:
+    """The columns that a step offers to later tables, each with all that it can be."""
+    match step:
+        case AgentStep():
+            return {step_name(step): VERDICTS}
+        case Together():
+            return dict.fromkeys((*step.members, step.name), VERDICTS)
+        case RunStep():
+            return {step.name: COMMANDS}
+        case AskStep():
+            return {step.name: tuple(step.choices) or GATE}
+        case Repeat():
+            return {step.name: TURNS}
+        case _:
+            return {}
+
+
+def going_on(step: Any, words: Sequence[str]) -> Sequence[str]:
+    """The outcomes with which the run goes on where no table asks: what nobody asks about has to go well."""
+    told = isinstance(step, RunStep) and step.must is None
+    return words if told else words[:1]
+
+
+def check(flow: Flow, source: Source) -> None:
+    """One error with every mistake that is not one of form."""
+    _Walk(flow, source).whole()
+
+
+@dataclass
+class _Around:
+    """The repeat that is being walked, and with what is known it is left or begun again."""
+
+    repeat: str
+    again: list[Known] = field(default_factory=list)
+    left: list[Known] = field(default_factory=list)
+
+
+class _Walk:
+    def __init__(self, flow: Flow, source: Source) -> None:
+        self.flow, self.source = flow, source
+        self.wrong: list[BadInput] = []
+        self.inputs = {texts.word(name): SAMPLES.get(one.type, "text") for name, one in flow.inputs.items()}
+        self.asked = flow.asked_about
+        self.places = dict(self._named())
+        self.endings = {step.name: at for step, at in walk(flow.steps) if isinstance(step, End)}
+        self.quoting: list[tuple[End, Keys]] = [(s, at) for s, at in walk(flow.steps) if isinstance(s, End)]
+        self.arrivals: dict[str, list[Known]] = {name: [] for name in self.endings}
+        self.around: list[_Around] = []
+        self.called: set[str] = set()
+        self.lost = False
+        """Some way leads nobody knows where: what seems out of reach may not be."""
+
+    def add(self, at: Keys, what: str, **more: Any) -> None:
+        self.wrong.append(DocumentInvalid(what, where=str(self.source.spot(at)), **more))
+
+    def unknown(self, at: Keys, what: str, name: str, known: Iterable[str]) -> None:
+        listed = list(known)
+        near = nearest(name, listed)
+        expected = f"one of {', '.join(listed)}" if listed else "nothing: there is none here"
+        self.add(
+            at, f"{what} {name!r} is not known", expected=expected, remedy=f"Did you mean {near}?" if near else None
+        )
+
+    def _named(self) -> Iterable[tuple[str, Any]]:
+        """Every name that is given to a step or a member; one that is given twice is a mistake."""
+        seen: dict[str, Any] = {}
+        steps = list(walk(self.flow.steps))
+        if len(steps) > MOST_STEPS:
+            self.add(("steps",), "there are too many steps", expected=f"at most {MOST_STEPS:,}")
+        for step, at in steps:
+            given = [(step_name(step), step), *(step.members.items() if isinstance(step, Together) else ())]
+            for name, one in given:
+                if texts.word(name) in {
+                    texts.word(other) for other in (*seen, *self.flow.inputs, TURN, MEMBER, FINDINGS)
+                }:
+                    self.add(
+                        at, f"the name {name!r} is given twice", remedy="Give the step a name of its own: name: ..."
+                    )
+                seen[name] = one
+        return seen.items()
+
+    def whole(self) -> None:
+        self.text(self.flow.key, {}, ("key",))
+        after = self.steps(self.flow.steps, {}, ("steps",))
+        if after is not None:
+            last = self.flow.steps[-1]
+            what = f"after {step_name(last)!r} the steps are over, and no `end` says how"
+            self.add(("steps", len(self.flow.steps) - 1), what, expected="an `end` step")
+        for step, at in self.quoting:
+            if not (known := self.arrivals[step.name]):
+                if not self.lost:
+                    self.add(at, f"no way leads to the ending {step.name!r}", expected=f"a row with: end {step.name}")
+                continue
+            self.text(step.words, _joined(known), (*at, "words"))
+            self.quotes(step.quotes, _joined(known), (*at, "quotes"))
+        for name in self.flow.agents.keys() - self.called:
+            self.add(("agents", name), f"no step calls the agent {name!r}", expected="a step for each agent")
+        if self.wrong:
+            raise BadInput.together(self.wrong)
+
+    # -- steps
+
+    def steps(self, steps: Sequence[Any], known: Known | None, at: Keys) -> Known | None:
+        """What is known after these steps; None where they never come to their end."""
+        complained = False
+        for number, step in enumerate(steps):
+            place = (*at, number)
+            if isinstance(step, End):
+                if known is not None:
+                    self.arrivals[step.name].append(known)
+                known = None
+            elif known is None:
+                if not complained and not self.lost:
+                    self.add(place, f"no way leads to the step {step_name(step)!r}")
+                complained = True
+                self.inner(step, {}, place)
+            else:
+                known = self.inner(step, known, place)
+        return known
+
+    def inner(self, step: Any, known: Known, at: Keys) -> Known | None:
+        match step:
+            case AgentStep():
+                self.work(step, known, at)
+            case Together():
+                for name, member in step.members.items():
+                    self.work(member, known, (*at, "members", name), {MEMBER: name})
+            case RunStep():
+                self.command(step, known, (*at, "command"))
+            case AskStep():
+                self.text(step.question, known, (*at, "question"))
+                for path in step.shows:
+                    self.text(path, known, (*at, "shows"))
+                if step.choices and tuple(step.choices) != GATE and step.name not in self.asked:
+                    what = f"no table asks what was answered at {step.name!r}"
+                    self.add(at, what, expected=f"a `decide` step with the column {step.name}")
+            case Decide():
+                return self.decide(step, known, at)
+            case Repeat():
+                return self.repeat(step, known, at)
+        members = step.members if isinstance(step, Together) else {}
+        offered = {
+            name: words if name in self.asked else tuple(going_on(members.get(name, step), words))
+            for name, words in offers(step).items()
+        }
+        return {**known, **offered}
+
+    def work(self, step: AgentStep, known: Known, at: Keys, more: Mapping[str, Any] | None = None) -> None:
+        if step.agent not in self.flow.agents:
+            self.unknown((*at, "agent"), "the agent", step.agent, self.flow.agents)
+        self.called.add(step.agent)
+        self.text(step.task, known, (*at, "task"), more)
+        for path in step.reads:
+            self.text(path, known, (*at, "reads"), more)
+        for product in step.produces:
+            self.text(product.path, known, (*at, "produces"), more)
+        self.quotes(step.quotes, known, (*at, "quotes"))
+
+    def text(self, text: str, known: Known, at: Keys, more: Mapping[str, Any] | None = None) -> None:
+        around = [one.repeat for one in self.around]
+        steps = {texts.word(name): words[0] for name, words in known.items() if name not in around}
+        turn = {TURN: 1} if self.around else {}
+        for what in texts.wrong(text, {**self.inputs, **steps, **turn, **(more or {})}):
+            self.add(at, what)
+
+    def command(self, step: RunStep, known: Known, at: Keys) -> None:
+        for what in texts.wrong_command(step.command):
+            self.add(at, what)
+        if step.must:  # it runs before the first step, and at the end
+            for what in texts.wrong(step.command, self.inputs):
+                self.add(at, what)
+        else:
+            self.text(step.command, known, at)
+
+    def quotes(self, names: Iterable[str], known: Known, at: Keys) -> None:
+        said = [name for name in known if not isinstance(self.places.get(name), Repeat)]
+        for name in names:
+            if name not in (*said, FINDINGS):
+                self.not_known(at, name, [*said, FINDINGS])
+
+    def not_known(self, at: Keys, name: str, known: Iterable[str]) -> None:
+        if name in self.places and not isinstance(self.places[name], Decide | End):
+            listed = ", ".join(known) or "steps that come before, without a way around them"
+            self.add(at, f"{name!r} has not run on every way to here", expected=f"one of {listed}")
+        else:
+            self.unknown(at, "the step", name, known)
+
+    # -- repeats
+
+    def repeat(self, step: Repeat, known: Known, at: Keys) -> Known | None:
+        around = _Around(step.name)
+        self.around.append(around)
+        after = self.steps(step.steps, {**known, step.name: PROGRESS}, (*at, "steps"))
+        self.around.pop()
+        used_up = [*around.again, *([after] if after is not None else [])]
+        ways: list[Known] = [{**way, step.name: TURNS[:1]} for way in around.left]
+        place = (*at, "when_used_up")
+        if used_up:
+            state: Known = {**_joined(used_up), step.name: TURNS[1:]}
+            if self.go(step.when_used_up, state, place):
+                ways.append(state)
+        elif not self.lost:
+            expected = "a row with `again`, or a way to the last of its steps"
+            self.add(place, f"{step.name!r} is never used up: no way leads to its second turn", expected=expected)
+        return _joined(ways) if ways else None
+
+    def go(self, way: Way, known: Known, at: Keys) -> bool:
+        """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
+        if way.goes == "go on":
+            return True
+        if way.goes == "end":
+            if way.ending in self.arrivals:
+                self.arrivals[way.ending].append(known)
+            else:
+                self.unknown(at, "the ending", way.ending, self.endings)
+                self.lost = True
+        elif self.around:
+            (self.around[-1].again if way.goes == "again" else self.around[-1].left).append(known)
+        else:
+            self.add(at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME")
+            self.lost = True
+        return False
+
+    # -- tables
+
+    def decide(self, step: Decide, known: Known, at: Keys) -> Known | None:
+        columns = step.columns
+        if not columns:
+            self.add(at, f"the table {step.name!r} asks about nothing", expected="a column in its rows")
+        if not self.cells_are_known(step, known, at) or not columns:
+            for number, row in enumerate(step.rows):
+                self.go(row.then, known, (*at, "rows", number, THEN))
+            return known
+        if math.prod(len(known[column]) for column in columns) > MOST_COMBINATIONS:
+            remedy = "Ask about a `together` as a whole instead of its members, or in two tables."
+            what = f"the table {step.name!r} has too many combinations"
+            self.add(at, what, expected=f"at most {MOST_COMBINATIONS:,}", remedy=remedy)
+            return known
+        on: list[Known] = []
+        for number, (row, combinations) in enumerate(self.taken(step, known, at)):
+            state = {**known, **{name: _values(combinations, place) for place, name in enumerate(columns)}}
+            if combinations and self.go(row.then, state, (*at, "rows", number, THEN)):
+                on.append(state)
+        return _joined(on) if on else None
+
+    def taken(self, step: Decide, known: Known, at: Keys) -> list[tuple[Row, list[tuple[str, ...]]]]:
+        """Each row with the combinations that it answers for; what is left over is noted."""
+        columns = step.columns
+        taken: list[tuple[Row, list[tuple[str, ...]]]] = [(row, []) for row in step.rows]
+        missing = []
+        for combination in itertools.product(*(known[column] for column in columns)):
+            number = step.row_for(dict(zip(columns, combination, strict=True)).__getitem__)
+            if number is None:
+                missing.append(", ".join(f"{column} {word}" for column, word in zip(columns, combination, strict=True)))
+            else:
+                taken[number][1].append(combination)
+        if missing:
+            more = f"; and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+            what = f"the table {step.name!r} does not say where it leads with {'; with '.join(missing[:LISTED])}{more}"
+            self.add(at, what, expected="a row for every combination", found=f"{len(missing)} without one")
+        for number, (_, combinations) in enumerate(taken):
+            if not combinations:
+                what = f"no combination comes to this row of {step.name!r}"
+                self.add((*at, "rows", number), what, expected="rows above it that leave something over for it")
+        return taken
+
+    def cells_are_known(self, step: Decide, known: Known, at: Keys) -> bool:
+        before = len(self.wrong)
+        for number, row in enumerate(step.rows):
+            for column, words in row.cells.items():
+                place = (*at, "rows", number, column)
+                if column not in known:
+                    self.not_known(place, column, known)
+                    continue
+                for one in words:
+                    if one in known[column]:
+                        continue
+                    if one in offers(self.places[column]).get(column, ()):
+                        remedy = "An earlier step or table sends the run elsewhere then."
+                        expected = f"one of {', '.join(known[column])}"
+                        self.add(place, f"{column!r} cannot be {one!r} here", expected=expected, remedy=remedy)
+                    else:
+                        self.unknown(place, f"the outcome of {column}", one, known[column])
+        return len(self.wrong) == before
+
+
+def _values(combinations: Iterable[tuple[str, ...]], place: int) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(one[place] for one in combinations))
+
+
+def _joined(ways: Sequence[Known]) -> Known:
+    """What is certain whichever of these ways was taken."""
+    first, *rest = ways
+    return {
+        name: tuple(dict.fromkeys(word for way in ways for word in way[name]))
+        for name in first
+        if all(name in way for way in rest)
+    }

@@ -1,0 +1,102 @@
+"""A flow as a playbook like any other: rows of its agents' steps, inputs as a model, its texts (OWN-01)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, create_model
+
+from interlock.documents.model import Model
+from interlock.engine.forms import Form
+from interlock.engine.playbook import Playbook
+from interlock.engine.prompts import filled
+from interlock.engine.run import Outcome, Row, Run
+from interlock.engine.simulation import WORK
+from interlock.flows import texts
+from interlock.flows.answers import Read, Weighed, Worked
+from interlock.flows.format import Agent, AgentStep, Flow, Input, Repeat, Together, step_name, walk
+from interlock.flows.playing import Performance
+
+PROMPT = """\
+{{ task }}
+{% for one in quoted %}
+
+### {{ one.title }}
+
+{{ one.text | fence }}
+{% endfor %}
+"""
+
+
+def compiled(flow: Flow, **more: Any) -> Playbook:
+    """The flow as a playbook like any other."""
+    rows = {name: _row(name, step, flow.agents[step.agent]) for name, step in _agent_steps(flow)}
+    form = create_model(
+        "Inputs", __base__=Model, **{texts.word(name): _field(one) for name, one in flow.inputs.items()}
+    )
+
+    async def play(run: Run, inputs: Model) -> Outcome:
+        return await Performance(flow, rows, run, _known(flow, inputs)).whole()
+
+    def key(inputs: Model, where: Any) -> str:
+        return filled(flow.key, _known(flow, inputs), flow.playbook)
+
+    return Playbook(
+        name=flow.playbook,
+        play=play,
+        inputs=form,
+        rows=tuple(rows.values()),
+        caps={step.name: step.at_most for step, _ in walk(flow.steps) if isinstance(step, Repeat)},
+        headline=lambda inputs: _headline(flow, inputs),
+        key=key,
+        texts={"step": PROMPT, "step of its own": "{{ instructions }}\n\n" + PROMPT},
+        summary=flow.summary,
+        files={"done.txt": f"{WORK.decode()}somebody\n"},  # rehearsed, its commands are green where all goes well
+        **more,
+    )
+
+
+def _agent_steps(flow: Flow) -> list[tuple[str, AgentStep]]:
+    found: list[tuple[str, AgentStep]] = []
+    for step, _ in walk(flow.steps):
+        if isinstance(step, AgentStep):
+            found.append((step_name(step), step))
+        elif isinstance(step, Together):
+            found += step.members.items()
+    return found
+
+
+def _row(name: str, step: AgentStep, agent: Agent) -> Row:
+    forms: dict[str | None, type[Form]] = {None: Worked, "reading": Read, "running": Weighed}
+    return Row(
+        agent.role or step.agent,
+        "step of its own" if agent.instructions else "step",
+        forms[agent.judges],
+        judges=agent.judges is not None,
+        writes=agent.writes,
+        timeout_s=agent.time_limit,
+        repeats=agent.retries,
+        title=name,
+    )
+
+
+def _field(one: Input) -> Any:
+    kind: Any = {"text": str, "file": str, "number": int, "switch": bool, "list": tuple[str, ...]}[one.type]
+    if one.one_of:
+        kind = Literal[one.one_of]
+    if one.at_least is not None or one.at_most is not None:
+        kind = Annotated[kind, Field(ge=one.at_least, le=one.at_most)]
+    unsaid: Any = {"switch": False, "list": ()}.get(one.type, ...)
+    default: Any = unsaid if one.default is None else one.default
+    default = tuple(default) if isinstance(default, list) else default
+    return kind, Field(default, description=one.help, json_schema_extra={"argument": one.argument})
+
+
+def _known(flow: Flow, inputs: Model) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in inputs}
+
+
+def _headline(flow: Flow, inputs: Model) -> str:
+    """What it is about, in the words that were given."""
+    given = [str(getattr(inputs, texts.word(name))) for name, one in flow.inputs.items() if one.argument]
+    return " ".join(given) or flow.summary

@@ -1,0 +1,302 @@
+"""One run of a flow: each step is one use of a verb, in its own scope of the journal. There is no second engine."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from interlock.engine.prompts import filled
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run
+from interlock.flows import texts
+from interlock.flows.answers import reader, sample
+from interlock.flows.checking import MEMBER, TURN, going_on, offers
+from interlock.flows.format import (
+    FINDINGS,
+    VERDICTS,
+    AgentStep,
+    AskStep,
+    Decide,
+    End,
+    Flow,
+    Repeat,
+    RunStep,
+    Together,
+    Way,
+    step_name,
+    walk,
+)
+
+TAIL = 6000
+"""Characters at the end of what a step said that are handed on."""
+AGAIN = 3
+"""Times that what must pass runs once more because the person's tree changed before the delivery."""
+ON = Way("go on")
+RED = ("broken", "still red", "conflict")
+_TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
+"""What differs between two outputs that say the same: how long it took, when it was, where in memory."""
+
+
+class Quoted(NamedTuple):
+    """What a step said, for others: data."""
+
+    title: str
+    text: str
+
+
+class Over(Exception):
+    """A step that nobody asks about did not go well."""
+
+    def __init__(self, why: str, exit_code: int | None = None) -> None:
+        super().__init__(why)
+        self.exit = exit_code
+
+
+class Performance:
+    """One run of a flow: the outcomes so far, what was said, and what did not go well."""
+
+    def __init__(self, flow: Flow, rows: Mapping[str, Row], run: Run, inputs: Mapping[str, Any]) -> None:
+        self.flow, self.rows, self.run = flow, rows, run
+        self.asked = flow.asked_about
+        self.outcomes: dict[str, str] = {}
+        self.known = dict(inputs)
+        """What texts can fill in: the inputs, and the outcomes under their names there."""
+        self.inputs = dict(inputs)
+        self.said: dict[str, tuple[Quoted, ...]] = {}
+        self.turns: list[tuple[str, int]] = []
+        self.found: list[Quoted] = []
+        """What did not go well in this turn; and in the one before."""
+        self.before: list[Quoted] = []
+        self.last: dict[tuple[str, str], list[str]] = {}
+        """What a table knew to have gone wrong when it asked last whether a repeat moves."""
+        self.must = [step for step, _ in walk(flow.steps) if isinstance(step, RunStep) and step.must]
+        self.proved: dict[str, Proved] = {}
+        """Of what must pass, the last word."""
+
+    async def whole(self) -> Outcome:
+        with self.run.step("before"):
+            await self.run.baseline([self.command(step, self.inputs) for step in self.must])
+        try:
+            way = await self.steps(self.flow.steps)
+            endings = (step for step, _ in walk(self.flow.steps) if isinstance(step, End))
+            return await self.end(next(step for step in endings if step.name == way.ending))
+        except Over as over:
+            return Outcome.stopped(str(over), exit=over.exit)
+
+    async def steps(self, steps: Sequence[Any]) -> Way:
+        """Where these steps lead."""
+        for step in steps:
+            if (way := await self.one(step)).goes != "go on":
+                return way
+        return ON
+
+    async def one(self, step: Any) -> Way:
+        match step:
+            case AgentStep():
+                with self.run.step(step_name(step)):
+                    await self.report(step, await self.run.dispatch(self.call(step)))
+            case Together():
+                calls = {name: self.call(one, name) for name, one in step.members.items()}
+                members: dict[str, Callable[[], Awaitable[Report]]] = {
+                    name: partial(self.run.dispatch, call) for name, call in calls.items()
+                }
+                reports = await self.run.together(step.name, members, cap=step.at_once)
+                with self.run.step(step.name):
+                    for name, member in step.members.items():
+                        await self.report(member, reports[name])
+                self.said[step.name] = tuple(part for name in step.members for part in self.said[name])
+                self.comes_out(step.name, max((self.outcomes[name] for name in step.members), key=VERDICTS.index))
+            case RunStep():
+                with self.run.step(step.name):
+                    await self.runs(step)
+            case AskStep():
+                with self.run.step(step.name):
+                    await self.ask(step)
+            case Decide():
+                return self.decide(step)
+            case Repeat():
+                return await self.repeat(step)
+            case End():
+                return Way("end", step.name)
+        return ON
+
+    # -- texts, and what comes of a step
+
+    @property
+    def values(self) -> dict[str, Any]:
+        return {**self.known, TURN: self.turns[-1][1]} if self.turns else self.known
+
+    def fill(self, text: str, **more: Any) -> str:
+        return filled(text, {**self.values, **more}, self.flow.playbook)
+
+    def comes_out(self, name: str, word: str) -> None:
+        self.outcomes[name] = self.known[texts.word(name)] = word
+
+    def quoted(self, names: Sequence[str]) -> list[Quoted]:
+        parts: list[Quoted] = []
+        for name in names:
+            parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
+        return list(dict.fromkeys(parts))
+
+    def settle(self, step: Any, name: str, word: str, said: str, exit_code: int | None = None) -> None:
+        """A step is over: texts and tables know its outcome; what nobody asks about has to have gone well."""
+        self.comes_out(name, word)
+        part = Quoted(f"{name}: {word}", said[-TAIL:] or "Nothing was said.")
+        self.said[name] = (part,) if said else ()
+        words = offers(step)[name]
+        if word != words[0] and not isinstance(step, AskStep):
+            self.found.append(part)
+        if name not in self.asked and word not in going_on(step, words):
+            first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+            raise Over(", ".join(filter(None, (f"{name}: {word}", first))), exit_code)
+
+    # -- agents
+
+    def call(self, step: AgentStep, member: str = "") -> Call:
+        name, agent = step_name(step), self.flow.agents[step.agent]
+        more = {MEMBER: member} if member else {}
+        paths = {one.path: self.fill(one.path, **more) for one in step.produces}
+        row = replace(
+            self.rows[name],
+            outputs=tuple(paths[one.path] for one in step.produces if not one.optional),
+            may=tuple(paths[one.path] for one in step.produces if one.optional),
+            read=reader(self.rows[name].form, {paths[one.path]: one for one in step.produces}),
+            # Where a table asks how it ended, that it failed is an answer; else a person has it go on.
+            lost=name in self.asked,
+        )
+        return Call(
+            row,
+            member=name if name != row.agent else "",
+            inputs={"task": self.fill(step.task, **more)},
+            texts={"quoted": [one._asdict() for one in self.quoted(step.quotes)], "instructions": agent.instructions},
+            reads=tuple(self.fill(path, **more) for path in step.reads),
+            samples={paths[one.path]: sample(one) for one in step.produces},
+            attempt=self.turns[-1][1] if self.turns else 1,
+            proved=tuple(self.proved.values()) if agent.judges else (),
+        )
+
+    async def report(self, step: AgentStep, report: Report) -> None:
+        name, agent = step_name(step), self.flow.agents[step.agent]
+        form = report.form if isinstance(report.form, dict) else {}
+        word, said = "pass", [str(form.get("summary") or "")]
+        if report.reason == "conflict":
+            said = [f"A person changed the same lines: theirs stand. Make it again on: {', '.join(report.conflicts)}"]
+            word = "revise"
+        elif not report.ok:
+            word, said = "failed", [report.complaint or report.reason]
+        elif report.ruling is not None:
+            passes, said = report.ruling.passes, [*said, *report.ruling.against, *report.ruling.notes]
+            word = "pass" if passes else "blocked" if form.get("verdict") == "blocked" else "revise"
+        elif form.get("status") in ("revise", "blocked"):
+            word = str(form["status"])
+        elif agent.writes and not step.produces and not report.paths and not form.get("already_so"):
+            word, said = "failed", ["It changed nothing, and does not say why."]
+        documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
+        text = "\n".join(filter(None, (*said, *documents)))
+        text = text or ("" if form else self.run.text(report.text).strip())
+        self.settle(step, name, word, text, exit_code=5 if word == "failed" else None)
+
+    # -- commands
+
+    def command(self, step: RunStep, values: Mapping[str, Any]) -> Command:
+        line = texts.fill_command(step.command, values, self.flow.playbook)
+        return Command(step.name, line, self.flow.playbook, timeout_s=step.time_limit)
+
+    async def runs(self, step: RunStep) -> None:
+        if step.must is None:
+            proved = await self.run.tell(self.command(step, self.values))
+            word = "passed" if proved.after and proved.after.green else "failed"
+        else:
+            (proved,) = await self.run.prove([self.command(step, self.inputs)])
+            self.proved[step.name] = proved
+            word = "failed" if proved.word in RED else "passed"
+        self.settle(step, step.name, word, self.shown(proved))
+
+    def shown(self, proved: Proved) -> str:
+        """What a command said, and of what must pass the word of its pair."""
+        if proved.after is None:
+            return f"A person changed the same lines: theirs stand. Make it again on: {', '.join(proved.tests)}"
+        head = "" if proved.word == "told" else f"{', '.join((proved.word, *proved.tests))}\n"
+        return f"{head}{self.run.tail(proved.after)}"
+
+    # -- people, tables, repeats
+
+    async def ask(self, step: AskStep) -> None:
+        decided = await self.run.gate(
+            step.name,
+            self.fill(step.question),
+            summary="\n".join(f"{name}: {leads_to}" for name, leads_to in step.choices.items()),
+            choices=tuple(step.choices) or ("approve", "reject"),
+            shows=tuple(self.fill(path) for path in step.shows),
+        )
+        self.settle(step, step.name, decided.choice, decided.note)
+
+    def decide(self, step: Decide) -> Way:
+        def leads(**columns: str) -> str:
+            number = step.row_for(lambda column: columns[texts.word(column)])
+            assert number is not None, "the file is not taken where a table is not total"
+            return step.rows[number].then.words
+
+        leads.__name__ = step.name
+        words = self.run.decide(leads, **{texts.word(column): self.column(step, column) for column in step.columns})
+        return next(row.then for row in step.rows if row.then.words == words)
+
+    def column(self, step: Decide, column: str) -> str:
+        turn = next((turn for name, turn in self.turns if name == column), None)
+        if turn is None:
+            return self.outcomes[column]
+        found = [_TIMES.sub("", part.text) for part in self.found]
+        last, self.last[step.name, column] = self.last.get((step.name, column)), found
+        return "stuck" if turn > 1 and last == found else "moving"
+
+    async def repeat(self, step: Repeat) -> Way:
+        for inner, _ in walk(step.steps):
+            self.last.pop((step_name(inner), step.name), None)
+        self.comes_out(step.name, "used up")
+        async for turn in self.run.loop(step.name):
+            self.before, self.found = self.found, []
+            self.turns.append((step.name, turn))
+            way = await self.steps(step.steps)
+            self.turns.pop()
+            if way.goes == "leave":
+                self.comes_out(step.name, "left")
+                return ON
+            if way.goes == "end":
+                return way
+        return step.when_used_up
+
+    # -- the end
+
+    async def end(self, step: End) -> Outcome:
+        """How the run ends. What must pass passes on the tree as it is delivered, or it is not complete."""
+        said = self.fill(step.words)
+        output = "\n\n".join((said, *(f"{part.title}\n\n{part.text}" for part in self.quoted(step.quotes))))
+        if step.status == "degraded":
+            return Outcome.degraded(said, output)
+        if step.status != "complete":
+            return Outcome.stopped(said, output, exit=5 if step.status == "failed" else None)
+        with self.run.step(step.name):
+            return await self.complete(said, output)
+
+    async def complete(self, said: str, output: str) -> Outcome:
+        commands, judged = [self.command(one, self.inputs) for one in self.must], None
+        for again in range(AGAIN):
+            proved = await self.run.prove(commands)
+            for one in proved:
+                if one.word in RED:
+                    return Outcome.stopped(f"{one.name} must pass, and does not", self.shown(one))
+            delivered = await self.run.deliver(f"{again}", proved[0].tree if proved else judged)
+            judged = delivered.merged
+            if delivered.state != "other":
+                break
+        match delivered.state:
+            case "done" | "nothing":
+                return Outcome.complete(said, output)
+            case "away":
+                why = "another branch is checked out: nothing was delivered"
+                return Outcome.degraded(f"{said}; {why}", output, next=f"interlock apply {self.run.id}")
+            case "conflict":
+                return Outcome.stopped(f"{said}; but you changed the same lines meanwhile: nothing was delivered")
+        return Outcome.stopped(f"{said}; but your tree changed each time that it was checked: nothing was delivered")
