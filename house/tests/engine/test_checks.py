@@ -16,6 +16,8 @@ from interlock.errors import BadInput, Status
 from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Died, Nothing, said, small, verdict
 
 CHECK = Command("test", "check", "found")
+UNOPENED = "test"
+"""A file that is only there."""
 STUCK = CommandExit(timed_out=True)
 
 
@@ -60,7 +62,8 @@ def proved(
 
     async def opens(command: Command, standing: Any, tree: Any, **more: Any) -> Any:
         checked = await check(command, standing, tree, **more)
-        return replace(checked, opened=tuple(path for path in checked.opened if path in bench.world.trees[tree]))
+        there = (path for path in checked.opened if path in bench.world.trees[tree] and path != UNOPENED)
+        return replace(checked, opened=tuple(there))
 
     bench.world.check = opens  # type: ignore[method-assign]
     assert bench.start(**inputs).status is Status.COMPLETE
@@ -257,9 +260,15 @@ def weakly(files: Files) -> CommandExit:
         (lambda files: GREEN, {"work.py": b"1", TEST: None}, None),
         (lambda files: RED if TEST in files and "work.py" in files else GREEN, {"work.py": b"1", TEST: None}, (TEST,)),
         (lambda files: GREEN if files.get("work.py") else RED, {"work.py": b"1"}, None),
+        (
+            lambda files: GREEN if UNOPENED in files or "work.py" not in files else RED,
+            {"work.py": b"", UNOPENED: b""},
+            (UNOPENED,),
+        ),
     ],
 )
 def test_changed_checks_that_the_green_needs_are_named(command: Any, work: Any, weak: tuple[str, ...] | None) -> None:
+    """Opened ones, and those that only are there."""
     bench = proved(command, files={"lib.py": b"x", TEST: b"assert"}, work=work)
     told = bench.events("proved")[0].weak
     assert (told.paths if told else None) == weak

@@ -330,7 +330,8 @@ async def _weakened(
     other = [change for change in changes if change.path not in product]
     known = _tests(run, before) if before is not None else {}
     gone = junit.compare(known, _tests(run, after)).lost if known else ()
-    touched = [one.path for one in other if one.path in after.opened or one.kind == "deleted"]
+    # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
+    touched = [one.path for one in other if one.path in after.opened or one.kind != "changed"]
     if not touched:
         return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
 
