@@ -73,6 +73,10 @@ def test_other_playbooks_look_into_our_folder_alone(tmp_path: Path) -> None:
     ("path", "text"),
     [
         (".claude/agents/REVIEW.md", "You review.\n"),
+        (".claude/agents/review.MD", "You review.\n"),
+        (".github/agents/roadmap/review.Agent.md", "You review.\n"),
+        (".interlock/agents/x.md", "---\nname: REVIEW\ntools: {edit: true}\nmodel: [a, b]\n---\nYou review.\n"),
+        (".opencode/agent/a/b/c/d/e/f/review.md", "You review.\n"),
         (".github/agents/code-critic.agent.md", "---\nname: review\ntools: [read]\n---\nYou review.\n"),
         (".opencode/agent/quality/critic.md", "---\r\nname: 'Review'\r\n---\r\nYou review.\r\n"),
     ],
@@ -149,6 +153,19 @@ def test_a_role_is_a_file_of_the_workspace(tmp_path: Path, named: str) -> None:
     (top / ".claude/agents/Review.md").symlink_to(tmp_path / "secret.md")
     with pytest.raises(PathRefused):
         role(top, role=named or None)
+
+
+def test_a_folder_that_leads_out_is_not_looked_through(tmp_path: Path) -> None:
+    """It may be a whole disk, or a home; one that stays in the workspace is a folder like any other."""
+    top = tmp_path / "top"
+    write(tmp_path, "home/Review.md")
+    write(top, "team/Review.md")
+    (top / ".opencode/agent").mkdir(parents=True)
+    (top / ".opencode/agent/home").symlink_to(tmp_path / "home")
+    (top / ".opencode/agent/z-loop").symlink_to(".")
+    assert role(top).source == ""
+    (top / ".opencode/agent/team").symlink_to("../../team")
+    assert role(top).source == ".opencode/agent/team/Review.md"
 
 
 def test_a_file_that_nobody_asked_for_hinders_nobody(tmp_path: Path) -> None:

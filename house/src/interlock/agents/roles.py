@@ -85,13 +85,11 @@ class Roles:
         """The role's file, and whose format that is."""
         for owner in (self._playbook, ""):
             for place in self._places:
-                if file := self._in_place(place, owner, role.casefold(), role):
+                if file := self._in_place(self._top / place.folder, place, owner, role):
                     return place, file
-        ours = {file.name.removesuffix(".md"): file for file in _files(self._ours)}
-        for name, file in ours.items():
-            if name.casefold() == role.casefold():
-                return _OURS, file
-        near = nearest(role, ours)
+        if file := self._in_place(self._ours, _OURS, "", role):
+            return _OURS, file
+        near = nearest(role, [file.stem for file in _files(self._ours, self._ours)])
         hint = f"; did you mean {near!r}?" if near else ""
         raise ConfigInvalid(
             f"{self._playbook} has no role {role!r}{hint}",
@@ -99,20 +97,20 @@ class Roles:
             remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
         )
 
-    def _in_place(self, place: _Place, owner: str, wanted: str, exactly: str) -> Path | None:
+    def _in_place(self, root: Path, place: _Place, owner: str, role: str) -> Path | None:
         """By its exact name, by its name in any case, then by what its front matter calls it."""
-        root, deep = self._top / place.folder, place.client == "opencode"
+        deep = place.client == "opencode"
         files = {
-            file: file.name.removesuffix(place.ending)
-            for file in _files(root, _DEEPEST if deep else 1)
-            if file.name.endswith(place.ending) and self._belongs(file.parent, root, owner, deep=deep)
+            file: file.name[: -len(place.ending)]
+            for file in _files(root, self._top, _DEEPEST if deep else 1)
+            if file.name.casefold().endswith(place.ending) and self._belongs(file.parent, root, owner, deep=deep)
         }
-        named = [file for file, name in files.items() if name.casefold() == wanted]
-        for file in sorted(named, key=lambda file: files[file] != exactly):
+        named = [file for file, name in files.items() if name.casefold() == role.casefold()]
+        for file in sorted(named, key=lambda file: files[file] != role):
             return file
         for file in files:
             with suppress(BadInput):  # what cannot be read is no role that anybody asked for
-                if self._read(place, file).name.casefold() == wanted:
+                if self._read(place, file).name.casefold() == role.casefold():
                     return file
         return None
 
@@ -145,8 +143,8 @@ def _word(value: Any) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _files(folder: Path, depth: int = 1) -> Iterator[Path]:
-    """Plain files in a folder and so many levels below it, shallow ones first.
+def _files(folder: Path, top: Path, depth: int = 0) -> Iterator[Path]:
+    """Plain files in a folder and so many levels below it, shallow ones first; a link may lead to a whole disk.
 
     Listed, never asked for by name: the latter ignores case on some systems.
     """
@@ -156,5 +154,5 @@ def _files(folder: Path, depth: int = 1) -> Iterator[Path]:
         return
     yield from (entry for entry in entries if entry.is_file())
     for entry in entries if depth else ():
-        if entry.is_dir():
-            yield from _files(entry, depth - 1)
+        if entry.is_dir() and (not entry.is_symlink() or entry.resolve().is_relative_to(top.resolve())):
+            yield from _files(entry, top, depth - 1)
