@@ -162,10 +162,11 @@ class Place:
                 raise Refused(playbook.repeats(inputs), remedy="Look at it: interlock show")
             entry = self.runs.new(playbook.name, datetime.now(UTC))
             player = self._player(playbook, entry, watcher, runner, flags)
-            return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said)
+            options = _known(runner=runner, budget=self.options.get("limits.budget_usd"))
+            return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said, options)
 
     async def _begin(
-        self, player: Player, entry: Entry, inputs: Model, key: str, last: Entry | None, said: str
+        self, player: Player, entry: Entry, inputs: Model, key: str, last: Entry | None, said: str, options: Any
     ) -> tuple[Entry, View]:
         """Begin a run; `last`: one of the same key, whose pending work it takes over."""
         playbook, world, documents = player.playbook, player.world, tuple(player.playbook.documents(inputs))
@@ -187,6 +188,7 @@ class Place:
                     continues=last.id if last else "",
                     units=left(last.view()) if last else {},
                     documents=documents,
+                    options=options,
                 )
                 if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
                     await world.keep(kept)
@@ -263,8 +265,9 @@ class Place:
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
                 again = f"Ask again: interlock run {view.start.playbook} ..."
                 raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)
+            runner = runner or view.options.get("runner", "")
             player = self._player(playbook_named(view.start.playbook), entry, watcher, runner, flags)
-            known = {name: value for name, value in options.items() if value is not None}
+            known = _known(runner=runner, **options)
             player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
             return await self._play(player)
 
@@ -392,6 +395,11 @@ class Place:
 
 def _roles(player: Player) -> list[Role]:
     return [player.world.role(row.agent, judges=row.judges) for row in player.playbook.rows]
+
+
+def _known(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value not in (None, "")}
 
 
 def who() -> str:

@@ -97,8 +97,8 @@ def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLin
     assert "asked   the request" in step
     assert "met" in step
     assert done("show", "round 1").out.count("round-1/") >= 3
-    missing = done("show", "latest", "nobody")
-    assert (missing.code, "one of before, round 1" in missing.err) == (2, True)
+    missing = done("show", "latest", "revewer")
+    assert (missing.code, "Did you mean reviewer?" in missing.err) == (2, True)
 
 
 @pytest.mark.req("EVID-12")
@@ -193,11 +193,13 @@ def test_a_run_is_taken_out_and_brought_again_path_by_path(interlock: CommandLin
 
     assert interlock("undo", "latest", "lib.py").code == 0
     assert (there(), interlock("undo", "latest", "lib.py").code) == ([False, True, True], 2)
+    assert interlock("diff", "--stat").out.splitlines()[::2] == ["delivered", "  new.txt +1 -0", "  lib.py +1 -1"]
     assert interlock("undo", "latest", "docs", "new.txt").code == 0
     assert there() == [False, False, False]
     assert interlock("show").out.splitlines()[-1].startswith("  next    interlock apply")
     interlock.write("lib.py", "mine\n")
-    assert interlock("undo", "latest").code == 2
+    said = interlock("undo", "latest")
+    assert (said.code, f"Bring it again: interlock apply {interlock.latest()}" in said.err) == (2, True)
     assert interlock("apply", "latest", "docs/x").code == 0
     assert there() == [False, False, True]
     said = interlock("apply")

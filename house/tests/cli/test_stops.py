@@ -122,6 +122,17 @@ def test_a_cancelled_run_says_so(interlock: CommandLine) -> None:
         said = interlock(*again)
         assert (said.code, "cancelled" in said.err) == (2, True)
     assert interlock("cancel").code == 2
+    assert "to do: Ask again: interlock run task 'Make add right'\n" in interlock("resume").err
+
+
+@pytest.mark.req("RUN-16", "RUN-14")
+def test_what_was_said_at_the_start_holds_until_a_resume_says_otherwise(interlock: CommandLine) -> None:
+    interlock.write("interlock.toml", interlock.read("interlock.toml").replace('runner = "mine"', 'runner = "claude"'))
+    interlock.weakens()
+    assert interlock("Make add right", "--runner", "mine").code == 4
+    assert interlock("reject", "--note", "again").code in (3, 4), "claude would not be found"
+    runners = {call.runner for call in Place(interlock.top).runs.find("latest").view().calls.values()}
+    assert runners == {"mine"}
 
 
 @pytest.mark.req("RUN-07", "RUN-09")
@@ -204,7 +215,7 @@ def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: Comman
     said = interlock("Make add right")
 
     assert said.code == 0
-    assert re.findall(r"held +CLAUDE.md \+1 -?0? +guarded: not delivered\n  +told", said.err), said.err
+    assert re.findall(r"held +CLAUDE.md \+1 -?0? +guarded: not delivered\n  +note", said.err), said.err
     assert not (interlock.top / "CLAUDE.md").exists()
     assert interlock(*leads_on(said)[-1]).code == 0
     assert interlock.read("CLAUDE.md") == "be 2\n"

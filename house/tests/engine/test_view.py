@@ -71,6 +71,18 @@ def tried(cost: float) -> ev.Tried:
 
 
 RESUMED = ev.Resumed(version="1")
+
+
+@pytest.mark.req("CLI-03")
+def test_only_the_time_in_which_somebody_worked_counts() -> None:
+    """Neither the night between a stop and its resume, for the run and who was at work, nor what comes of it later."""
+    told = Told(started(), ("a#1", call()), ev.Left(how="interrupted"))
+    told.lines += [Line(0, AT, "", RESUMED)] * 1000  # the clock of these lines
+    for event in (RESUMED, ("a#1", call()), ("a#1", done()), ended("complete"), ev.Left(how="cut"), ev.Left(how="cut")):
+        told.add(*(event if isinstance(event, tuple) else ("", event)))
+    assert (told.view.seconds, told.view.calls["a#1"].seconds, told.view.since) == (2 + 3, 1 + 2, None)
+
+
 AGAIN = [ended("stopped"), ev.Reopened(forgotten=("a#1",), why=""), RESUMED]
 
 

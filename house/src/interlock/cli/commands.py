@@ -5,6 +5,7 @@ Nothing heavy is imported here: a command imports what does it when it is called
 
 from __future__ import annotations
 
+import shlex
 from importlib import import_module
 from typing import Any
 
@@ -34,7 +35,8 @@ class Commands(click.Group):
         raise BadInput(
             f"there is no command {word!r}",
             expected='a command, or a request in quotes: interlock "mend the failing test"',
-            remedy=f"{f'Did you mean: interlock {near}? ' if near else ''}A request: interlock run task {word}",
+            remedy=f"{f'Did you mean: interlock {near}?' if near else 'All commands: interlock --help'}\n"
+            f"A request: interlock run task {shlex.quote(word)}",
         )
 
 
@@ -50,6 +52,9 @@ class Playbooks(click.Group):
         from interlock.app import playbook_named
         from interlock.cli.starting import options_of, run_playbook
 
+        if len(cmd_name.split()) > 1:
+            request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
+            raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
         playbook = playbook_named(cmd_name)
         dry = self.name == "plan"
 

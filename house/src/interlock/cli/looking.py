@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 from collections.abc import Iterator, Sequence
 
 from interlock.app import SHIPPED, playbook_named
 from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
-from interlock.cli.output import complain, print_json, print_lines, print_patch, tell
+from interlock.cli.output import columns, complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
-from interlock.cli.working import ending, output_of, view_of
-from interlock.engine.afterwards import delivered, left
+from interlock.cli.working import POLL_S, ending, output_of, view_of
+from interlock.engine.afterwards import Work, delivered, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
 from interlock.engine.runs import Entry, Head
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status, unknown
-from interlock.workspace.values import Pending
+from interlock.workspace.values import Change, Pending
 
 LISTED = 20
-POLL_S = 0.2
 
 
 # --- runs
@@ -93,10 +94,12 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     elif name:
         lines = screens.step(view, name, narrator)
         if not lines:
-            known = dict.fromkeys(screens.title(step.name) for step in view.steps)
-            raise unknown(f"run {entry.id} has no step {name!r}", name, known, remedy="Or name an agent, or a key.")
+            steps = [screens.title(step.name) for step in view.steps]
+            known = dict.fromkeys((*steps, *(call.member or call.agent for call in view.calls.values())))
+            raise unknown(f"run {entry.id} has no step or agent {name!r}", name, known)
         print_lines(lines)
-        complain(*(f"  records: {entry.path / 'dispatches' / key}" for key in lines if key in view.calls))
+        records = os.path.relpath(entry.path / "dispatches")
+        complain(*(f"  records: {records}/{key}" for key in lines if key in view.calls))
     else:
         stands = view.status_now(held)
         head = screens.head(view, text.WIDTH, screens.facts(view, stands))
@@ -106,10 +109,11 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
 
 
 def _log(door: Door, entry: Entry, narrator: Narrator) -> None:
-    view = View()
+    view, width = View(), columns(sys.stdout)
     for line in read_lines(entry.journal):
         view.take(line)
-        print_lines(row.laid() for row in narrator.take(view, line.key) if door.verbose or row.tone != "detail")
+        rows = (row for row in narrator.take(view, line.key) if door.verbose or row.tone != "detail")
+        print_lines(row.laid(width) for row in rows)
 
 
 # --- watch
@@ -151,24 +155,45 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
         lambda: door.first(lambda view: list(_of_run(view)), "work to show"),
         lambda view, name: any(name in (call.agent, call.member) for call in view.calls.values()),
     )
-    view, trees = entry.view(), door.place.trees
-    pairs = list(_by_agent(view, agent) if agent else _of_run(view))
-    if not pairs:
+    view, trees, work = entry.view(), door.place.trees, door.work(entry.view())
+    shown = [
+        (name, pair, changes)
+        for title, pair in (_by_agent(view, agent) if agent else _of_run(view))
+        for name, changes in _as_it_is_now(title, trees.between(pair.base, pair.work), work)
+    ]
+    if not shown:
         tell(f"Run {entry.id} has changed nothing{f' by {agent}' if agent else ''}.")
-    for title, pair in pairs:
+    for name, pair, changes in shown:
         if stat:
-            print_lines([title, *(f"  {screens.in_lines(change)}" for change in trees.between(pair.base, pair.work))])
+            print_lines([name, *(f"  {screens.in_lines(change)}" for change in changes)])
             continue
-        if len(pairs) > 1 or title != "delivered":
-            complain(f"--- {title}")
-        print_patch(trees.patch(pair.base, pair.work))
+        if len(shown) > 1 or name != DELIVERED or entry.id != door.place.runs.find("latest").id:
+            complain(f"--- {entry.id}: {name}")
+        print_patch(trees.patch(pair.base, pair.work, [change.path for change in changes]))
     return 0
 
 
+DELIVERED, PENDING, HELD = "delivered", "pending: not delivered", "held back: guarded paths"
+
+
 def _of_run(view: View) -> Iterator[tuple[str, Pending]]:
-    yield from (("delivered", pair) for pair in delivered(view))
-    yield from (("pending: not delivered", pair) for pair in left(view).values())
-    yield from (("held back: guarded paths", pair) for pair in view.held)
+    yield from ((DELIVERED, pair) for pair in delivered(view))
+    yield from ((PENDING, pair) for pair in left(view).values())
+    yield from ((HELD, pair) for pair in view.held)
+
+
+def _as_it_is_now(title: str, changes: Sequence[Change], work: Work) -> Iterator[tuple[str, list[Change]]]:
+    """What a person took out again since, or brought, under a name of its own."""
+    out = {one.path for one in work.undone}
+    waits = {one.path for one in (*work.pending, *work.held)}
+
+    def name_of(path: str) -> str:
+        if title == DELIVERED and path in out:
+            return "taken out again"
+        return "brought by apply" if title in (PENDING, HELD) and path not in waits else title
+
+    for name in dict.fromkeys(name_of(one.path) for one in changes):
+        yield name, [one for one in changes if name_of(one.path) == name]
 
 
 def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
@@ -185,5 +210,7 @@ def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
 
 
 def list_playbooks(door: Door) -> int:
-    print_lines(text.table([(name, playbook_named(name).summary) for name in sorted(SHIPPED)]))
+    wide = max(map(len, SHIPPED)) + 2
+    rows = (text.padded(name, wide) + playbook_named(name).summary for name in sorted(SHIPPED))
+    print_lines(text.fitted(row, text.WIDTH, wide) for row in rows)
     return 0

@@ -15,7 +15,7 @@ from interlock.cli.telling import Narrator, laid
 from interlock.engine.afterwards import Work
 from interlock.engine.view import CallView, GateView, PairView, View
 from interlock.errors import Status
-from interlock.workspace.values import Change
+from interlock.workspace.values import Change, RemarkKind
 
 MOST = 8
 """Files, notes and the like that are shown; `diff` has all."""
@@ -41,7 +41,9 @@ def head(view: View, width: int | None, facts: Sequence[str]) -> str:
 
 def facts(view: View, stands: Status, usual_s: float | None = None) -> list[str]:
     """Time, the rest of it where it is known how long such a run usually takes, and cost."""
-    cost = [text.money(view.usage.cost_usd, view.cost_known)] if view.usage.cost_usd is not None else []
+    ended = [call for call in view.calls.values() if call.report]  # who is at work tells its cost at the end
+    known = view.cost_known or (stands is Status.WORKING and all(one.spent.cost_usd is not None for one in ended))
+    cost = [text.money(view.usage.cost_usd, known)] if view.usage.cost_usd is not None else []
     took = seconds(view, stands)
     left = [f"about {text.running(usual_s - took)} left"] if usual_s and usual_s - took > 1 else []
     return [text.running(took), *left, *cost]
@@ -98,7 +100,7 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
     rows = [*asked(view.gate, shown or {})] if view.gate else []
     if view.why and stands is not Status.COMPLETE and view.gate is None:
         rows.append(("why", view.why, ""))
-    rows += [*_checks(view), *_judged(view), *_work(view, work)]
+    rows += [*_checks(view), *judged(view), *_work(view, work)]
     rows += [("note", warning, "") for warning in view.warnings[:MOST]]
     known = dict.fromkeys((*_deciding(view), *_next(view, stands, work)))
     return [
@@ -143,7 +145,7 @@ def _pair(pair: PairView) -> str:
     return f"{before} -> {after}, {telling.pair_word(pair)[0].partition(': ')[2] or one.word}"
 
 
-def _judged(view: View) -> Iterator[Told]:
+def judged(view: View) -> Iterator[Told]:
     """The last word of each judge, with its summary; what it noted besides stands below."""
     last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
     for name, call in last.items():
@@ -166,7 +168,7 @@ def _work(view: View, work: Work) -> Iterator[Told]:
     yield from _files("pending" if view.status.is_open else "kept", work.pending, "not delivered")
     yield from _files("held", work.held, "guarded: not delivered")
     yield from _files("undone", work.undone, f"by {view.undone[-1].who}" if view.undone else "")
-    remarks = dict.fromkeys(telling.remark(one) for one in view.remarks)
+    remarks = dict.fromkeys(telling.remark(one) for one in view.remarks if one.kind is not RemarkKind.HELD_BACK)
     yield from (("told", said, "") for said in _few(list(remarks)))
     if work.problem:
         yield "code", work.problem, ""
@@ -200,7 +202,7 @@ def _next(view: View, status: Status, work: Work) -> Iterator[str]:
     told = view.ended.next if view.ended else view.remedy
     if work.undone:
         yield f"interlock apply {view.run}"
-    elif told and status is not Status.INTERRUPTED:
+    elif told and status is not Status.INTERRUPTED and (work.refused or told != f"interlock apply {view.run}"):
         yield told
     elif status in (Status.INTERRUPTED, Status.FAILED, Status.STOPPED, Status.WAITING):
         yield f"interlock resume {view.run}"
@@ -219,12 +221,16 @@ def steps(view: View, narrator: Narrator) -> list[str]:
     """The steps as rows: who was called and how it ended, commands, gates, what decided."""
     lines = []
     for step in view.steps:
-        rows = [row for key in step.keys for row in narrator.about(view, key) if row[3] != "begin"]
+        rows = [row for key in step.keys for row in narrator.about(view, key) if row[3] != "begin" or _works(view, key)]
         rows += [("rule", *telling.decision(one), "plain") for one in view.decisions if _top(one.key) == step.name]
         for number, (who, what, rest, _) in enumerate(rows):
             lead = f"  {text.padded('' if number else text.cut(title(step.name), 9), 9)} "
             lines.append(laid(lead, who, what, rest, text.WIDTH))
     return lines
+
+
+def _works(view: View, key: str) -> bool:
+    return key in view.calls and view.calls[key].report is None
 
 
 def step(view: View, name: str, narrator: Narrator) -> list[str]:
@@ -234,7 +240,7 @@ def step(view: View, name: str, narrator: Narrator) -> list[str]:
         for key in each.keys:
             call, pair = view.calls.get(key), view.ran.get(key)
             if name in {key, each.name, title(each.name), *((call.agent, call.member) if call else ())}:
-                rows = [(who, what, rest) for who, what, rest, _ in narrator.about(view, key)]
+                rows = [row[:3] for row in narrator.about(view, key) if row[3] != "begin"]
                 rows += _in_full(call) if call else ()
                 rows += [("tree", pair.proved.tree[:10], "")] if pair and pair.proved else []
                 lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)]

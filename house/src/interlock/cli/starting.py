@@ -26,7 +26,7 @@ FEW = 12
 
 def options_of(inputs: type[Model]) -> list[click.Parameter]:
     """A playbook's inputs as arguments and options: by their types, with their descriptions."""
-    found: list[click.Parameter] = []
+    found, how = list[click.Parameter](), dict[str, Any]()
     for name, field in inputs.model_fields.items():
         word, about = name.replace("_", "-"), field.description or ""
         if field.is_required():
@@ -34,12 +34,12 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
         elif field.annotation is bool:
             if field.default:
                 word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
-            how: dict[str, Any] = {"is_flag": True, "flag_value": not field.default, "default": None}
+            how = {"is_flag": True, "flag_value": not field.default, "default": None}
             found.append(click.Option([f"--{word}", name], help=about, **how))
         else:
-            several = "tuple" in str(field.annotation)
-            shown = "CMD" if several else "N" if field.annotation is int else "NAME"
-            found.append(click.Option([f"--{word}", name], multiple=several, metavar=shown, help=about))
+            several, number = "tuple" in str(field.annotation), field.annotation is int
+            how = {"metavar": "CMD" if several else "N" if number else "NAME", "type": int if number else str}
+            found.append(click.Option([f"--{word}", name], multiple=several, default=None, help=about, **how))
     return found
 
 

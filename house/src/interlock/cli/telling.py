@@ -94,9 +94,10 @@ class Narrator:
     def _fresh(self, place: str, said: Iterable[Said]) -> Iterator[Said]:
         told, now = self._told.setdefault(place, Counter()), Counter[Said]()
         for one in said:
-            now[one] += 1
-            if now[one] > told[one]:
-                told[one] = now[one]
+            mark: Said = (*one[:2], "", "begin") if one[3] == "begin" else one  # its model is told to us later
+            now[mark] += 1
+            if now[mark] > told[mark]:
+                told[mark] = now[mark]
                 yield one
 
     def _once(self, who: str, what: str, rest: str, tone: Tone) -> Said:
@@ -235,8 +236,9 @@ def remark(one: Remark) -> str:
 
 
 def notes(call: CallView) -> Sequence[str]:
-    """What a judge noted besides: it counts for nothing."""
-    return call.report.ruling.notes if call.report and call.report.ruling else ()
+    """Why a judge lets changed checks stand, and what it noted besides: it counts for nothing."""
+    why = [f"{one.get('path')}: {one.get('why')}" for one in form_of(call).get("weakened") or ()]
+    return [*why, *(call.report.ruling.notes if call.report and call.report.ruling else ())]
 
 
 def decision(one: DecisionView) -> tuple[str, str]:

@@ -27,6 +27,7 @@ from interlock.errors import Exit, InterlockError, Status
 
 Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+POLL_S = 0.2
 EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
@@ -189,11 +190,14 @@ class Asking:
 
     async def ask(self, gate: GateView) -> Message | None:
         self._view.step_aside()
-        if (view := self._view.view) is not None:
-            rows = list(screens.asked(gate, shown(self._door, view)))[1:]  # the question itself was told
-            tell(*screens.block([*rows, *(("note", one, "") for one in view.warnings)]))
-            tell("  its work so far", failures.here(f"          interlock diff {view.run}", self._door.dir))
+        view = self._view.view
+        assert view is not None
+        rows = list(screens.asked(gate, shown(self._door, view)))[1:]  # the question itself was told
+        tell(*screens.block([*rows, *screens.judged(view), *(("note", one, "") for one in view.warnings)]))
+        tell(failures.here(f"  look    interlock diff {view.run}", self._door.dir))
+        elsewhere = asyncio.ensure_future(self._said_elsewhere(view.run))
         decided = await self._decided(gate.choices)
+        elsewhere.cancel()
         if decided is None:
             complain("")
             return None
@@ -201,6 +205,14 @@ class Asking:
         what: Any = choice if choice in ("approve", "reject") and choice in gate.choices else "answer"
         message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
         return message.model_copy(update={"opening": gate.opening, "shown": gate.shown})
+
+    async def _said_elsewhere(self, run: str) -> None:
+        """What is said in another terminal meanwhile counts: the question here gives way to it."""
+        folder = self._door.place.runs.find(run).folder
+        while True:
+            if any(folder.messages()):
+                self.later()
+            await asyncio.sleep(POLL_S)
 
     async def _decided(self, choices: Sequence[str]) -> tuple[str, str] | None:
         """A choice and words; None: later."""

@@ -15,6 +15,7 @@ from interlock.engine.replay import Recorder
 from interlock.engine.view import View
 from interlock.engine.world import World
 from interlock.errors import Refused
+from interlock.workspace.repository import DETACHED
 from interlock.workspace.values import Change, Pending
 
 How = Literal["undo", "apply"]
@@ -90,11 +91,16 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     there = work(view, known.__getitem__)
     paths = _below(asked, [one.path for one in (there.delivered if how == "undo" else there.refused)])
     if not paths:
-        what = "delivered nothing" if how == "undo" else "has no work that was refused or taken out"
-        raise Refused(f"run {view.run} {what}", where=", ".join(asked) or None)
+        what = "has nothing in your tree" if how == "undo" else "has no work that was refused or taken out"
+        others = [one.path for one in (there.delivered if how == "undo" else there.refused)]
+        again = f"Bring it again: interlock apply {view.run}" if how == "undo" and there.undone else None
+        expected = f"of {', '.join(others[:5])}" if others else None
+        raise Refused(f"run {view.run} {what}", where=", ".join(asked) or None, expected=expected, remedy=again)
     standing = await world.standing(view.where, view.standing)
     if standing.away:
-        raise Refused(f"another branch than {view.where.branch} is checked out", remedy="Check it out first.")
+        name = view.where.branch.removeprefix("refs/heads/")
+        remedy = f"Check it out first{'' if name == DETACHED else f': git switch {name}'}"
+        raise Refused(f"another branch than {name} is checked out", remedy=remedy)
     after, kept = standing.tree, list[str]()
     for pair in _out_of(view) if how == "undo" else await _into(world, view, known):
         if how == "undo":

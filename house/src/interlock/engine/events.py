@@ -67,6 +67,8 @@ class RunStarted(Event):
     """Globs of the process's own documents: in every tree, also where the person ignores them."""
     parent: str = ""
     said: Words | None = None
+    options: dict[str, Any] = {}
+    """`--runner`, `--budget`: they hold until a resume says otherwise."""
 
 
 class Resumed(Event):

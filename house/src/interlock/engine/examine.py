@@ -186,7 +186,7 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
         and not scope.named(path, call.request)
     ]
     told(RemarkKind.STATE, "a document that interlock alone writes: dropped", state, result)
-    told(RemarkKind.HELD_BACK, "steers agents or tools: held back until you say so", held, result)
+    told(RemarkKind.HELD_BACK, "steers agents or tools", held, result)
     if row.judges:
         told(RemarkKind.BY_PRODUCT, "left beside its answer: dropped", outside, result)
     else:

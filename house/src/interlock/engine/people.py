@@ -64,6 +64,8 @@ async def gate(
         if message is None and given:
             message = Message(what="answer", who="an option", at=run.world.now(), gate=name, choice=given)
         message = message or await run.world.ask(run.full.gates[slot.key])
+        if message is None:  # nothing was said here, or somewhere else meanwhile
+            file, message = _waiting(run, name)
         if message is None:
             raise Parked("waiting", question, f"interlock approve {run.id}")
         now = await _shown(run, shows)

@@ -130,6 +130,10 @@ class Entry:
             yield
 
 
+def _waits(entry: Entry, status: Status) -> bool:
+    return status is Status.WAITING or (status is Status.WORKING and entry.view().gate is not None)
+
+
 class Runs:
     """`.interlock/runs/`."""
 
@@ -175,7 +179,8 @@ class Runs:
         )
 
     def waiting(self) -> list[Entry]:
-        return [entry for entry in self.all() if (head := entry.head()) and head.status is Status.WAITING]
+        """Those that wait for a person, or for something else; asked at another terminal just now, too."""
+        return [entry for entry in self.all() if (head := entry.head()) and _waits(entry, head.status)]
 
     def of_key(self, playbook: str, key: str) -> Entry | None:
         """The latest run of a run key."""

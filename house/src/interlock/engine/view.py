@@ -154,18 +154,20 @@ class View:
         """Fold one more line."""
         key, event, at = line.key, line.event, line.at
         self.last = max(self.last, line.seq)
-        self.since = self.since or at
-        self.at = at
+        before, self.at = self.at or at, at
         self._place(key, event)
         match event:
             case ev.RunStarted():
-                self.start, self.standing, self.version = event, event.standing, event.version
-                self.units, self.where = dict(event.units), event.where
+                self.start, self.standing, self.version, self.since = event, event.standing, event.version, at
+                self.units, self.where, self.options = dict(event.units), event.where, dict(event.options)
                 untouched = Pending(base=event.standing.tree, work=event.standing.tree)
                 self.pending = self.units.pop("", untouched)
                 self.words += [event.said] if event.said else []
             case ev.Resumed():
                 self._open(at)
+                for call in self.calls.values():
+                    if call.report is None:  # nobody worked on it meanwhile
+                        call.started += at - before
                 self.version = event.version
                 self.warnings += event.changed
                 self.options |= event.options

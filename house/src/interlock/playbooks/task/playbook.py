@@ -114,7 +114,7 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
         if ended is not None:
             return ended
         against = "The person changed the same lines meanwhile: their version stands. Make the change again on it."
-    reason = f"Not accepted within {inputs.rounds} rounds: {' '.join(against.split())[:300]}"
+    reason = f"Not accepted within {inputs.rounds} rounds: {' '.join(against.partition('```')[0].split())[:300]}"
     return Outcome.stopped(reason, next=f"interlock resume {run.id} --note TEXT")
 
 
