@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import getpass
 import os
+import shlex
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -145,7 +146,7 @@ class Place:
         """Begin a run, or go on with the open one of its key and inputs (RUN-08)."""
         if playbook.check is not None:
             playbook.check(inputs, self.refuses_commits)
-        where = self.trees.where()
+        where, budget = self.trees.where(), self.options.get("limits.budget_usd")
         key = playbook.key(inputs, where)
         with self.runs.key_lock(playbook.name, key):
             last = self.runs.of_key(playbook.name, key)
@@ -155,14 +156,15 @@ class Place:
                         f"run {last.id} of the same request is open, with other options",
                         remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
                     )
-                return last, await self.resume(last, watcher, runner=runner, said=said, flags=flags)
+                view = await self.resume(last, watcher, runner=runner, said=said, flags=flags, budget=budget)
+                return last, view
             anew = playbook.repeats is None or getattr(flags, "new_run", False)
             if not anew and last and (head := last.head()) and head.status in (Status.COMPLETE, Status.DEGRADED):
                 assert playbook.repeats is not None
                 raise Refused(playbook.repeats(inputs), remedy="Look at it: interlock show")
             entry = self.runs.new(playbook.name, datetime.now(UTC))
             player = self._player(playbook, entry, watcher, runner, flags)
-            options = _known(runner=runner, budget=self.options.get("limits.budget_usd"))
+            options = _known(runner=runner, budget=budget)
             return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said, options)
 
     async def _begin(
@@ -262,11 +264,12 @@ class Place:
             view = entry.view()
             if view.start is None:
                 raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
+            playbook, runner = playbook_named(view.start.playbook), runner or view.options.get("runner", "")
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
-                again = f"Ask again: interlock run {view.start.playbook} ..."
-                raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=again)
-            runner = runner or view.options.get("runner", "")
-            player = self._player(playbook_named(view.start.playbook), entry, watcher, runner, flags)
+                required = [name for name, field in playbook.inputs.model_fields.items() if field.is_required()]
+                again = shlex.join(["interlock", "run", playbook.name, *(view.start.inputs[name] for name in required)])
+                raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=f"Ask again: {again}")
+            player = self._player(playbook, entry, watcher, runner, flags)
             known = _known(runner=runner, **options)
             player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
             return await self._play(player)
