@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
 from importlib.metadata import version as installed
-from importlib.resources import files
 from pathlib import Path
 from typing import Any, Literal
 
@@ -293,7 +292,7 @@ class Place:
     ) -> Player:
         where = entry.first.get("where")
         self.trees.declare(entry.first.get("documents", ()))
-        ours = Path(str(files(playbook.package).joinpath("agents"))) if playbook.package else self.folder
+        ours = (playbook.home or self.folder) / "agents"
         own = self.workspace.own / "prompts" / playbook.name
         prompts = {
             file.name.removesuffix(".md"): (file.read_text("utf-8"), str(file.relative_to(self.workspace.top)))
@@ -307,11 +306,12 @@ class Place:
             self.trees,
             self.layers,
             self.settings,
-            Roles(self.workspace.top, playbook.name, ours),
+            Roles(self.workspace.top, playbook.name, ours, playbook.roles),
             self.redaction,
             where=Where.model_validate(where) if where else self.trees.where(),
             playbook=playbook.name,
             runner=runner,
+            runners=playbook.runners,
             ask=watcher.ask,
         )
         player = Player(

@@ -179,3 +179,12 @@ def test_a_file_that_nobody_asked_for_hinders_nobody(tmp_path: Path) -> None:
     assert found.source == ".claude/agents/critic.md"
     with pytest.raises(PathRefused):
         role(top, name="a")
+
+
+@pytest.mark.req("OWN-02")
+def test_instructions_in_a_playbook_stand_where_nobody_has_a_file(tmp_path: Path) -> None:
+    roles = Roles(tmp_path, "mine", tmp_path / "agents", {"judge": "You judge."})
+    known: Any = {"runner": "mine", "table": Runner(type="codex"), "settings": Agent()}
+    assert (roles.resolve("judge", **known).text, roles.resolve("judge", **known).source) == ("You judge.", "")
+    write(tmp_path, ".interlock/agents/judge.md")
+    assert roles.resolve("judge", **known).text == ".interlock/agents/judge.md"

@@ -9,7 +9,7 @@ folder of another playbook is that playbook's alone.  Only the five processes ta
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -52,12 +52,13 @@ class _RoleFile(NamedTuple):
 class Roles:
     """The roles of one playbook in one workspace."""
 
-    def __init__(self, top: Path, playbook: str, ours: Path) -> None:
+    def __init__(self, top: Path, playbook: str, ours: Path, texts: Mapping[str, str] | None = None) -> None:
         """
         Args:
             ours: the folder of role files that the playbook brings along.
+            texts: instructions of roles that have no file.
         """
-        self._top, self._playbook, self._ours = top, playbook, ours
+        self._top, self._playbook, self._ours, self._texts = top, playbook, ours, texts or {}
         self._places = _PLACES if playbook in PROCESSES else _PLACES[:1]
 
     def resolve(self, role: str, *, runner: str, table: Runner, settings: Agent) -> Role:
@@ -68,11 +69,12 @@ class Roles:
             settings: of the agent.
         """
         place, file = (_PLACES[0], self._top / settings.role) if settings.role else self._find(role)
-        found, own = self._read(place, file), place.client in ("", table.type)
+        found = self._read(place, file) if file else _RoleFile(self._texts[role], "", "")
+        own = place.client in ("", table.type)
         return Role(
             name=role,
             text=found.text,
-            source="" if place is _OURS else relative(self._top, file),
+            source="" if place is _OURS or file is None else relative(self._top, file),
             runner=runner,
             type=table.type,
             program=table.program or "",
@@ -81,14 +83,16 @@ class Roles:
             writes=settings.writes,
         )
 
-    def _find(self, role: str) -> tuple[_Place, Path]:
-        """The role's file, and whose format that is."""
+    def _find(self, role: str) -> tuple[_Place, Path | None]:
+        """The role's file, and whose format that is; None: its instructions are in no file."""
         for owner in (self._playbook, ""):
             for place in self._places:
                 if file := self._in_place(self._top / place.folder, place, owner, role):
                     return place, file
         if file := self._in_place(self._ours, _OURS, "", role):
             return _OURS, file
+        if role in self._texts:
+            return _OURS, None
         near = nearest(role, [file.stem for file in _files(self._ours, self._ours)])
         hint = f"; did you mean {near!r}?" if near else ""
         raise ConfigInvalid(

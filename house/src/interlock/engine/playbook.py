@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 from interlock.documents.model import Model
@@ -29,8 +30,14 @@ class Playbook:
     """Of which one run is open at a time."""
     package: str = ""
     """Where its `prompts/` and `agents/` are."""
+    folder: str = ""
+    """The same, where it is in no package."""
     texts: Mapping[str, str] = field(default_factory=dict)
-    """Its prompts, where it has no package."""
+    """Prompts that are in no file."""
+    roles: Mapping[str, str] = field(default_factory=dict)
+    """Instructions of agents, where nobody has a file for them."""
+    runners: Mapping[str, str] = field(default_factory=dict)
+    """Who does an agent's work, where the settings do not say it of that agent."""
     settings: type[Model] | None = None
     summary: str = ""
     documents: Callable[[Any], Sequence[str]] = lambda inputs: ()
@@ -51,17 +58,25 @@ class Playbook:
     """Documents of a workspace in which it is rehearsed, by path."""
     invariants: Mapping[str, Callable[[View], bool]] = field(default_factory=dict)
     """What holds on every path, beside what holds for all playbooks."""
+    settle: Callable[[Any, Callable[[str], str | None]], Any] = lambda inputs, read: inputs
+    """The inputs with what documents say where a person said nothing; gets them, and who reads a document by path."""
     check: Callable[[Any, Callable[[str], str]], None] | None = None
     """Refuses inputs before the first effect; gets them, and who says why nothing can be committed on a new branch of
     that name, or on the run's own."""
 
     @cached_property
+    def brings(self) -> dict[str, str]:
+        """Documents that a workspace needs for it, by path: the files below its `workspace/`; `init` writes them."""
+        folder = (self.home or Path()) / "workspace"
+        found = sorted(folder.rglob("*.md")) if self.home else []
+        return {file.relative_to(folder).as_posix(): file.read_text("utf-8") for file in found}
+
+    @cached_property
+    def home(self) -> Path | None:
+        """The folder that reads like it."""
+        return Path(self.folder) if self.folder else Path(str(files(self.package))) if self.package else None
+
+    @cached_property
     def prompts(self) -> dict[str, str]:
-        if not self.package:
-            return dict(self.texts)
-        folder = files(self.package).joinpath("prompts")
-        return {
-            place.name.removesuffix(".md"): place.read_text("utf-8")
-            for place in folder.iterdir()
-            if place.name.endswith(".md")
-        }
+        places = sorted((self.home / "prompts").glob("*.md")) if self.home else []
+        return {**self.texts, **{place.name.removesuffix(".md"): place.read_text("utf-8") for place in places}}

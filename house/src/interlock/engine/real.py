@@ -106,6 +106,7 @@ class RealWorld:
         where: Where,
         playbook: str,
         runner: str = "",
+        runners: Mapping[str, str] | None = None,
         ask: Callable[[GateView], Awaitable[Message | None]] | None = None,
     ) -> None:
         self.run = run
@@ -114,7 +115,7 @@ class RealWorld:
         self._redact = redaction
         self._where, self._playbook = where, playbook
         self._place = where.place
-        self._runner = runner
+        self._runner, self._runners = runner, runners or {}
         self._ask = ask
         self._delivery = Delivery(trees)
         self._commits = Commits(trees, lambda tree: layers.spelled(run, tree))
@@ -313,8 +314,8 @@ class RealWorld:
 
     # agents
     def runner_of(self, name: str, *, judges: bool) -> str:
-        """Who plays a role: `--runner`, its own setting, `judges`, `runner`, else the first agent found."""
-        own = self._settings.agent(self._playbook, name).runner
+        """Who plays a role: `--runner`, its setting, the playbook, `judges`, `runner`, else the first agent found."""
+        own = self._settings.agent(self._playbook, name).runner or self._runners.get(name)
         chosen = self._runner or own or (self._settings.judges if judges else None) or self._settings.runner
         return chosen or clients.first_found(os.environ, Path.home()).name
 

@@ -49,7 +49,9 @@ def compiled(flow: Flow, **more: Any) -> Playbook:
         caps={step.name: step.at_most for step, _ in walk(flow.steps) if isinstance(step, Repeat)},
         headline=lambda inputs: _headline(flow, inputs),
         key=key,
-        texts={"step": PROMPT, "step of its own": "{{ instructions }}\n\n" + PROMPT},
+        texts={"step": PROMPT},
+        roles={one.role or name: one.instructions for name, one in flow.agents.items() if one.instructions},
+        runners={one.role or name: one.runner for name, one in flow.agents.items() if one.runner},
         summary=flow.summary,
         files={"done.txt": f"{WORK.decode()}somebody\n"},  # rehearsed, its commands are green where all goes well
         **more,
@@ -70,7 +72,7 @@ def _row(name: str, step: AgentStep, agent: Agent) -> Row:
     forms: dict[str | None, type[Form]] = {None: Worked, "reading": Read, "running": Weighed}
     return Row(
         agent.role or step.agent,
-        "step of its own" if agent.instructions else "step",
+        "step",
         forms[agent.judges],
         judges=agent.judges is not None,
         writes=agent.writes,

@@ -170,7 +170,7 @@ class Performance:
             row,
             member=name if name != row.agent else "",
             inputs={"task": self.fill(step.task, **more)},
-            texts={"quoted": [one._asdict() for one in self.quoted(step.quotes)], "instructions": agent.instructions},
+            texts={"quoted": [one._asdict() for one in self.quoted(step.quotes)]},
             reads=tuple(self.fill(path, **more) for path in step.reads),
             samples={paths[one.path]: sample(one) for one in step.produces},
             attempt=self.turns[-1][1] if self.turns else 1,

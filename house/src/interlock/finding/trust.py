@@ -1,0 +1,100 @@
+"""Which code of a workspace may be used: what a person has said so of, by its digest (OWN-01).
+
+What is trusted is copied into the person's own folder, under its digest, and loaded from there: whoever swaps a file of
+the workspace afterwards changes nothing of what runs.  The copies are the record; none lies in a workspace.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from interlock.documents.files import replace
+from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.finding.bundle import Bundle, read
+from interlock.workspace.git import object_name
+from interlock.workspace.repository import Repository
+
+Consent = Callable[[str, Bundle], bool]
+"""Asks a person whether they trust what is called so."""
+
+
+def nobody(_what: str, _bundle: Bundle) -> bool:
+    """There is nobody to ask."""
+    return False
+
+
+@dataclass(frozen=True)
+class Trust:
+    """What one user trusts, as seen from one workspace."""
+
+    top: Path
+    repository: Repository | None
+    environ: Mapping[str, str]
+
+    @property
+    def folder(self) -> Path:
+        """Where the copies are: the user's own folder for data."""
+        home = Path(self.environ.get("HOME") or Path.home())
+        named = Path(self.environ.get("XDG_DATA_HOME") or "")
+        folder = (named if named.is_absolute() else home / ".local/share") / "interlock" / "trusted"
+        if folder.resolve().is_relative_to(self.top.resolve()):
+            raise ConfigInvalid(
+                "what is trusted cannot be kept inside of the workspace",
+                where=str(folder),
+                expected="a folder of your own that no agent can reach",
+                remedy="Set XDG_DATA_HOME to a folder outside of the workspace.",
+            )
+        return folder
+
+    def copy(self, what: str, bundle: Bundle, consent: Consent = nobody) -> Path:
+        """The trusted bytes, to be loaded; asks for them if need be, else `ConfigInvalid`.
+
+        Args:
+            what: the playbook, as it was asked for.
+        """
+        if not self.trusts(bundle):
+            if not self.is_own(bundle) and not consent(what, bundle):
+                raise ConfigInvalid(
+                    f"{what} is code that came with the repository, and nobody here has trusted it as it is",
+                    where=str(bundle.place),
+                    expected="a person who has read it and says so",
+                    found=f"{len(bundle.files)} files, digest {bundle.digest[:16]}",
+                    remedy=f"Read it; then: interlock playbooks trust {what}",
+                )
+            self.note(bundle)
+        return self._place(bundle)
+
+    def trusts(self, bundle: Bundle) -> bool:
+        """Whether exactly these bytes lie among those that are trusted."""
+        place = self._place(bundle)
+        return os.path.lexists(place) and read(place).files == bundle.files
+
+    def is_own(self, bundle: Bundle) -> bool:
+        """Whether a person here wrote it: git does not track it, or its bytes are in no commit."""
+        return not any(self._came_with_git(bundle.path_of(file), content) for file, content in bundle.files.items())
+
+    def _came_with_git(self, place: Path, content: bytes) -> bool:
+        if self.repository is None or not place.resolve().is_relative_to(self.repository.top.resolve()):
+            return False
+        git, path = self.repository.git, place.resolve().relative_to(self.repository.top.resolve())
+        if not git.names("ls-files", "-z", "--", str(path)):
+            return False
+        blob = object_name(content)
+        return bool(git.text("log", "--all", "--format=%h", "-n1", f"--find-object={blob}", ok=(0, 128)))
+
+    def note(self, bundle: Bundle) -> None:
+        """These bytes are trusted from here on. Only a person may say so: who calls this has asked."""
+        target = self.folder / bundle.digest
+        try:
+            for file, content in bundle.files.items():
+                (target / file).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                replace(target / file, content, mode=0o600)
+        except OSError as error:
+            raise WorkspaceFailed.of(error, "it cannot be noted that you trust this", where=str(target)) from error
+
+    def _place(self, bundle: Bundle) -> Path:
+        folder = self.folder / bundle.digest
+        return folder if bundle.is_folder else folder / bundle.main

@@ -1,0 +1,212 @@
+"""Playbooks of one's own: found, checked, trusted by their bytes, loaded from a copy of these (OWN-01)."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.errors import BadInput, ConfigInvalid
+from interlock.finding.bundle import Bundle, read
+from interlock.finding.library import Found, Library
+from interlock.finding.trust import Trust
+from interlock.workspace.repository import Repository
+
+FLOW = """\
+playbook: look
+summary: Look.
+key: once
+agents: {looker: {writes: ["**"]}}
+steps:
+  - {agent: looker, task: Look.}
+  - {end: done, status: complete, words: Done.}
+"""
+CODE = """\
+from interlock.documents.model import Model
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Outcome
+
+from .words import SAID
+
+
+class Inputs(Model):
+    what: str = "it"
+
+
+async def play(run, inputs):
+    run.say(SAID)
+    return Outcome.complete("done")
+
+
+KNOWN = dict(play=play, inputs=Inputs, rows=(), caps={}, headline=lambda i: "Look", key=lambda i, w: "k")
+LOOK = Playbook(name="look", **KNOWN)
+OTHER = Playbook(name="other", **KNOWN)
+"""
+
+
+def git(top: Path, *args: str) -> None:
+    subprocess.run(["git", "-C", str(top), *args], check=True, capture_output=True)
+
+
+class Asked:
+    """A person who says the same to whatever they are asked."""
+
+    def __init__(self, answer: bool) -> None:
+        self.answer, self.about = answer, list[str]()
+
+    def __call__(self, what: str, bundle: Bundle) -> bool:
+        self.about.append(what)
+        return self.answer
+
+
+@pytest.fixture
+def top(tmp_path: Path) -> Path:
+    folder = tmp_path / "a project"
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    return folder
+
+
+def library(top: Path, *, home: str = "home") -> Library:
+    trust = Trust(top, Repository(top), {"HOME": str(top.parent / home)})
+    return Library(top, {"task": "interlock.playbooks.task:TASK"}, trust)
+
+
+def write(top: Path, **files: str) -> None:
+    for path, text in files.items():
+        (top / path).parent.mkdir(parents=True, exist_ok=True)
+        (top / path).write_text(text)
+
+
+def commit(top: Path) -> None:
+    git(top, "add", "-A")
+    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+
+
+@pytest.mark.req("OWN-01")
+def test_it_is_found_by_path_in_the_workspace_and_among_the_shipped(top: Path) -> None:
+    own = ".interlock/playbooks"
+    write(top, **{f"{own}/look/playbook.yaml": FLOW, f"{own}/look.yaml": FLOW, f"{own}/task.yaml": FLOW})
+    write(
+        top,
+        **{f"{own}/test_look.py": "", f"{own}/.hidden.yaml": FLOW, f"{own}/no name.yaml": FLOW, "a/flow.yaml": FLOW},
+    )
+    here = library(top)
+    assert [(one.name, one.origin) for one in here if one.origin != "installed"] == [
+        ("look", "workspace"),
+        ("look", "workspace"),
+        ("task", "workspace"),
+        ("task", "shipped"),
+    ]
+    assert here.find("look", top).place == f"{own}/look", "a folder comes before a file of its name"
+    assert here.find("./flow.yaml", top / "a").place == "a/flow.yaml"
+    assert here.load(here.find("./flow.yaml", top / "a"))[0].name == "look"
+    with pytest.raises(BadInput, match="there is no playbook 'loook'") as caught:
+        here.find("loook", top)
+    assert caught.value.remedy == "Did you mean look?"
+
+
+@pytest.mark.req("OWN-01")
+@pytest.mark.parametrize("state", ["untracked", "edited", "committed", "no repository"])
+def test_what_came_with_the_repository_is_asked_for_once_for_its_bytes(top: Path, state: str) -> None:
+    """What git does not track, and bytes in no commit, are one's own; noted, so that committing asks nothing."""
+    write(top, **{"look.yaml": FLOW.replace("Look.", "Older.") if state == "edited" else FLOW})
+    if state != "untracked":
+        commit(top)
+    write(top, **{"look.yaml": FLOW})
+    here, person = library(top), Asked(answer=True)
+    if state == "no repository":
+        here = replace(here, trust=replace(here.trust, repository=None))
+    found = here.find("./look.yaml", top)
+    here.load(found, person)
+    assert person.about == (["./look.yaml"] if state == "committed" else [])
+    if state in ("untracked", "edited"):
+        commit(top)
+    assert library(top).load(found)[0].name == "look", "it was noted"
+    write(top, **{"look.yaml": FLOW.replace("Done.", "Other.")})
+    commit(top)
+    with pytest.raises(ConfigInvalid, match="nobody here has trusted it") as caught:
+        library(top).load(found)
+    assert caught.value.remedy == "Read it; then: interlock playbooks trust ./look.yaml"
+
+
+@pytest.mark.req("OWN-01")
+def test_what_was_trusted_is_what_is_loaded(top: Path) -> None:
+    """Files beside it are imported from the copy; one that is swapped meanwhile, here or there, counts not."""
+    write(top, **{"look/playbook.py": CODE, "look/words.py": "SAID = 'good'\n", "look/prompts/do.md": "Do it."})
+    here = library(top)
+    found = here.find("./look:look", top)
+    playbook, digest = here.load(found)
+    write(top, **{"look/words.py": "SAID = 'bad'\n"})
+    assert playbook.play.__globals__["SAID"] == "good"
+    assert playbook.prompts == {"do": "Do it."}
+    copy = here.trust.folder / digest / "words.py"
+    assert copy.read_text() == "SAID = 'good'\n"
+    write(top, **{"look/words.py": "SAID = 'good'\n"})
+    copy.write_text("SAID = 'bad'\n")
+    assert not here.trust.trusts(read(top / "look"))
+
+
+WRONG: list[tuple[dict[str, str], str, str]] = [
+    ({"x/playbook.py": CODE, "x/playbook.yaml": FLOW}, "./x", "two files say what the process is"),
+    ({"x/readme.md": ""}, "./x", "there is no playbook in this folder"),
+    ({}, "./x.yaml", "there is no playbook at this path"),
+    ({"x.py": "def ("}, "./x.py", "the playbook is no Python"),
+    ({"x.py": "import nothing_of_that_name"}, "./x.py", "the playbook cannot be loaded: ModuleNotFoundError"),
+    ({"x.py": "raise SystemExit(3)"}, "./x.py", "the playbook cannot be loaded: SystemExit"),
+    ({"x.py": "X = 1"}, "./x.py", "this file has no playbook"),
+    ({"x/playbook.py": CODE, "x/words.py": "SAID = 1"}, "./x", "this file has several playbooks"),
+    ({"x/playbook.py": CODE, "x/words.py": "SAID = 1"}, "./x:lok", "this file has no such playbook"),
+    ({"x.yaml": FLOW.replace("end: done", "ending: done")}, "./x.yaml", "this is no step"),
+]
+
+
+@pytest.mark.req("OWN-01", "CLI-05")
+@pytest.mark.parametrize(("files", "word", "what"), WRONG)
+def test_what_cannot_be_used_is_told(top: Path, files: dict[str, str], word: str, what: str) -> None:
+    write(top, **files)
+    here = library(top)
+    with pytest.raises(BadInput) as caught:
+        here.load(here.find(word, top), Asked(answer=True))
+    assert any(what in one.what for one in (caught.value, *caught.value.also))
+    assert caught.value.where
+
+
+@pytest.mark.req("OWN-01")
+def test_a_file_is_checked_before_anybody_is_asked(top: Path) -> None:
+    write(top, **{"x.yaml": FLOW.replace("Look.}", "'{{ gone }}'}")})
+    commit(top)
+    here, person = library(top), Asked(answer=True)
+    with pytest.raises(BadInput, match="the name 'gone' is not known"):
+        here.load(here.find("./x.yaml", top), person)
+    assert person.about == []
+
+
+@pytest.mark.req("OWN-01")
+def test_nothing_that_is_trusted_lies_in_a_workspace_and_no_link_is_followed(top: Path) -> None:
+    write(top, **{"x.yaml": FLOW, "y/playbook.yaml": FLOW})
+    inside: Any = Library(top, {}, Trust(top, Repository(top), {"HOME": str(top)}))
+    with pytest.raises(ConfigInvalid, match="cannot be kept inside of the workspace"):
+        inside.load(inside.find("./x.yaml", top))
+    (top / "link.yaml").symlink_to("x.yaml")
+    (top / "y" / "agents").symlink_to(top)
+    for word in ("./link.yaml", "./y"):
+        here = library(top)
+        with pytest.raises(ConfigInvalid, match="a link stands where"):
+            here.load(here.find(word, top))
+
+
+@pytest.mark.req("OWN-01")
+def test_one_of_an_installed_package_is_listed_and_loaded(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    site = top.parent / "site"
+    write(site, **{"theirs.py": CODE.replace("from .words import SAID", "SAID = ''")})
+    write(site / "theirs-1.0.dist-info", METADATA="Name: theirs\nVersion: 1.0\n")
+    write(site / "theirs-1.0.dist-info", **{"entry_points.txt": "[interlock.playbooks]\nlook = theirs:LOOK\n"})
+    monkeypatch.syspath_prepend(str(site))
+    here = library(top)
+    found = here.find("look", top)
+    assert found == Found("look", "installed", "theirs 1.0", entry=found.entry)
+    assert here.load(found)[0].name == "look"
