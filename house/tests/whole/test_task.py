@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from interlock.engine.replay import Recorder
 from interlock.errors import BadInput, Status
+from interlock.workspace import delivery
 from tests.whole.bench import ACCEPTS, Bench
 
 
@@ -152,8 +156,6 @@ def test_nothing_to_do_is_a_success_of_its_own(bench: Bench) -> None:
 
 def test_undo_takes_a_run_back_and_apply_brings_it_again(bench: Bench) -> None:
     """What was delivered is taken out hunk by hunk; what a person wrote since stays."""
-    import asyncio
-
     bench.run()
     person = bench.read("lib.py").replace("'x'", "'mine'")
     bench.write("lib.py", person)
@@ -164,6 +166,60 @@ def test_undo_takes_a_run_back_and_apply_brings_it_again(bench: Bench) -> None:
     place = bench.place()
     asyncio.run(place.apply(place.runs.find("latest")))
     assert bench.read("lib.py") == person
+
+
+@pytest.mark.req("TREE-06", "RUN-05")
+@pytest.mark.parametrize("moved", [0, 1, 9])
+@pytest.mark.parametrize(("how", "back"), [("undo", "apply"), ("apply", "undo")])
+def test_a_movement_of_work_that_died_half_way_happens_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, back: str, moved: int
+) -> None:
+    """It dies before a file, between two, or between the last one and the record: said again, it is brought to its
+    end, and can be taken back whole."""
+    bench = Bench(tmp_path / "project")
+    bench.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo new > new.txt; echo done")
+    bench.run()
+    states = {"apply": _work_there(bench)}
+
+    def again(what: str) -> tuple[str, ...]:
+        place = bench.place()
+        paths: tuple[str, ...] = asyncio.run(getattr(place, what)(place.runs.find("latest"))).paths
+        return paths
+
+    again("undo")
+    states["undo"] = _work_there(bench)
+    if how == "undo":
+        again("apply")
+    with monkeypatch.context() as patch:
+        move, left = delivery._move, [moved]
+
+        def dies(*args: Any, **more: Any) -> None:
+            if left[0] == 0:
+                raise Died
+            left[0] -= 1
+            move(*args, **more)
+
+        def mute(recorder: Recorder, key: str, event: Any, **more: Any) -> None:
+            if event.e == "undone":
+                raise Died
+            add(recorder, key, event, **more)
+
+        add = Recorder.add
+        patch.setattr(delivery, "_move", dies)
+        patch.setattr(Recorder, "add", mute)
+        with pytest.raises(Died):
+            again(how)
+    for what in (how, back, how):
+        assert again(what) == ("lib.py", "new.txt")
+        assert _work_there(bench) == states[what]
+
+
+class Died(BaseException):
+    """This process, at that place."""
+
+
+def _work_there(bench: Bench) -> tuple[str, bool]:
+    return bench.read("lib.py"), (bench.top / "new.txt").exists()
 
 
 @pytest.mark.req("TREE-12")
@@ -274,8 +330,6 @@ def test_a_stopped_run_goes_on_from_its_refused_work(bench: Bench) -> None:
 @pytest.mark.req("TREE-15", "TREE-14")
 def test_a_branch_switched_in_the_middle_is_left_alone(bench: Bench) -> None:
     """The work waits; back on its branch a person's word delivers it."""
-    import asyncio
-
     from interlock.app import Watcher
 
     bench.run_git("branch", "other")
@@ -298,8 +352,6 @@ def test_a_branch_switched_in_the_middle_is_left_alone(bench: Bench) -> None:
 @pytest.mark.req("RUN-17")
 def test_two_runs_at_once_leave_each_others_work_alone(bench: Bench) -> None:
     """Two requests side by side in one workspace: both are delivered."""
-    import asyncio
-
     bench.act(
         "builder",
         """

@@ -86,6 +86,15 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     assert view.start is not None
     if view.status.is_open:
         raise Refused(f"run {view.run} is open", remedy=f"Cancel it first: interlock cancel {view.run}")
+    standing = await world.standing(view.where, view.standing)
+    if standing.away:
+        name = view.where.branch.removeprefix("refs/heads/")
+        remedy = f"Check it out first{'' if name == DETACHED else f': git switch {name}'}"
+        raise Refused(f"another branch than {name} is checked out", remedy=remedy)
+    if not dry and (moved := await _finished(recorder, world)) is not None:
+        if moved.how == how:
+            return Moved(moved.paths, moved.kept)
+        standing = await world.standing(view.where, view.standing)
     pairs = (*delivered(view), *left(view).values(), *view.held)
     known = {pair: await world.between(pair.base, pair.work) for pair in pairs}
     there = work(view, known.__getitem__)
@@ -96,11 +105,6 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         again = f"Bring it again: interlock apply {view.run}" if how == "undo" and there.undone else None
         expected = f"of {', '.join(others[:5])}" if others else None
         raise Refused(f"run {view.run} {what}", where=", ".join(asked) or None, expected=expected, remedy=again)
-    standing = await world.standing(view.where, view.standing)
-    if standing.away:
-        name = view.where.branch.removeprefix("refs/heads/")
-        remedy = f"Check it out first{'' if name == DETACHED else f': git switch {name}'}"
-        raise Refused(f"another branch than {name} is checked out", remedy=remedy)
     after, kept = standing.tree, list[str]()
     for pair in _out_of(view) if how == "undo" else await _into(world, view, known):
         if how == "undo":
@@ -113,16 +117,36 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     if dry or not changed:
         return Moved(changed, tuple(kept))
     await world.keep([standing.tree, after])
-    facts = {"before": standing.tree, "after": after}
-    recorder.add("", ev.Intended(what="undo", facts=facts), sync=True)
+    undone = ev.Undone(how=how, who=who, pair=Pending(base=standing.tree, work=after), paths=changed, kept=tuple(kept))
+    recorder.add("", ev.Intended(what="undo", facts=undone.model_dump(mode="json")), sync=True)
     landed = [one.landing for one in reversed(view.delivered) if one.landing and how == "undo"]
     modes = {path: mode for landing in landed for path, mode in landing.modes.items()}  # git knows one bit
     landing = await world.deliver(standing.tree, after, modes)
     if landing.state != "done":
+        recorder.add("", _nothing(undone), sync=True)
         raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
-    pair = Pending(base=standing.tree, work=after)
-    recorder.add("", ev.Undone(how=how, who=who, pair=pair, paths=changed, kept=tuple(kept)), sync=True)
+    recorder.add("", undone, sync=True)
     return Moved(changed, tuple(kept))
+
+
+async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:
+    """What a process died over, brought to its end and recorded; None: there is nothing of the kind."""
+    for event in (line.event for line in reversed(recorder.journal.lines)):
+        if isinstance(event, ev.Undone):
+            break
+        if isinstance(event, ev.Intended) and event.what == "undo":
+            undone = ev.Undone.model_validate(event.facts)
+            landing = await world.finish(undone.pair.base, undone.pair.work)
+            undone = undone if landing.state == "done" else _nothing(undone)
+            recorder.add("", undone, sync=True)
+            return undone if undone.paths else None
+    return None
+
+
+def _nothing(undone: ev.Undone) -> ev.Undone:
+    """The same, where nothing came of it."""
+    still = Pending(base=undone.pair.base, work=undone.pair.base)
+    return undone.model_copy(update={"pair": still, "paths": (), "kept": ()})
 
 
 def _out_of(view: View) -> list[Pending]:
