@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
 from interlock.documents.reading import Source, read_yaml
@@ -137,28 +137,20 @@ class Markdown:
         line below it.
         """
         found: dict[str, Line] = {}
-        for text, line in self.open_lines(title, deep):
-            row = cells(text)
-            if len(row) == 2 and not _RULE_ROW.fullmatch(text):
-                found.setdefault(_folded(_bare(row[0])).rstrip(":"), Line(row[1], line))
-            elif match := label(text):
-                found.setdefault(_folded(match["name"]), Line(match["value"].strip(), line))
         start, end = self._span(title, deep)
-        for section in self.sections:
-            below = self._between(section.line + 1, section.own_end).strip().partition("\n")[0]
-            if below and start <= section.line < end:
-                match = _BULLET.match(below)
-                found.setdefault(_folded(section.title), Line(match[1] if match else below, section.line))
+        for field in self._fields:
+            if start <= field.line < end and (field.value or field.spelling != "section"):
+                found.setdefault(_called(self._name_at(field)), Line(field.value, field.line))
         return found
 
     def field(self, name: str) -> Field | None:
         """The field of that name, in any case: `- Name: value`, `Name: value`, `**Name:** value`, a row of a table, or
         a heading with the value below it; a list stands as bullets below the name."""
-        return next((field for field in self._fields if _is_called(self._name_at(field), name)), None)
+        return next((field for field in self._fields if _called(self._name_at(field)) == _folded(name)), None)
 
     def every(self, name: str) -> list[str]:
         """What stands behind each field of that name, in the order of the text."""
-        return [field.value for field in self._fields if _is_called(self._name_at(field), name)]
+        return [field.value for field in self._fields if _called(self._name_at(field)) == _folded(name)]
 
     def value(self, name: str) -> str | None:
         """What stands behind a name, without emphasis, back-quotes and remarks; None where there is no such name."""
@@ -287,6 +279,12 @@ class Markdown:
         return _Structure(headings, fences, opaque)
 
 
+@lru_cache(maxsize=256)
+def markdown(text: str, path: str = "document") -> Markdown:
+    """The text, read; the same document is asked many times."""
+    return Markdown(text, path)
+
+
 class _Structure(NamedTuple):
     headings: list[tuple[int, str, int]]
     """Level, title and line of each heading at the top level of the text."""
@@ -331,8 +329,8 @@ def _bare(text: str) -> str:
     return text.strip().strip("*_`").strip()
 
 
-def _is_called(found: str, name: str) -> bool:
-    return _folded(found.strip(" *_`:")) == _folded(name)
+def _called(name: str) -> str:
+    return _folded(name.strip(" *_`:"))
 
 
 def plain_value(text: str) -> str:
