@@ -12,7 +12,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
 from importlib import import_module
@@ -43,6 +43,8 @@ from interlock.engine.run import Limits
 from interlock.engine.runs import Entry, Runs
 from interlock.engine.view import GateView, View
 from interlock.errors import BadInput, Refused, Status, unknown
+from interlock.finding.library import Library
+from interlock.finding.trust import Consent, Trust, nobody
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
 from interlock.workspace.layers.layers import Layers
@@ -61,7 +63,7 @@ POLL_S = 0.3
 
 
 def playbook_named(name: str) -> Playbook:
-    """A playbook by its name."""
+    """A shipped playbook by its name."""
     if name not in SHIPPED:
         raise unknown(f"there is no playbook {name!r}", name, sorted(SHIPPED))
     module, _, attribute = SHIPPED[name].partition(":")
@@ -121,6 +123,24 @@ class Place:
     @cached_property
     def layers(self) -> Layers:
         return Layers(self.trees, self.settings.sandbox)
+
+    @cached_property
+    def library(self) -> Library:
+        return Library(self.workspace.top, SHIPPED, Trust(self.workspace.top, self.trees.repository, os.environ))
+
+    def playbook(self, word: str, consent: Consent = nobody, *, here: Path | None = None) -> Playbook:
+        """The playbook that somebody means, by name or by path from where they stand; theirs has to be trusted."""
+        found = self.library.find(word, here or self.folder)
+        playbook, digest = self.library.load(found, consent)
+        where = f"./{found.place}" if found.path and not Path(found.place).is_absolute() else found.place or found.name
+        source = f"{where}{f':{found.only}' if found.only else ''} sha256:{digest}" if digest else ""
+        return replace(playbook, source=source)
+
+    def playbook_of(self, view: View, consent: Consent = nobody) -> Playbook:
+        """That of a run, from where it came."""
+        assert view.start is not None
+        word = view.start.source.rpartition(" ")[0] or view.start.playbook
+        return self.playbook(word, consent, here=self.workspace.top)
 
     def inputs(self, playbook: Playbook, given: Mapping[str, Any]) -> Model:
         """What a person said, over what settings say for the playbook; BadInput carries all that is wrong."""
@@ -189,6 +209,7 @@ class Place:
                     continues=last.id if last else "",
                     units=left(last.view()) if last else {},
                     documents=documents,
+                    source=playbook.source,
                     options=options,
                 )
                 if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
@@ -263,7 +284,7 @@ class Place:
             view = entry.view()
             if view.start is None:
                 raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
-            playbook, runner = playbook_named(view.start.playbook), runner or view.options.get("runner", "")
+            playbook, runner = self.playbook_of(view), runner or view.options.get("runner", "")
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
                 required = [name for name, field in playbook.inputs.model_fields.items() if field.is_required()]
                 again = shlex.join(["interlock", "run", playbook.name, *(view.start.inputs[name] for name in required)])
@@ -370,7 +391,7 @@ class Place:
             entry.folder.say(Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
         with entry.lock():
-            self._player(playbook_named(view.start.playbook), entry, Watcher()).cancel(who())
+            self._player(self.playbook_of(view), entry, Watcher()).cancel(who())
         return True
 
     # --- its work
@@ -389,10 +410,10 @@ class Place:
 
     async def _move(self, entry: Entry, how: How, paths: Sequence[str], dry: bool) -> Moved:
         with entry.lock():
-            start = entry.view().start
-            if start is None:
+            view = entry.view()
+            if view.start is None:
                 raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
-            player = self._player(playbook_named(start.playbook), entry, Watcher())
+            player = self._player(self.playbook_of(view), entry, Watcher())
             return await afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry)
 
 

@@ -49,13 +49,13 @@ class Playbooks(click.Group):
         return sorted(SHIPPED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        from interlock.app import playbook_named
         from interlock.cli.starting import options_of, run_playbook
+        from interlock.cli.trusting import playbook_for
 
         if len(cmd_name.split()) > 1:
             request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
             raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
-        playbook = playbook_named(cmd_name)
+        playbook = playbook_for(_typed(ctx), cmd_name)
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:
@@ -208,7 +208,12 @@ _command(
 _command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), _JSON)
 _command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
 _command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
-_command("playbooks", "looking.list_playbooks", "List the playbooks.")
+_command(
+    "playbooks",
+    "trusting.playbooks",
+    "List the playbooks; trust one as it is, or copy one to change it.",
+    click.Argument(["words"], metavar="[trust NAME | copy NAME]", nargs=-1),
+)
 _command(
     "rehearse",
     "planning.rehearse",

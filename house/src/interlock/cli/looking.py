@@ -7,7 +7,6 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 
-from interlock.app import SHIPPED, playbook_named
 from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
@@ -206,11 +205,3 @@ def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
             yield f"{call.member or call.agent}, attempt {call.attempt}", call.report.did
 
 
-# --- playbooks
-
-
-def list_playbooks(door: Door) -> int:
-    wide = max(map(len, SHIPPED)) + 2
-    rows = (text.padded(name, wide) + playbook_named(name).summary for name in sorted(SHIPPED))
-    print_lines(text.fitted(row, text.WIDTH, wide) for row in rows)
-    return 0

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from interlock.app import playbook_named
 from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.cli.screens import Told
+from interlock.cli.trusting import playbook_for
 from interlock.cli.working import earlier
 from interlock.documents.model import Model
 from interlock.engine import toolchains
@@ -78,7 +78,7 @@ def _commands(door: Door, inputs: Model) -> Iterator[Command]:
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
     """Every combination of verdicts, decisions, red commands and faults; what must hold on each path."""
-    process = playbook_named(playbook)
+    process = playbook_for(door, playbook)
     paths, wrong = 0, []
     for inputs in variants(process):
         for path in explore(process, inputs, deviations=deviations):

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 import click
+from pydantic.fields import FieldInfo
 
 from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
@@ -29,7 +30,7 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
     found, how = list[click.Parameter](), dict[str, Any]()
     for name, field in inputs.model_fields.items():
         word, about = name.replace("_", "-"), field.description or ""
-        if field.is_required():
+        if is_argument(field):
             found.append(click.Argument([name], nargs=-1, metavar=name.upper()))
         elif field.annotation is bool:
             if field.default:
@@ -43,10 +44,17 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
     return found
 
 
+def is_argument(field: FieldInfo) -> bool:
+    """Whether an input is said by the words behind the playbook's name: as it says, else where it must be given."""
+    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return bool(said.get("argument", field.is_required()))
+
+
 def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
     """`run PLAYBOOK ...`, or what it would take."""
     fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
-    words = {name: " ".join(given[name]) for name, field in fields.items() if field.is_required()}
+    arguments = [name for name, field in fields.items() if is_argument(field)]
+    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
     inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
     own = {name: one for name, one in said.items() if name not in fields}
     flags = said_as(playbook.flags, own) if playbook.flags else None
@@ -59,7 +67,7 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
         return place.run(playbook, inputs, watcher, runner=door.runner, flags=flags)
 
-    return work(door, begin, playbook.name)
+    return work(door, begin, playbook.name, playbook.source)
 
 
 def _copies(door: Door) -> None:
@@ -87,7 +95,7 @@ def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
         return entry, await place.resume(entry, watcher, runner=door.runner, **how)
 
-    return work(door, begin, entry.first.get("playbook", ""))
+    return work(door, begin, entry.first.get("playbook", ""), entry.first.get("source", ""))
 
 
 def decide(

@@ -15,7 +15,7 @@ from typing import Any
 
 from interlock.agents import clients
 from interlock.agents.process_tree import kill_everything
-from interlock.app import Place, Watcher, playbook_named, who
+from interlock.app import Place, Watcher, who
 from interlock.cli import failures, output, screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
@@ -32,19 +32,25 @@ EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
 
-def work(door: Door, begin: Begin, playbook: str) -> int:
-    """Do the work here, or as a process of its own that outlives this one (`--detach`)."""
+def work(door: Door, begin: Begin, name: str, source: str) -> int:
+    """Do the work here, or as a process of its own that outlives this one (`--detach`).
+
+    Args:
+        name: of the playbook.
+        source: where it was found, if it is one's own.
+    """
     door.people_only("start or steer runs")
+    begins = source.rpartition(" ")[0] or name
     if not door.detach:
-        return _work(door, begin, view_of(door, playbook, begins=True))
+        return _work(door, begin, view_of(door, name, begins=begins))
     from interlock.cli.detached import in_the_background
 
-    return in_the_background(door, _watching(door, playbook), lambda view: _work(door, begin, view))
+    return in_the_background(door, _watching(door, begins), lambda view: _work(door, begin, view))
 
 
-def view_of(door: Door, playbook: str, *, begins: bool = False) -> PlainView:
+def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
     """The view that fits where stderr goes."""
-    how = _watching(door, playbook if begins else "")
+    how = _watching(door, begins)
     if output.columns(sys.stderr) is None or os.environ.get("TERM", "") in ("", "dumb"):
         return PlainView(**how)
     from interlock.cli.picture import LiveView
@@ -61,7 +67,7 @@ def _watching(door: Door, playbook: str) -> dict[str, Any]:
 def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
     """Who was found where nobody chose, and roles that are not ours (AGENT-01, AGENT-02)."""
     with suppress(InterlockError):  # said by who needs it
-        roles = door.place.roles(playbook_named(playbook), door.runner)
+        roles = door.place.roles(door.place.playbook(playbook, here=door.place.workspace.top), door.runner)
         if not (door.runner or door.place.settings.runner):
             yield "agents", (found := clients.first_found(os.environ, Path.home())).name, found.text
         yield from (("role", role.name, role.source) for role in roles if role.source)

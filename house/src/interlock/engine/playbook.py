@@ -32,6 +32,8 @@ class Playbook:
     """Where its `prompts/` and `agents/` are."""
     folder: str = ""
     """The same, where it is in no package."""
+    source: str = ""
+    """Of one's own: where it was found, and the digest of what it was loaded from."""
     texts: Mapping[str, str] = field(default_factory=dict)
     """Prompts that are in no file."""
     roles: Mapping[str, str] = field(default_factory=dict)

@@ -272,7 +272,7 @@ class Performance:
     async def end(self, step: End) -> Outcome:
         """How the run ends. What must pass passes on the tree as it is delivered, or it is not complete."""
         said = self.fill(step.words)
-        output = "\n\n".join((said, *(f"{part.title}\n\n{part.text}" for part in self.quoted(step.quotes))))
+        output = "\n\n".join((said, *(f"{part.title}\n\n{part.text}" for part in self.quoted(step.quotes)))) + "\n"
         if step.status == "degraded":
             return Outcome.degraded(said, output)
         if step.status != "complete":

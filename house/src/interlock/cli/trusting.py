@@ -1,0 +1,95 @@
+"""Playbooks of one's own on the command line: listed, trusted by a person in place, copied to be changed (OWN-01)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+
+from interlock.cli import text
+from interlock.cli.door import Door
+from interlock.cli.output import confirmed, print_lines, tell
+from interlock.engine.playbook import Playbook
+from interlock.errors import BadInput
+from interlock.finding.bundle import Bundle, read
+from interlock.finding.library import FOLDER, Found
+
+ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
+
+
+def playbook_for(door: Door, word: str) -> Playbook:
+    """The playbook that a person means; code that came with the repository is asked for in place."""
+    return door.place.playbook(word, asked)
+
+
+def asked(what: str, bundle: Bundle) -> bool:
+    """Whether the person at the terminal trusts it, after they were told what it is."""
+    wide = max(map(len, bundle.files)) + 2
+    tell(
+        f"{what} is code that came with the repository, and nobody here has trusted it as it is:",
+        *(f"  {text.padded(path, wide)}{text.size(len(content))}" for path, content in sorted(bundle.files.items())),
+    )
+    return confirmed(f"Have you read it, and do you trust it (digest {bundle.digest[:16]})?")
+
+
+def playbooks(door: Door, words: Sequence[str]) -> int:
+    match list(words):
+        case []:
+            return _list(door)
+        case ["trust", name]:
+            return _trust(door, name)
+        case ["copy", name]:
+            return _copy(door, name)
+    raise BadInput(
+        f"this is no call of `playbooks`: {' '.join(words)}",
+        expected="nothing, trust NAME, or copy NAME",
+        remedy="List them: interlock playbooks",
+    )
+
+
+def _list(door: Door) -> int:
+    """Every name, the one that counts first; nothing of anybody's is executed."""
+    every = list(door.place.library)
+    wide = max(len(one.name) for one in every) + 2
+    seen, rows = set[str](), []
+    for one in sorted(every, key=lambda one: one.name):
+        hidden = f"hidden by the one {ORIGINS[_first(every, one).origin]}" if one.name in seen else ""
+        about = hidden or (_summary(door, one) if one.origin == "shipped" else f"{ORIGINS[one.origin]}: {one.place}")
+        rows.append(text.fitted(text.padded(one.name, wide) + about, text.WIDTH, wide))
+        seen.add(one.name)
+    print_lines(rows)
+    return 0
+
+
+def _first(every: Sequence[Found], other: Found) -> Found:
+    return next(one for one in every if one.name == other.name)
+
+
+def _summary(door: Door, found: Found) -> str:
+    return door.place.library.load(found)[0].summary
+
+
+def _trust(door: Door, name: str) -> int:
+    """A person's word for the bytes as they are now; also the step for CI."""
+    door.people_only("trust playbooks")
+    library = door.place.library
+    found = library.find(name, door.folder)
+    if found.path is None:
+        raise BadInput(f"{name} is {found.origin}: nobody has to trust it", expected="a playbook of this workspace")
+    bundle = read(found.path)
+    library.trust.note(bundle)
+    tell(f"Trusted as it is now: {found.place} ({text.count(len(bundle.files), 'file')}, digest {bundle.digest[:16]})")
+    return 0
+
+
+def _copy(door: Door, name: str) -> int:
+    """A shipped playbook in the workspace, to be changed; it comes before the shipped one from then on."""
+    place = door.place
+    found = place.library.find(name, door.folder)
+    playbook, target = place.library.load(found)[0], place.workspace.top / FOLDER / name
+    if found.origin != "shipped" or playbook.home is None:
+        raise BadInput(f"{name} is {found.origin}", expected="a shipped playbook: interlock playbooks")
+    if target.exists():
+        raise BadInput(f"{FOLDER}/{name} is there already", remedy="Move it away first.")
+    shutil.copytree(playbook.home, target, ignore=shutil.ignore_patterns("__pycache__"))
+    tell(f"Copied to {FOLDER}/{name}; it is used in place of the shipped one.")
+    return 0

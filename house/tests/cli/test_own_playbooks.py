@@ -1,0 +1,100 @@
+"""Playbooks of one's own, as a person types them (OWN-01)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock.cli import trusting
+from tests.cli.conftest import CommandLine
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "fix-until-agreed"
+FLOW = """\
+playbook: look
+summary: Look.
+inputs:
+  what: {help: What., argument: true}
+  times: {help: How often., type: number, default: 1, at_most: 3}
+  loud: {help: Loudly., type: switch}
+key: "{{ what }}"
+agents: {looker: {instructions: You look.}}
+steps:
+  - {agent: looker, task: "Look at {{ what }} {{ times }} times{% if loud %}, loudly{% endif %}."}
+  - {ask: enough, question: "Enough of {{ what }}?"}
+  - {end: done, status: complete, words: "Looked at {{ what }}."}
+"""
+
+
+@pytest.fixture(autouse=True)
+def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+
+
+@pytest.mark.req("OWN-01", "OWN-02", "CLI-04")
+def test_an_example_runs_from_its_folder_and_goes_on_from_there(interlock: CommandLine) -> None:
+    shutil.copytree(EXAMPLE, interlock.top / "mine")
+    came = interlock("run", "./mine", "The lamp is dark", "--command", "true", "--runner", "scripted")
+    assert (came.code, came.out) == (0, "The check passes, and both reviewers agree.\n"), came.err
+    assert "agree" in interlock("show").out
+    assert (interlock.top / "fixer.txt").exists()
+
+
+@pytest.mark.req("OWN-01", "CLI-01")
+def test_inputs_are_options_by_their_types_and_a_run_is_resumed_from_where_it_came(interlock: CommandLine) -> None:
+    interlock.write("flows/look.yaml", FLOW)
+    told = interlock("run", "./flows/look.yaml", "--help").out
+    assert all(word in told for word in ("WHAT", "--times N", "--loud", "How often."))
+    wrong = interlock("run", "./flows/look.yaml", "it", "--times", "4")
+    assert (wrong.code, "less than or equal to 3" in wrong.err) == (2, True)
+    waits = interlock("-C", "flows", "run", "./look.yaml", "the", "lamp", "--loud", "--runner", "scripted")
+    assert waits.code == 4, waits.err
+    assert "Look at the lamp 1 times, loudly." in _brief(interlock)
+    done = interlock("approve", "--runner", "scripted")
+    assert (done.code, done.out) == (0, "Looked at the lamp.\n"), done.err
+    assert interlock("plan", "./flows/look.yaml", "it", "--runner", "scripted").code == 0
+    assert "all of it holds" in interlock("rehearse", "./flows/look.yaml").out
+
+
+def _brief(interlock: CommandLine) -> str:
+    (brief,) = interlock.top.glob(".interlock/runs/*/dispatches/*/brief.md")
+    return brief.read_text()
+
+
+@pytest.mark.req("OWN-01")
+def test_what_came_with_the_repository_waits_for_a_persons_word(
+    interlock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interlock.write(".interlock/playbooks/look.yaml", FLOW)
+    interlock.commit("flows")
+    refused = interlock("run", "look", "it", "--runner", "scripted")
+    assert refused.code == 2
+    assert "to do: Read it; then: interlock playbooks trust look" in refused.err
+    monkeypatch.setattr(trusting, "confirmed", lambda question: True)
+    assert interlock("run", "look", "it", "--runner", "scripted").code == 4
+    interlock.write(".interlock/playbooks/look.yaml", FLOW.replace("You look.", "You look hard."))
+    interlock.commit("flows")
+    monkeypatch.undo()
+    monkeypatch.setenv("XDG_DATA_HOME", str(interlock.top.parent / "data"))
+    assert interlock("plan", "look", "it", "--runner", "scripted").code == 2
+    assert interlock("playbooks", "trust", "look").code == 0
+    assert interlock("plan", "look", "it", "--runner", "scripted").code == 0
+
+
+@pytest.mark.req("OWN-01")
+def test_a_shipped_one_is_copied_to_be_changed_and_comes_first(interlock: CommandLine) -> None:
+    assert interlock("playbooks", "copy", "task").code == 0
+    listed = interlock("playbooks").out
+    assert "task     of this workspace: .interlock/playbooks/task" in listed
+    assert "task     hidden by the one of this workspace" in listed
+    came = interlock("run", "task", "Make it right", "--check", "true", "--runner", "scripted")
+    assert came.code == 0, came.err
+    again = interlock("playbooks", "copy", "task")
+    assert (again.code, "is of this workspace" in again.err or "workspace" in again.err) == (2, True)
+
+
+@pytest.mark.req("OWN-01", "CLI-05")
+@pytest.mark.parametrize("words", [["trust", "task"], ["trust", "gone"], ["sell", "task"], ["copy"]])
+def test_what_cannot_be_done_is_told(interlock: CommandLine, words: list[str]) -> None:
+    assert interlock("playbooks", *words).code == 2
