@@ -37,6 +37,7 @@ PURE = {
     "typing",
     "textwrap",
     "math",
+    "hashlib",
 }
 """What of the standard library a playbook may use: nothing that touches the world or depends on it."""
 KNOWN = {"forms", "playbook", "run", "tables", "view", "prompts"}

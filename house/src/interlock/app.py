@@ -57,6 +57,7 @@ SHIPPED = {
     "feature": "interlock.playbooks.feature:FEATURE",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
     "task": "interlock.playbooks.task:TASK",
+    "ticket": "interlock.playbooks.ticket:TICKET",
 }
 POLL_S = 0.3
 """Between two looks into the inbox of a run that works."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
 
 Edit = Callable[[str], str]
+Kind = Literal["branch", "commit", "documents"]
 
 
 def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
@@ -34,12 +35,13 @@ def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
     return CommitOrder(pair.base, pair.work, message, at, branch)
 
 
-async def hooks(run: Run, message: str) -> ev.Committed | None:
-    """The person's commit hooks on what would be committed; None: there are none, or they agree."""
+async def hooks(run: Run, message: str, also: Mapping[str, Edit | None] | None = None) -> ev.Committed | None:
+    """The person's commit hooks on what `commit` would hold; None: there are none, or they agree."""
     slot = run.slot("hooks", {"message": sha256(message.encode())}, ev.Committed)
     if slot.outcome is None:
         run.recorder.sync()
-        came = await run.world.hooks(run.where, _order(run, message, "", run.world.now()))
+        order = await _with(run, _order(run, message, "", run.world.now()), also or {})
+        came = await run.world.hooks(run.where, order)
         problem = "" if came is None or came.exit == 0 else came.error or f"it ended with {came.exit}"
         out = run.world.redact(came.out).encode("utf-8", "backslashreplace") if came and came.out else b""
         slot.settle(ev.Committed(what="hooks", problem=problem, out=run.world.folder.put(out) if out else None))
@@ -89,20 +91,22 @@ async def commit_documents(run: Run, message: str, paths: Sequence[str]) -> ev.C
     if slot.outcome is None:
         now = (await run.standing()).tree
         order = CommitOrder(now, now, message, run.world.now())
-        await _publish(run, slot, order if slot.traces else await _with(run, order, dict.fromkeys(paths)))
+        order = order if slot.traces else await _with(run, order, dict.fromkeys(paths))
+        await _publish(run, slot, order, "documents")
     return slot.settled
 
 
-async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder) -> None:
+async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder, kind: Kind = "commit") -> None:
     """Plan it, note it, let the branch be there; what was noted is made, whatever the order would be now."""
-    what: Literal["branch", "commit"] = "branch" if order.branch else "commit"
+    what: Kind = "branch" if order.branch else kind
     intent = next((one for one in slot.traces if isinstance(one, ev.Intended)), None)
     if intent is None:
         planned = await run.world.plan_commit(run.where, order)
         if planned.problem:
             slot.settle(ev.Committed(what=what, problem=planned.problem, remarks=planned.remarks))
             return
-        intent = ev.Intended(what=what, facts={"commit": planned.commit, "branch": order.branch})
+        facts = {"commit": planned.commit, "branch": order.branch}
+        intent = ev.Intended(what="branch" if order.branch else "commit", facts=facts)
         slot.add(intent, sync=True)
     done = await run.world.publish(run.where, intent.facts["commit"], order.branch)
     ref = f"refs/heads/{order.branch}" if order.branch else run.where.branch

@@ -140,7 +140,7 @@ async def overtaken(run: Run) -> str:
 def _edited(run: Run, path: str, text: str) -> str:
     """What of the playbook's own was changed since the run last saw it, be it in a turn that it does again."""
     fields, known = run.watched[path], run.full.texts.get(path)
-    if fields is None or known is None:
+    if fields is None or known is None or run.text(known) == text:
         return ""
     where = difference(plain(fields(run.text(known))), plain(fields(text)))
     return where and f"{path} was changed by a person: {where}"
@@ -152,10 +152,14 @@ def _is_away(run: Run) -> bool:
 
 async def _now(run: Run, path: str) -> bytes | None:
     """As it stands on the run's own branch: while another one is checked out, as it was last seen there (TREE-15)."""
-    there = None
-    if _is_away(run) and (standing := run.full.standing):
-        there = await run.world.read(standing.tree, path)
-    return await run.world.document(path) if there is None else there
+    there = await run.world.document(path)
+    if not _is_away(run) or (there is not None and sha256(there) == run.full.documents.get(path)):
+        return there  # what git ignores lies there on every branch
+    known, standing = run.full.texts.get(path), run.full.standing
+    seen = run.world.folder.get(known) if known else None
+    if seen is None and standing is not None:
+        seen = await run.world.read(standing.tree, path)
+    return there if seen is None else seen
 
 
 def difference(expected: Any, found: Any, place: str = "") -> str:

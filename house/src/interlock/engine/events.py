@@ -424,7 +424,7 @@ class Delivered(Outcome):
 
 class Committed(Outcome):
     e: Literal["committed"] = "committed"
-    what: Literal["commit", "branch", "push", "pr", "hooks", "stash"]
+    what: Literal["commit", "branch", "documents", "push", "pr", "hooks", "stash"]
     ref: str = ""
     commit: str = ""
     problem: str = ""

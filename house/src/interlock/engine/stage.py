@@ -56,7 +56,7 @@ IDLE, LOSES, GARBLES, WRONG, WEAKENS, STEERS, STRAYS, COLLIDES, TAKES_BACK, MEAN
     "takes unsaved work back",
     "takes unsaved work back, and says so",
 )
-UNSAVED, NOTES, GUARDED, OUTSIDE = "unsaved.txt", "people/notes.txt", "CLAUDE.md", "outside.txt"
+UNSAVED, NOTES, GUARDED, OUTSIDE = "unsaved.txt", "people/notes.txt", "CLAUDE.md", "outside.bin"
 BY_A_PERSON = b"written by a person\n"
 EXTRA: Mapping[str, dict[str, bytes | None]] = {
     WEAKENS: {TEST: SKIPPED},

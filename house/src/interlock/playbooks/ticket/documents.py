@@ -1,0 +1,371 @@
+"""The documents of a ticket: what they hold, how they are read, what is put into them. Pure.
+
+What people add to them (keys of their own, comments) is read over and stays.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+
+from interlock.documents import changing
+from interlock.documents.changing import set_yaml
+from interlock.documents.markdown import Markdown
+from interlock.documents.model import canonical
+from interlock.documents.problems import load
+from interlock.documents.reading import Keys, read_yaml
+from interlock.engine.forms import Check as _Check
+from interlock.engine.forms import Claim, Form, Given, Unusable, Weakened
+from interlock.errors import BadInput
+
+M = TypeVar("M", bound=BaseModel)
+Words = Annotated[list[str], Field(min_length=1)]
+CACHE = "docs/docs_cache_state.yaml"
+IGNORED = ("prompts/", CACHE)
+_ANY = TypeAdapter(Any)
+
+
+class Kept(BaseModel):
+    """A document in which people may have keys of their own."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+# --- prompt.yaml
+
+
+class Mandate(Kept):
+    text: str
+    tool: str = ""
+    assigned_agent: Literal["planner", "developer"] = "developer"
+
+
+class Prompt(Kept):
+    """`prompts/<jira>/prompt.yaml` (4.1)."""
+
+    jira: str
+    type: Literal["fix", "feature", "chore"]
+    slug: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]+_[a-z0-9]+_[a-z0-9]+$")]
+    tool_mandates: list[Mandate]
+    original_request: str
+    refined_prompt: str
+    success_criteria: Words
+    created_at: str
+
+
+class Asked(Form):
+    """What the Interpreter may say beside its document."""
+
+    questions: list[str] = Field(default=[], description="What only the person can say; empty: nothing.")
+
+
+# --- progress.yaml
+
+PHASES = ("INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH")
+Phase = Literal["INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH"]
+Standing = Literal["PENDING", "IN_PROGRESS", "ACCEPTED", "PAUSED", "REJECTED", "FAILED"]
+
+
+class Iteration(Kept):
+    number: int
+    status: Standing
+    started_at: str
+    completed_at: str | None
+    tasks_total: int
+    tasks_accepted: int
+
+
+class Progress(Kept):
+    """`prompts/<jira>/progress.yaml` (4.2), as far as code acts on it."""
+
+    jira: str
+    type: Literal["fix", "feature", "chore"]
+    slug: str
+    branch: str
+    build_command: str
+    test_command: str
+    max_parallel_tasks: int = Field(ge=1)
+    docs_cache_state_path: str
+    docs_trusted_for_planning: bool
+    trust_status: Literal["trusted", "stale", "unknown"]
+    git_gate_completed: bool
+    cycle_acceleration_mode: Literal["standard", "trivial_graph"]
+    startup: dict[str, Any]
+    metrics: dict[str, Any]
+    iteration_number: int = Field(ge=0)
+    current_phase: Phase
+    current_step: str
+    current_task_id: str | None
+    current_task_attempt: int
+    status: Standing
+    created_at: str
+    last_updated: str
+    last_checkpoint: dict[str, Any]
+    iterations: list[Iteration]
+
+
+PEOPLES = ("build_command", "test_command", "max_parallel_tasks")
+NO_METRICS = {
+    **dict.fromkeys(("tasks_total", "tasks_completed", "groups_total", "groups_completed", "percent_complete"), 0),
+    "elapsed_minutes_estimate": 0,
+    "remaining_minutes_estimate": None,
+    "eta_confidence": "low",
+    **dict.fromkeys(("first_code_change_at", "lead_time_to_first_code_change_minutes")),
+    **dict.fromkeys(("latest_group_cycle_minutes_estimate", "latest_iteration_cycle_minutes_estimate")),
+}
+
+
+def new_iteration(number: int, at: str) -> dict[str, Any]:
+    counts = {"completed_at": None, "tasks_total": 0, "tasks_accepted": 0}
+    return {"number": number, "status": "PENDING", "started_at": at, **counts}
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """A setting with its names in braces filled in; other braces stay."""
+    return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
+
+
+def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
+    """The text of a new progress.yaml; `found`: what the startup analysis found."""
+    return dumped(
+        {
+            **{"jira": prompt.jira, "type": prompt.type, "slug": prompt.slug, "branch": branch},
+            **{"build_command": commands["build"], "test_command": commands["test"]},
+            "max_parallel_tasks": found["parallel"],
+            "docs_cache_state_path": CACHE,
+            **{"docs_trusted_for_planning": found["trust"] == "trusted", "trust_status": found["trust"]},
+            **{"git_gate_completed": False, "cycle_acceleration_mode": "standard"},
+            "startup": {
+                **{"docs_state": found["state"], "impact_scan": found["impact"]},
+                **{"planning_ready": True, "updated_at": at},
+            },
+            "metrics": NO_METRICS,
+            **{"iteration_number": 0, "current_phase": "INITIALIZED", "current_step": "I2"},
+            **{"current_task_id": None, "current_task_attempt": 0, "status": "PENDING"},
+            **{"created_at": at, "last_updated": at},
+            "last_checkpoint": {"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"},
+            "iterations": [new_iteration(0, at)],
+        }
+    )
+
+
+# --- review_report.yaml
+
+
+class Check(Form):
+    command: str
+    exit: int = Field(description="The status with which it ended.")
+    expected: bool = Field(False, description="True if it has to fail, and that is as it should be.")
+
+
+class Met(Form):
+    id: str
+    met: bool
+    by: str = ""
+
+
+class Issue(Form):
+    severity: str = ""
+    task: str = ""
+    files: list[str] = []
+    problem: str
+    evidence: str = ""
+    criterion: str = Field("", description="The id of the criterion that it speaks against.")
+
+
+class Review(Form):
+    """`review_report.yaml` (4.5): the Reviewer's answer; its first seven fields are enough."""
+
+    status: Literal["ACCEPTED", "REJECTED"]
+    mode: str = "prompt-review"
+    build: Literal["PASSED", "FAILED"]
+    tests: Literal["PASSED", "FAILED"]
+    files_verified: bool
+    notes: str = ""
+    reviewed_at: str = ""
+    checks: list[Check] = []
+    criteria: list[Met] = []
+    issues: list[Issue] = []
+    weakened: list[Weakened] = []
+
+    @classmethod
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
+        return {"criteria": [{"id": one.partition(":")[0], "criterion": one, "met": True} for one in criteria]}
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        """Criteria count as told where any is told; else the status speaks for all."""
+        named = {one.id: one.met for one in self.criteria}
+        ids = {one: one.partition(":")[0] for one in criteria}
+        passes = self.status == "ACCEPTED"
+        failed = [name for name, how in (("build", self.build), ("tests", self.tests)) if how == "FAILED"]
+        against = [f"{one} FAILED" for one in failed] + ([] if self.files_verified else ["files_verified: false"])
+        against += [_line(one) for one in self.issues if not passes or one.criterion in ids.values()]
+        return Claim(
+            passes=passes,
+            checks=tuple((one.command, "green" if one.exit == 0 else "red", one.expected) for one in self.checks),
+            criteria=tuple((one, named.get(name, True)) for one, name in ids.items() if not named or name in named),
+            blocking=tuple(against) if passes or against else ("REJECTED",),
+            notes=tuple(_line(one) for one in self.issues),
+            explained=tuple(one.path for one in self.weakened),
+            reads_only=True,
+        )
+
+
+def _line(issue: Issue) -> str:
+    return " ".join(filter(None, (issue.task, *issue.files, issue.problem, issue.evidence)))
+
+
+AUTO_ACCEPTED = {
+    **{"status": "ACCEPTED", "mode": "auto-accept-trivial", "build": "PASSED", "tests": "PASSED"},
+    **{"files_verified": True, "notes": "Trivial-graph auto-accepted: 1 task, build green, tests green."},
+}
+
+
+class Executed(Form):
+    """What task-executor and Developer may answer (4.8)."""
+
+    status: Literal["SYNTAX_VALID", "ACCEPTED", "REJECTED", "SYNTAX_ERROR", "ERROR"] = "SYNTAX_VALID"
+    first_code_change_at: str | None = None
+    checks: list[_Check] = []
+    notes: str = ""
+    already_so: list[str] = Field(default=[], description="If nothing has to be done: the commands that show it.")
+
+
+# --- reading
+
+
+def dumped(data: Mapping[str, Any]) -> str:
+    """Data as YAML."""
+    return _dumped(json.dumps(data, ensure_ascii=False))
+
+
+@lru_cache(maxsize=512)
+def _dumped(data: str) -> str:
+    return changing.dumped(json.loads(data))
+
+
+@lru_cache(maxsize=512)
+def data_of(text: str, path: str) -> Any:
+    """The data of a document; nobody changes it. BadInput with its line where it is no YAML."""
+    return read_yaml(text, path).data
+
+
+def parsed(model: type[M], text: str, path: str) -> M:
+    """The document as its model; BadInput with all that is wrong with it."""
+    found = _parsed(model, text, path)
+    assert isinstance(found, model)
+    return found
+
+
+@lru_cache(maxsize=512)
+def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
+    return load(model, read_yaml(text, path))
+
+
+def complaints(model: type[BaseModel], text: str | None, path: str) -> list[str]:
+    """What is wrong with a document that an agent wrote, as it is told; nothing: it can be used."""
+    name = path.rpartition("/")[2]
+    if text is None:
+        return [f"ERROR: {name} is missing"]
+    try:
+        parsed(model, text, path)
+    except BadInput as error:
+        every = (error, *error.also)
+        parts = (" ".join(part for _, part in one.parts() if part) for one in every)
+        return [f"ERROR: {name}: {one.what} ({more})" for one, more in zip(every, parts, strict=True)]
+    return []
+
+
+def usable(model: type[BaseModel], path: str) -> Callable[[str | None], Any]:
+    """Raises where a document cannot be used as it stands."""
+    return lambda text: text is None or parsed(model, text, path)
+
+
+def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
+    """How a row reads its answer from a document that it leaves."""
+
+    def read(given: Given) -> Form | Unusable:
+        text = given.outputs.get(path)
+        wrong = complaints(model, text, path)
+        return Unusable(problems=tuple(wrong)) if wrong else parsed(model, text or "", path)
+
+    return read
+
+
+def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
+    """The document in which a form stands."""
+    return {outputs[0]: dumped(dict(form))}
+
+
+_DEFERRED = re.compile(
+    r"(?<!\w)(confirm later|research later|need to research|further research required|figure out|where available|"
+    r"if different|determine later|TBD|TODO(?!\.md))(?!\w)",
+    re.IGNORECASE,
+)
+
+
+def deferrals(plan: str) -> list[str]:
+    """The lines of a plan that put research off; what stands in code is quoted, and says nothing."""
+    lines = Markdown(plan).open_lines(None, deep=True)
+    return [line.text.strip() for line in lines if _DEFERRED.search(re.sub(r"`[^`]*`", "", line.text))]
+
+
+def has_title(plan: str) -> bool:
+    return any(section.level == 1 for section in Markdown(plan).sections)
+
+
+# --- changing
+
+
+def put(values: Mapping[Keys, Any]) -> Callable[[str], str]:
+    """An edit: these values stand in the document."""
+    spelled = tuple((keys, canonical(value)) for keys, value in values.items())
+    return lambda text: _put(text, spelled)
+
+
+@lru_cache(maxsize=2048)
+def _put(text: str, values: tuple[tuple[Keys, bytes], ...]) -> str:
+    data_of(text, "the document")
+    return set_yaml(text, {keys: _ANY.validate_json(value) for keys, value in values})
+
+
+def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
+    """An edit: these events end the log, numbered by their line."""
+
+    def edit(text: str) -> str:
+        def block(first: int) -> str:
+            lines = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
+            return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+
+        known = len(text.splitlines())
+        done = text.endswith(block(known - len(events) + 1))
+        return text if done else f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{block(known + 1)}"
+
+    return edit
+
+
+def ignoring(text: str) -> str:
+    """A .gitignore with our two lines."""
+    known = {line.strip() for line in text.splitlines()}
+    missing = [line for line in IGNORED if line not in known and f"/{line}" not in known]
+    gap = "\n" if text and missing and not text.endswith("\n") else ""
+    return f"{text}{gap}" + "".join(f"{line}\n" for line in missing)
+
+
+def own_of_progress(text: str) -> Any:
+    """Of progress.yaml all that only the engine changes."""
+    return _known(text, Progress, PEOPLES)
+
+
+def own_of_prompt(text: str) -> Any:
+    return _known(text, Prompt, ("refined_prompt", "success_criteria", "tool_mandates"))
+
+
+def _known(text: str, model: type[BaseModel], but: Sequence[str]) -> dict[str, Any]:
+    data = data_of(text, "the document")
+    return {name: data.get(name) for name in model.model_fields if name not in but} if isinstance(data, dict) else {}

@@ -1,0 +1,109 @@
+"""O6 and the commit: an iteration is accepted by its Reviewer and by what runs, then delivered and committed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from interlock.engine.run import Call, Proved, Row
+from interlock.playbooks.ticket import documents as doc
+from interlock.playbooks.ticket.analysis import architecture_relevant
+from interlock.playbooks.ticket.graph import Graph
+from interlock.playbooks.ticket.state import Ticket, conflict, red, weakened
+
+REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=doc.spell)
+LATE = 3
+"""Times that commands run once more because the person's tree changed before the delivery."""
+
+
+async def review(t: Ticket) -> str:
+    """Why the iteration is rejected; empty: it is accepted. The report says the same."""
+    run, path = t.run, t.here("review_report.yaml")
+    with run.step("O6"):
+        await t.set("REVIEW", "O6", status="IN_PROGRESS", current_task_id=None, current_task_attempt=0)
+        graph = await t.graph()
+        t.proved = await run.prove(await t.commands())
+        if bad := red(t.proved, last=True):
+            return await reject(t, [t.told(one) for one in bad])
+        criteria, weak = criteria_of(await t.prompt(), graph), weakened(t.proved)
+        call = Call(
+            replace(REVIEWER, outputs=(path,), read=doc.reads(doc.Review, path)),
+            inputs={**t.facts, "criteria": criteria, "weakened": weak},
+            reads=(t.here("tasks.yaml"),),
+            criteria=criteria,
+            attempt=t.n + 1,
+            proved=tuple(t.proved),
+        )
+        report = await t.call(call)
+        if report.conflicts:
+            return await reject(t, [conflict(report.conflicts)])
+        if report.ruling is not None and report.ruling.passes:
+            return ""
+        said = doc.Review.model_validate(report.form)
+        against = report.ruling.against if report.ruling else ("it gave no verdict",)
+        return "REJECTED" if said.status == "REJECTED" else await reject(t, against, said)
+
+
+def criteria_of(prompt: doc.Prompt, graph: Graph) -> tuple[str, ...]:
+    """`C1` and on of the prompt, `T1.1` and on of the tasks."""
+    whole = [f"C{n}: {one}" for n, one in enumerate(prompt.success_criteria, 1)]
+    tasks = [f"{task.id}.{n}: {one}" for task in graph.tasks for n, one in enumerate(task.success_criteria, 1)]
+    return (*whole, *tasks)
+
+
+async def reject(t: Ticket, against: Sequence[str], said: doc.Review | None = None) -> str:
+    """The report says REJECTED, and why: it is what the next plan is made from (TK-150)."""
+    failed = {one.name for one in t.proved if one.word in ("broken", "still red")}
+    issues: list[Any] = [issue.model_dump() for issue in said.issues] if said else []
+    issues += [{"severity": "engine", "problem": one} for one in against]
+    values: dict[str, Any] = {"status": "REJECTED", "issues": issues}
+    if said is None:
+        tests = "FAILED" if failed - {"build"} else "PASSED"
+        values |= {"mode": "prompt-review", "build": "FAILED" if "build" in failed else "PASSED", "tests": tests}
+        values |= {"files_verified": True, "notes": "Rejected by interlock.", "reviewed_at": t.stamp()}
+    await t.change(t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+    return "\n".join(against)
+
+
+async def commit(t: Ticket) -> str:
+    """The accepted work, delivered and committed on the branch; why that has to be planned anew, or nothing."""
+    run, also = t.run, {".gitignore": doc.ignoring}
+    with run.step("commit"):
+        message, changes = t.message(await t.prompt()), await run.changed()
+        t.relevant = architecture_relevant(changes)
+        for number in range(LATE):
+            commands = await t.commands()
+            t.proved = await run.prove(commands)
+            if any(one.word == "conflict" for one in t.proved):
+                return await reject(t, [t.told(one) for one in t.proved if one.word == "conflict"])
+            await must_be_green(t, t.proved, "with what changed in your tree since")
+            await must_be_green(t, await run.prove_commit(commands, message), "without what you have not committed")
+            if refused := await run.hooks(message, also):
+                raise await t.stop(f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}".strip())
+            delivered = await run.deliver(f"{t.n}-{number}", t.proved[0].tree if t.proved else None)
+            if delivered.state == "conflict":
+                return await reject(t, [conflict(delivered.landing.conflicts if delivered.landing else ())])
+            if delivered.state != "other":
+                break
+        else:
+            raise await t.stop("your tree changed each time before the work could come into it")
+        made = await run.commit(message, also=also)
+        work = delivered.state == "away" or any(
+            one.state == "done" and one.label != "documents" for one in run.view.delivered
+        )
+        if made.problem and work:
+            raise await t.stop(f"the work is accepted, but not committed: {made.problem}")
+        if not made.commit:
+            run.warn("there is nothing to commit: the accepted work left no file that differs from the last commit")
+        head = made.commit or (await run.branch(t.data["branch"])).head
+        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics__percent_complete=100)
+        t.log("iteration.accepted", "O6", commit=made.commit)
+        await t.flush()
+    return ""
+
+
+async def must_be_green(t: Ticket, proved: Sequence[Proved], how: str) -> None:
+    if bad := red(proved, last=True):
+        told = "\n".join(t.told(one) for one in bad)
+        raise await t.stop(f"the accepted work is red {how}:\n{told}")

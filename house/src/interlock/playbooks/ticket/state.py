@@ -1,0 +1,301 @@
+"""A ticket under way: what its documents say, and how they are brought up to date.
+
+`progress.yaml` is the state, `tasks.yaml` that of the tasks, `log.jsonl` tells what happened.  People read all of them
+and may edit some fields; the engine alone writes them (TK-05).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from interlock.documents.reading import Keys
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
+from interlock.playbooks.ticket import documents as doc
+from interlock.playbooks.ticket import graph as tasks
+from interlock.playbooks.ticket.graph import Graph, Step, Task
+from interlock.playbooks.ticket.request import find_ticket
+
+if TYPE_CHECKING:
+    from interlock.playbooks.ticket.playbook import Inputs
+
+OWN = ("prompts/", ".interlock/", "interlock.toml", ".gitignore", doc.CACHE)
+"""What is interlock's, and no change of the person's that anything is decided about."""
+MOST_TOLD = 6000
+"""Characters of a failure that the next attempt is told."""
+
+
+class Stop(Exception):
+    """The ticket goes no further; its documents say so already."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
+
+
+class Ticket:
+    """One ticket, in one run."""
+
+    def __init__(self, run: Run, inputs: Inputs) -> None:
+        self.run, self.inputs = run, inputs
+        self.jira = find_ticket(inputs.request, inputs.jira)
+        self.n = 0
+        """The iteration, from 0."""
+        self.begins = "INITIALIZED"
+        """The phase at which the next iteration begins."""
+        self.data: Mapping[str, Any] = {}
+        """progress.yaml, as last seen."""
+        self.now: Any = None
+        """The time of the last stamp."""
+        self.choices: dict[str, str] = {}
+        """Uncommitted files about which the person has decided, and how."""
+        self.stash = ""
+        self.group_minutes = 0.0
+        self.proved: list[Proved] = []
+        """The person's commands, as they last ran on the work."""
+        self.claims: dict[str, list[str]] = {}
+        """Task -> commands that show that nothing has to be done, as its agent says."""
+        self.relevant = False
+        """What the documentation describes has changed."""
+        self.docs_left: dict[str, str | None] = {}
+        """Documentation as the Initializer left it."""
+        self._tasks = ""
+        self._log: list[dict[str, Any]] = []
+        self._others: list[Command] = []
+        self._based: dict[str, str] = {}
+
+    # --- where things are
+
+    def at(self, name: str) -> str:
+        return f"prompts/{self.jira}/{name}"
+
+    def here(self, name: str) -> str:
+        """In the folder of the present iteration."""
+        return self.at(f"iteration_{self.n}/{name}")
+
+    @property
+    def primary(self) -> str:
+        """What the Planner plans from (TK-78)."""
+        return self.at(f"iteration_{self.n - 1}/review_report.yaml" if self.n else "prompt.yaml")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What all briefs name."""
+        build, test = self.data["build_command"], self.data["test_command"]
+        return {"jira": self.jira, "iteration": self.n, "build": build, "test": test}
+
+    def message(self, prompt: doc.Prompt) -> str:
+        """Of the commit."""
+        summary = " ".join(prompt.refined_prompt.split())
+        summary = summary if len(summary) <= 72 else summary[:73].rsplit(" ", 1)[0][:72]
+        ids = [task["id"] for task in doc.data_of(self._tasks, "tasks.yaml")["tasks"]]
+        values = {"type": prompt.type, "kind": "feat" if prompt.type == "feature" else prompt.type, "jira": self.jira}
+        values |= {"slug": prompt.slug, "summary": summary, "tasks": f"Tasks: {', '.join(ids)}"}
+        return f"{doc.filled(self.run.settings.commit_message, values).strip()}\n"
+
+    def stamp(self) -> str:
+        self.now = self.run.now()
+        return str(self.now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+
+    def minutes(self, since: str) -> float:
+        return max(0.0, float((self.now - self.now.fromisoformat(since)).total_seconds()) / 60)
+
+    def moment(self, told: str | None, since: str) -> str:
+        """When something was done: as it is told, if that can be; else now."""
+        try:
+            fits = told is not None and self.minutes(since) >= self.minutes(told) > 0
+        except (ValueError, TypeError):
+            fits = False
+        return told if fits and told else self.stamp()
+
+    # --- documents
+
+    def watch(self) -> None:
+        """From here on the engine alone writes the ticket's documents."""
+        self.run.watch(self.at("prompt.yaml"), doc.own_of_prompt)
+        self.run.watch(self.at("progress.yaml"), doc.own_of_progress)
+        self.run.watch(self.at("log.jsonl"))
+
+    async def prompt(self) -> doc.Prompt:
+        path = self.at("prompt.yaml")
+        return doc.parsed(doc.Prompt, await self.run.read(path, doc.usable(doc.Prompt, path)) or "", path)
+
+    async def read(self) -> str:
+        """progress.yaml as it stands, with what people changed where they may."""
+        path = self.at("progress.yaml")
+        text = await self.run.read(path, doc.usable(doc.Progress, path)) or ""
+        self.data = doc.data_of(text, path)
+        return text
+
+    async def graph(self) -> Graph:
+        """tasks.yaml as it stands."""
+        path = self.here("tasks.yaml")
+        self._tasks = await self.run.read(path, doc.usable(Graph, path)) or ""
+        self.run.watch(path, tasks.owned)
+        return doc.parsed(Graph, self._tasks, path)
+
+    async def change(self, path: str, values: Mapping[Keys, Any]) -> str:
+        """The text of a document with these values; Stop where a person changed what is not theirs."""
+        wrote = await self.run.change(path, doc.put(values))
+        if wrote.state == "edited":
+            raise self.edited(wrote.why)
+        return self.run.text(wrote.text)
+
+    def edited(self, why: str) -> Stop:
+        return Stop(Outcome.stopped(f"ERROR: {why}. Put it back, then resume.", again=self.run.scope))
+
+    async def set(self, phase: str = "", step: str = "", head: str = "", **values: Any) -> None:
+        """Bring progress.yaml up to date; `metrics__x` stands for a field within."""
+        stamp = self.stamp()
+        named: dict[Keys, Any] = {tuple(name.split("__")): value for name, value in values.items()}
+        named[("last_updated",)] = stamp
+        if phase:
+            where = {"timestamp": stamp, "git_head": head or self.data["last_checkpoint"]["git_head"]}
+            named |= {("current_phase",): phase, ("current_step",): step}
+            named |= {
+                ("last_checkpoint", name): value for name, value in {**where, "phase": phase, "step": step}.items()
+            }
+        text = await self.change(self.at("progress.yaml"), named)
+        self.data = doc.data_of(text, "progress.yaml")
+
+    async def end_iteration(self, status: str) -> None:
+        """The iteration's own entry, and how long it took."""
+        known, stamp = self.data["iterations"], self.stamp()
+        took = round(self.minutes(known[self.n]["started_at"]), 1)
+        entries = [*known[: self.n], {**known[self.n], "status": status, "completed_at": stamp}]
+        await self.set(iterations=entries, metrics__latest_iteration_cycle_minutes_estimate=took)
+
+    async def mark(self, graph: Graph, changes: Mapping[str, Mapping[str, Any]]) -> Graph:
+        """The graph with these fields of these tasks, on disk, too."""
+        if not changes:
+            return graph
+        places = {task.id: n for n, task in enumerate(graph.tasks)}
+        values: dict[Keys, Any] = {
+            ("tasks", places[name], key): value for name, some in changes.items() for key, value in some.items()
+        }
+        path = self.here("tasks.yaml")
+        self._tasks = await self.change(path, values)
+        return doc.parsed(Graph, self._tasks, path)
+
+    def entry(self, task: Task) -> str:
+        """A task as its brief embeds it: without what the engine keeps there."""
+        own = ("attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back")
+        known = next(one for one in doc.data_of(self._tasks, "tasks.yaml")["tasks"] if one["id"] == task.id)
+        return doc.dumped({name: value for name, value in known.items() if name not in own})
+
+    def log(self, event: str, step: str, **data: Any) -> None:
+        """Tell it in log.jsonl, at the next occasion."""
+        told = {"ts": self.stamp(), "event": f"orchestrator.{event}", "jira": self.jira, "iteration": self.n}
+        self._log.append({**told, "step": step, "data": data})
+
+    async def flush(self) -> None:
+        if self._log:
+            told, self._log = self._log, []
+            await self.run.change(self.at("log.jsonl"), doc.appended(told))
+
+    # --- metrics
+
+    async def measure(self, graph: Graph, **more: Any) -> None:
+        """Counts and outlook, by code, and shown (TK-142, TK-143, TK-146)."""
+        count, known = tasks.counts(graph), self.data["metrics"]
+        self.stamp()
+        values = {**count, **tasks.outlook(self.group_minutes, count["tasks_completed"], count["tasks_total"])}
+        values["elapsed_minutes_estimate"] = round(self.minutes(self.data["created_at"]))
+        first = min((task.first_code_change_at for task in graph.tasks if task.first_code_change_at), default=None)
+        if first and not known["first_code_change_at"]:
+            lead = self.minutes(self.data["created_at"]) - self.minutes(first)
+            values |= {"first_code_change_at": first, "lead_time_to_first_code_change_minutes": max(0, round(lead))}
+        entry = {**self.data["iterations"][self.n]}
+        entry |= {"tasks_total": count["tasks_total"], "tasks_accepted": count["tasks_completed"]}
+        iterations = [*self.data["iterations"][: self.n], entry]
+        await self.set(iterations=iterations, **{f"metrics__{name}": value for name, value in values.items()}, **more)
+        left = values["remaining_minutes_estimate"]
+        self.run.say(
+            f"Progress: {count['percent_complete']}% | Completed: {count['tasks_completed']}/{count['tasks_total']} "
+            f"tasks | ETA: ~{'?' if left is None else left} min remaining"
+        )
+
+    # --- commands
+
+    async def find_commands(self) -> dict[str, str]:
+        """Lines of build and test as they are found; commands of the settings by other names count beside them."""
+        limit = self.run.settings.command_timeout_s
+        found = [replace(one, timeout_s=limit) for one in await self.run.commands()]
+        self._others = [one for one in found if one.name not in ("build", "test")]
+        return {one.name: one.line for one in found}
+
+    async def commands(self, lines: Mapping[str, str] | None = None) -> list[Command]:
+        """The person's commands, as progress.yaml has them now; a mended one has a before of its own (RUN-16)."""
+        limit = self.run.settings.command_timeout_s
+        lines = lines or {name: self.data[f"{name}_command"] for name in ("build", "test")}
+        own = [Command(name, line, "progress.yaml", limit) for name, line in lines.items() if line != "none"]
+        commands = [*own, *self._others]
+        await self.run.baseline([one for one in commands if self._based.get(one.name) != one.line])
+        self._based |= {one.name: one.line for one in commands}
+        return commands
+
+    def proposed(self, graph: Graph, step: Step) -> list[Command]:
+        """What the graph wants to have run for a group, beside the person's commands (TK-132)."""
+        policy = graph.validation_policy
+        group = policy.groups.get(step.group, tasks.Commands())
+        folder = group.working_directory or policy.working_directory or "."
+        found = []
+        for name in ("build", "test"):
+            users = self.data[f"{name}_command"]
+            line = getattr(group, f"{name}_command") or getattr(policy, f"{name}_command") or users
+            if line != "none" and (line != users or folder != "."):
+                placed = line if folder == "." else f"cd '{folder}' && {line}"
+                limit = self.run.settings.command_timeout_s
+                found.append(Command(f"{step.group}-{name}", placed, f"group {step.group}", limit))
+        return found
+
+    def told(self, one: Proved) -> str:
+        """Why a command is red, as tasks and reports are told it."""
+        if one.after is None:
+            return conflict(one.tests)
+        late = f"timed out after {self.run.settings.command_timeout_s:.0f} s"
+        what = f"{one.name} {late}" if one.after.timed_out else f"`{one.command}` is {one.word}"
+        return f"ERROR: {what}\n{self.run.tail(one.after)}"
+
+    # --- agents and ends
+
+    async def call(self, call: Call) -> Report:
+        """A dispatch that has to come to something: what is unusable ends it, and is done again by a resume."""
+        await self.flush()
+        return await self.answered(await self.run.dispatch(call), self.run.scope)
+
+    async def answered(self, report: Report, scope: str) -> Report:
+        if report.reason == "edited":
+            raise self.edited(report.complaint)
+        if report.ok or report.reason in ("scope", "conflict"):
+            return report
+        why = "; ".join(report.complaint.splitlines()) or report.reason
+        raise await self.stop(f"{report.agent}: {why}", exit=5, again=scope)
+
+    async def stop(self, reason: str, status: str = "FAILED", *, again: str = "", exit: int | None = None) -> Stop:
+        """The documents say that it stopped; to be raised. A resume goes on at `again`, else in the present scope."""
+        again = again or self.run.scope
+        if self.data:
+            await self.set(status=status)
+            await self.flush()
+        return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=f"interlock resume {self.run.id}")))
+
+    def ended(self, outcome: Outcome) -> Outcome:
+        """A kept stash is named at every end."""
+        kept = f" Your changes are kept in the stash {self.stash!r}." if self.stash else ""
+        return replace(outcome, reason=f"{outcome.reason}{kept}")
+
+
+def red(proved: Sequence[Proved], *, last: bool) -> list[Proved]:
+    """The commands against which nothing may go on: what was red before may stay so up to the last group (TK-166)."""
+    return [one for one in proved if one.word in ("broken", "conflict") or (last and one.word == "still red")]
+
+
+def weakened(proved: Sequence[Proved]) -> list[str]:
+    """Changed checks and lost tests on which a green rests."""
+    return list(dict.fromkeys(name for one in proved if one.weak for name in (*one.weak.paths, *one.weak.gone)))
+
+
+def conflict(paths: Sequence[str]) -> str:
+    return f"The person changed the same lines meanwhile ({', '.join(paths)}): their version stands."
