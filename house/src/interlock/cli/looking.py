@@ -168,7 +168,8 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
             continue
         if len(shown) > 1 or name != DELIVERED or entry.id != door.place.runs.find("latest").id:
             complain(f"--- {entry.id}: {name}")
-        print_patch(trees.patch(pair.base, pair.work, [change.path for change in changes]))
+        patch = trees.patch(pair.base, pair.work, [change.path for change in changes])
+        print_patch(door.place.redaction.raw(patch))
     return 0
 
 

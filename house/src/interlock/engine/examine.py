@@ -60,7 +60,7 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
     hard = [
         *(read.problems if isinstance(read, Unusable) and (row.judges or row.answers or row.read) else ()),
         *(f"the output {quoted(path)} is missing" for path in missing),
-        *(f"you may not write {quoted(path)}" for path in work.outside),
+        *(f"you may not write {quoted(world.redact(path))}" for path in work.outside),
     ]
     report = report.model_copy(
         update={
@@ -148,7 +148,7 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
 
     def told(kind: RemarkKind, text: str, paths: list[str], new: Tree) -> None:
         if paths:
-            remarks.append(Remark(kind=kind, text=text, paths=tuple(paths), old=shown, new=new))
+            remarks.append(Remark(kind=kind, text=text, paths=tuple(map(world.redact, paths)), old=shown, new=new))
 
     meant = [path for path in getattr(form, "takes_back", []) if path in found.set_back]
     if meant:
@@ -170,9 +170,12 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     allowed = [
         path
         for path in changed
-        if path in row.outputs
-        or scope.within(path, row.may)
-        or (scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes)))
+        if world.redact(path) == path  # a name with a secret in it would stand in every record
+        and (
+            path in row.outputs
+            or scope.within(path, row.may)
+            or (scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes)))
+        )
     ]
     outside = [path for path in changed if path not in allowed and path not in state]
     names = run.limits.guarded
