@@ -55,6 +55,7 @@ from interlock.workspace.values import Where
 
 SHIPPED = {
     "feature": "interlock.playbooks.feature:FEATURE",
+    "harness": "interlock.playbooks.harness:HARNESS",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
     "task": "interlock.playbooks.task:TASK",
     "ticket": "interlock.playbooks.ticket:TICKET",
@@ -149,7 +150,13 @@ class Place:
         known = {name: getattr(table, name) for name in (table.model_fields_set if table else ()) if name in names}
         said = {one: name for one, name in playbook.variables.items() if one not in given and os.environ.get(name)}
         known |= {one: os.environ[name] for one, name in said.items()}
-        return said_as(playbook.inputs, {**known, **given}, said)
+        inputs = said_as(playbook.inputs, {**known, **given}, said)
+        return playbook.settle(inputs, self.text)  # type: ignore[no-any-return]
+
+    def text(self, path: str) -> str | None:
+        """Of a document of the workspace."""
+        content = read(self.workspace.top, path)
+        return None if content is None else content.decode("utf-8", "replace")
 
     # --- beginning and going on
 

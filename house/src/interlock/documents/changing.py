@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any
 
-from interlock.documents.markdown import PIPE, REMARK, Field, Markdown, bullet, cells, label, plain_value
+from interlock.documents.markdown import PIPE, REMARK, Field, bullet, cells, label, markdown, plain_value
 from interlock.documents.reading import Key, Keys, entries
 
 ABSENT = object()
@@ -145,7 +145,7 @@ def _yaml(text: str) -> Any:
 def set_fields(text: str, values: Mapping[str, str | Sequence[str]]) -> str:
     """The text with these fields, in the spelling in which each stands (`Markdown.field`); a list is bullets, or stands
     behind its name with commas. What is not there comes to the end."""
-    page, lines = Markdown(text), text.split("\n")
+    page, lines = markdown(text), text.split("\n")
     found = {name: page.field(name) for name in values}
     for field, value in sorted(((one, values[name]) for name, one in found.items() if one), key=lambda it: -it[0].line):
         _put(lines, field, value)
@@ -205,8 +205,7 @@ def add_below(text: str, title: str, line: str, head: Sequence[str] = ()) -> str
         title: with its marks, `## Stops`; added at the end where there is no such heading.
         head: the lines above the first one, of a table.
     """
-    page = Markdown(text)
-    found = page.find(title)
+    found = markdown(text).find(title)
     if not found:
         return f"{text.rstrip()}\n\n{title}\n\n" + "\n".join([*head, line]) + "\n"
     section, lines = found[0], text.split("\n")
@@ -224,11 +223,11 @@ def add_below(text: str, title: str, line: str, head: Sequence[str] = ()) -> str
 def add_row(text: str, title: str, row: Mapping[str, str]) -> str:
     """The text with one row more in the table of a section, by the names of its columns; columns that the table lacks
     come to its right, a table or section that is not there is made. Nothing where the row is there."""
-    page, lines = Markdown(text), text.split("\n")
-    rows = page.rows(title)
+    lines = text.split("\n")
+    rows = markdown(text).rows(title)
     if not rows:
         head = [_row(row), _row(["---"] * len(row))]
-        return add_below(text, title if page.find(title) else f"## {title}", _row(row.values()), head)
+        return add_below(text, title if markdown(text).find(title) else f"## {title}", _row(row.values()), head)
     known = [plain_value(cell) for cell in rows[0].cells]
     named = {name.casefold(): value for name, value in row.items()}
     more = [name for name in row if name.casefold() not in map(str.casefold, known)]

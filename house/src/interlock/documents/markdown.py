@@ -146,11 +146,11 @@ class Markdown:
     def field(self, name: str) -> Field | None:
         """The field of that name, in any case: `- Name: value`, `Name: value`, `**Name:** value`, a row of a table, or
         a heading with the value below it; a list stands as bullets below the name."""
-        return next((field for field in self._fields if _called(self._name_at(field)) == _folded(name)), None)
+        return next(iter(self._named.get(_folded(name), ())), None)
 
     def every(self, name: str) -> list[str]:
         """What stands behind each field of that name, in the order of the text."""
-        return [field.value for field in self._fields if _called(self._name_at(field)) == _folded(name)]
+        return [field.value for field in self._named.get(_folded(name), ())]
 
     def value(self, name: str) -> str | None:
         """What stands behind a name, without emphasis, back-quotes and remarks; None where there is no such name."""
@@ -193,6 +193,13 @@ class Markdown:
                 found.append(Field("section", section.line, match[1], (at, self._end_of_list(at, -1))))
             else:
                 found.append(Field("section", section.line, self._text(at).strip(), (at, at + 1)))
+        return found
+
+    @cached_property
+    def _named(self) -> dict[str, list[Field]]:
+        found: dict[str, list[Field]] = {}
+        for field in self._fields:
+            found.setdefault(_called(self._name_at(field)), []).append(field)
         return found
 
     def _name_at(self, field: Field) -> str:

@@ -23,6 +23,8 @@ from interlock.errors import BadInput, WorkspaceFailed
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
+WRITES = 2
+"""Times that a document is written and opened again, before the run halts."""
 Fields = Callable[[str], Any]
 """What of a document's text nobody else may change, as plain data; its own error where it cannot be read."""
 
@@ -85,7 +87,12 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
     if slot.outcome is None:
         run.listen()
         try:
-            slot.settle(await _write(run, slot, path, edit))
+            for _ in range(WRITES):
+                if (wrote := await _write(run, slot, path, edit)) is not None:
+                    break
+            else:
+                raise WorkspaceFailed(f"{path} does not hold what was written", where=path)
+            slot.settle(wrote)
         except (BadInput, WorkspaceFailed) as error:
             if not may_fail:
                 raise
@@ -94,10 +101,13 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
     return slot.settled
 
 
-async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> ev.Wrote:
+async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> ev.Wrote | None:
+    """None: it does not hold what was written; by a person, maybe, so that it is changed as it stands then."""
     raw = await _now(run, path)
     old = Text.of(raw or b"", path)
     new = edit(old.text)
+    if why := await overtaken(run, but=path):
+        return ev.Wrote(path=path, state="edited", why=why)
     fields = run.watched.get(path)
     if fields is not None and plain(fields(old.text)) != plain(fields(new)) and (why := _edited(run, path, old.text)):
         return ev.Wrote(path=path, state="edited", why=why)
@@ -109,8 +119,8 @@ async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> 
             raise Parked("waiting", why, f"interlock resume {run.id}")
         slot.add(ev.Intended(what="write", facts={"path": path}), sync=True)
         await run.world.write(path, content)
-        if await run.world.document(path) != content:  # by a person, maybe: it is changed again, as it stands then
-            raise WorkspaceFailed(f"{path} does not hold what was written", where=path)
+        if await run.world.document(path) != content:
+            return None
     return ev.Wrote(path=path, state="written" if raw != content else "same", digest=sha256(content), text=kept)
 
 
@@ -126,13 +136,19 @@ async def set_aside(run: Run, path: str) -> str:
     return slot.settled.aside
 
 
-async def overtaken(run: Run) -> str:
+async def overtaken(run: Run, but: str = "") -> str:
     """Of the first watched document of which a person changed what is the playbook's own: how; empty: of none. Live
-    alone."""
+    alone.
+
+    Args:
+        but: the one that is about to be written; that another one is gone does not keep it from that.
+    """
     for path, fields in run.watched.items():
         if fields is not None and path in run.full.texts:
             raw = await _now(run, path)
-            if why := f"{path} is gone" if raw is None else _edited(run, path, Text.of(raw, path).text):
+            if raw is None and not but:
+                return f"{path} is gone"
+            if raw is not None and (why := _edited(run, path, Text.of(raw, path).text)):
                 return why
     return ""
 

@@ -64,7 +64,7 @@ class Path(Stage):
         self.playbook, self.inputs, self.usual = playbook, inputs, usual
         self.caps, self.limits = caps or playbook.caps, limits
         self.world = make(self)
-        for path, text in playbook.files.items():
+        for path, text in {**playbook.brings, **playbook.files}.items():
             self.world.head[path] = self.world.files[path] = text.encode()
         self.theirs = dict(self.world.files)
         self.wrote = [(UNSAVED, self.theirs.get(UNSAVED, b""))]

@@ -207,6 +207,11 @@ class Run:
         return await self.world.standing(self.where, self.full.standing)
 
     @property
+    def stopped(self) -> str:
+        """Why it had stopped before a person had it go on, until the next dispatch has ended. Live alone."""
+        return self.full.stopped
+
+    @property
     def pending(self) -> Pending:
         """What was done and nobody has accepted, as it stands now."""
         assert self.full.pending is not None

@@ -1,0 +1,237 @@
+"""`harness/run-state.md`: where the task stands, read and written back in the spelling found (4.3)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from interlock.documents.changing import add_below, add_row, set_fields
+from interlock.documents.markdown import PIPE, markdown
+from interlock.documents.model import Model
+from interlock.errors import BadInput
+from interlock.playbooks.harness.stages import GATES, ORDER, REMEDIATIONS, RUN_STATE, Stage, Status, called, run_id
+from interlock.playbooks.harness.task_file import BEFORE_BUILD, BEFORE_COMPLETE, Task, paths_in, wrong, yes
+
+NONE = "None"
+Values = Mapping[str, str | Sequence[str]]
+_HOLE = re.compile(r"\{\{\s*([A-Za-z][\w -]*?)\s*\}\}")
+
+
+class State(Model):
+    """Where a task stands."""
+
+    task: str
+    task_file: str
+    status: Status
+    stage: Stage
+    run_id: str
+    completed: tuple[Stage, ...] = ()
+    paths: dict[Stage, str]
+    remediations: int = 0
+    approvals: tuple[str, ...] = ()
+    before_build: bool
+    before_complete: bool
+    stop: str = NONE
+
+    @classmethod
+    def first(cls, task: Task, day: str) -> State:
+        """Of a task that begins (HN-29)."""
+        return cls(
+            task=task.id,
+            task_file=task.path,
+            status=Status.ACTIVE,
+            stage=Stage.SPECIFICATION,
+            run_id=run_id(task.id, Stage.SPECIFICATION, day, 0),
+            paths=task.paths,
+            before_build=task.before_build,
+            before_complete=task.before_complete,
+        )
+
+    def at(self, stage: Stage, day: str, **more: Any) -> State:
+        """On that day another stage is entered: nothing behind it is completed, but Build, which is mended, or
+        approved; where a gate is before it, it waits."""
+        state = self.model_copy(update=more)
+        done = tuple(one for one in state.completed if one in stage.before or one is stage is Stage.BUILD)
+        held = tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before)
+        entered = {"stage": stage, "run_id": run_id(self.task, stage, day, state.remediations), "stop": NONE}
+        state = state.model_copy(update={**entered, "completed": done, "approvals": held})
+        asks = f"Approval required before {Stage.BUILD if stage is Stage.BUILD else Stage.COMPLETE}"
+        return state.model_copy(update={"status": state.due, "stop": asks if state.due is Status.AWAITING else NONE})
+
+    @property
+    def due(self) -> Status:
+        """Its status, unless something has stopped it."""
+        build = self.stage is Stage.BUILD and self.before_build and Stage.BUILD not in self.completed
+        complete = self.stage is Stage.APPROVAL and self.before_complete
+        if (build and not self.approved("Build")) or (complete and not self.approved("Complete")):
+            return Status.AWAITING
+        return Status.COMPLETE if self.stage is Stage.COMPLETE else Status.ACTIVE
+
+    def stopped(self, status: Status, why: str) -> State:
+        return self.model_copy(update={"status": status, "stop": " ".join(why.split())})
+
+    def approved(self, gate: str) -> bool:
+        return any(one.startswith(gate) for one in self.approvals)
+
+    def position(self) -> dict[str, str | list[str]]:
+        """The fields that are the engine's own, as documents spell them."""
+        return {
+            "Task ID": self.task,
+            "Task File": self.task_file,
+            "Current Status": self.status,
+            "Current Stage": self.stage,
+            "Current Run ID": self.run_id,
+            "Completed Stages": [*self.completed] or [NONE],
+            "Artifact Paths": [f"{stage}: {path}" for stage, path in self.paths.items()],
+            "Stop Reason": self.stop,
+            "Remediation Count": str(self.remediations),
+            "Approvals": [*self.approvals] or [NONE],
+        }
+
+    def problem(self, task: Task) -> str:
+        """Why nobody can go on from here (5.4, 5.5, HN-110); empty: it fits together."""
+        here, done = f"Current Stage {self.stage}", self.completed
+        if self.task_file not in ("", task.path):
+            return f"Task File {self.task_file} is not that of the task: {task.path}"
+        if other := [stage for stage, path in self.paths.items() if task.paths.get(stage) != path]:
+            return f"Artifact Paths of {other[0]} is {self.paths[other[0]]}, and {task.paths[other[0]]} in {task.path}"
+        mends = self.stage is Stage.BUILD and Stage.BUILD in done
+        if self.stage is not [*ORDER, self.stage][len(done)] and not mends:
+            return f"{here} does not follow Completed Stages [{', '.join(done)}]"
+        waits, complete = self.status is Status.AWAITING, self.stage is Stage.COMPLETE
+        if (self.status is Status.COMPLETE) != complete or (waits and self.stage not in GATES):
+            return f"Current Status {self.status} does not fit {here}"
+        if self.stage is Stage.BUILD and self.status is Status.ACTIVE and self.due is Status.AWAITING:
+            return f"{here} is {self.status}, but {BEFORE_BUILD} is Yes and no approval is recorded"
+        return ""
+
+
+@lru_cache(maxsize=256)
+def read_state(text: str) -> State:
+    """Where a run-state says that its task stands.
+
+    Raises:
+        BadInput: with all that is missing or wrong.
+    """
+    page, problems = markdown(text, RUN_STATE), list[str]()
+
+    def take(name: str, read: Callable[[str], Any], expected: str = "", default: str | None = None) -> Any:
+        value = page.value(name) or default
+        found = None if value is None else read(value)
+        if value is None:
+            problems.append(f"{RUN_STATE}: malformed: field {name} not found")
+        elif found is None:
+            problems.append(f'{name} "{value}" is invalid; expected {expected}')
+        return found
+
+    def setting(name: str) -> Any:
+        beside = [one for one in page.values("Approval Mode") or () if one.casefold().startswith(name.casefold())]
+        return take(name, yes, "Yes or No", beside[0].partition(":")[2].strip() if beside else None)
+
+    completed = [called(one) or one for one in page.values("Completed Stages") or ()]
+    if page.field("Completed Stages") is None:
+        problems.append(f"{RUN_STATE}: malformed: field Completed Stages not found")
+    if completed != list(ORDER[: len(completed)]):
+        problems.append(f"Completed Stages [{', '.join(completed)}] is not a prefix of the lifecycle")
+    counts, statuses = {str(n): n for n in range(REMEDIATIONS + 1)}, {one.casefold(): one for one in Status}
+    read = {
+        "task": take("Task ID", str),
+        "task_file": take("Task File", str, default=""),
+        "status": take("Current Status", lambda value: statuses.get(value.casefold()), ", ".join(Status)),
+        "stage": take("Current Stage", called, f"one of {', '.join(ORDER)}"),
+        "run_id": take("Current Run ID", str),
+        "remediations": take("Remediation Count", counts.get, f"0 to {REMEDIATIONS}", "0"),
+        "before_build": setting(BEFORE_BUILD),
+        "before_complete": setting(BEFORE_COMPLETE),
+        "stop": page.value("Stop Reason") or NONE,
+        "approvals": tuple(page.values("Approvals") or ()),
+    }
+    if problems:
+        raise BadInput.together([wrong(problem, RUN_STATE) for problem in problems])
+    return State(completed=tuple(Stage(one) for one in completed), paths=paths_in(page), **read)
+
+
+def position(text: str) -> dict[str, str | list[str]]:
+    """What of a run-state is the engine's own while a run works: all but the approval settings and remarks."""
+    return read_state(text).position() if text.strip() else {}
+
+
+# --- written
+
+
+def with_state(text: str, state: State, event: str) -> str:
+    """The document with where the task stands now; what is said so already stays as it is spelled."""
+    known = position(text)
+    changed = {name: one for name, one in state.position().items() if one != known.get(name)}
+    return with_event(set_fields(text, changed), event)
+
+
+def with_event(text: str, event: str) -> str:
+    """`Last Event` is the engine's line of the Notes; the others are people's."""
+    page = markdown(text)
+    notes = page.field("Notes")
+    if page.field("Last Event"):
+        return set_fields(text, {"Last Event": event})
+    if notes is not None and notes.spelling != "section" and notes.value:
+        return set_fields(text, {"Notes": f"{notes.value.partition('Last Event:')[0]}Last Event: {event}"})
+    return add_below(text, "Notes" if page.find("Notes") else "## Notes", f"- Last Event: {event}")
+
+
+def new_state(template: str, state: State, event: str) -> str:
+    """The first text of a run-state."""
+    settings = {BEFORE_BUILD: state.before_build, BEFORE_COMPLETE: state.before_complete}
+    modes = [f"{name}: {'Yes' if asked else 'No'}" for name, asked in settings.items()]
+    notes = {"Notes": f"Last Event: {event}", "Last Event": event}
+    return with_event(filled(template, {**state.position(), "Approval Mode": modes}, notes), event)
+
+
+def filled(template: str, values: Values, holes: Values) -> str:
+    """A template with its holes and its fields filled, in the spelling of its author; what it lacks comes below.
+
+    Args:
+        holes: what is filled in where there is a hole for it, and else has its own place.
+    """
+    known = {name.casefold(): value for name, value in {**values, **holes}.items()}
+    lines = []
+    for line in template.split("\n"):
+        whole = re.fullmatch(rf"(\s*)(?:[-*+]\s+)?{_HOLE.pattern}\s*", line)
+        many = known.get(_name(whole[2])) if whole else None
+        if whole and many is not None and not isinstance(many, str):
+            lines += [f"{whole[1]}- {one}" for one in many]
+        else:
+            lines.append(_HOLE.sub(lambda hole: _inline(known.get(_name(hole[1])), hole[0]), line))
+    text, plain = "\n".join(lines), dict(values)
+    page, settings = markdown(text), dict(one.split(": ") for one in plain.get("Approval Mode", ()))
+    if settings and all(page.field(name) for name in settings):
+        plain = {**plain, **settings}
+        del plain["Approval Mode"]
+    return set_fields(_with_paths(text, dict(one.split(": ", 1) for one in plain.pop("Artifact Paths"))), plain)
+
+
+def _with_paths(text: str, paths: Mapping[str, str]) -> str:
+    """Beside the name that each stage has there: in its row, or in its bullet."""
+    page, lines = markdown(text), text.split("\n")
+    rows, listed = page.rows("Artifact Paths"), page.values("Artifact Paths", ticked=False) or []
+    if not rows:
+        names = {called(one.partition(":")[0]): one.partition(":")[0] for one in listed}
+        bullets = [f"{names.pop(Stage(stage), stage)}: {path}" for stage, path in paths.items()]
+        return set_fields(text, {"Artifact Paths": [*bullets, *(one for one in listed if called(one) is None)]})
+    at = {called(row.cells[0]): row.line for row in rows}
+    for stage, path in paths.items():
+        if (line := at.get(Stage(stage))) is not None:
+            parts = PIPE.split(lines[line - 1])
+            lines[line - 1] = "|".join([*parts[:2], f" {path} ", *parts[3:]])
+    text = "\n".join(lines)
+    for stage in [one for one in paths if Stage(one) not in at]:
+        text = add_row(text, "Artifact Paths", dict(zip(rows[0].cells, (stage, paths[stage]), strict=False)))
+    return text
+
+
+def _name(hole: str) -> str:
+    return " ".join(hole.replace("_", " ").split()).casefold()
+
+
+def _inline(value: str | Sequence[str] | None, hole: str) -> str:
+    return hole if value is None else value if isinstance(value, str) else ", ".join(value)

@@ -1,0 +1,146 @@
+"""What the harness decides: the sequence, who works in it, how a stage counts and where a verdict leads. Pure."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum, StrEnum
+
+from interlock.errors import Exit
+
+RUN_STATE, TASKS = "harness/run-state.md", "harness/tasks"
+STATE_TEMPLATE, REPORT_TEMPLATE = "harness/templates/run-state-template.md", "harness/templates/run_report_template.md"
+CONTRACTS = "harness/standards/stage-input-contracts.md"
+REQUIRED = (
+    *(STATE_TEMPLATE, REPORT_TEMPLATE, "harness/standards/run-state-standard.md"),
+    *("harness/standards/task-lifecycle.md", "harness/standards/feature-workflow.md"),
+    *("harness/standards/run-id-standard.md", CONTRACTS),
+)
+GOVERNED = (
+    *(RUN_STATE, "harness/runs/**", "harness/tasks/**", "harness/standards/**", "harness/templates/**"),
+    *("harness/roles/**", ".github/agents/**"),
+)
+"""What no agent makes or changes (HN-05)."""
+REMEDIATIONS = 2
+"""After the first negative QA."""
+REJECTIONS = 5
+"""That are revised; the next one blocks."""
+
+
+class Stage(StrEnum):
+    """The sequence; none is skipped (HN-06)."""
+
+    SPECIFICATION = "Specification"
+    DESIGN = "Design"
+    PLANNING = "Implementation Planning"
+    BUILD = "Build"
+    QA = "QA"
+    APPROVAL = "Awaiting Approval"
+    COMPLETE = "Complete"
+
+    @property
+    def next(self) -> Stage:
+        return ORDER[ORDER.index(self) + 1]
+
+    @property
+    def before(self) -> tuple[Stage, ...]:
+        return ORDER[: ORDER.index(self)]
+
+
+class Status(StrEnum):
+    ACTIVE = "Active"
+    AWAITING = "Awaiting Approval"
+    BLOCKED = "Blocked"
+    COMPLETE = "Complete"
+
+
+class Came(StrEnum):
+    """What became of a stage, in the history."""
+
+    COMPLETED = "Completed"
+    FAILED = "Failed"
+    BLOCKED = "Blocked"
+    RETURNED = "Returned to Build"
+    APPROVED = "Approved"
+    REJECTED = "Rejected"
+    NOT_REQUIRED = "Not required"
+
+
+ORDER = tuple(Stage)
+AGENTS = {
+    Stage.SPECIFICATION: "po-spec",
+    Stage.DESIGN: "feature-design",
+    Stage.PLANNING: "tech-lead",
+    Stage.BUILD: "build",
+    Stage.QA: "qa",
+}
+WORKED = tuple(AGENTS)
+"""The stages that an agent carries out."""
+GATES = (Stage.BUILD, Stage.APPROVAL)
+"""Where a task can wait for a person's approval (5.1)."""
+SUFFIXES = dict(zip(ORDER, ("SPEC", "DESIGN", "PLAN", "BUILD", "QA", "APPROVAL", "COMPLETE"), strict=True))
+HEADINGS: dict[Stage, tuple[str, ...]] = {
+    Stage.SPECIFICATION: ("## Requirements", "## Acceptance Criteria"),
+    Stage.DESIGN: ("## Overview", "## Decisions"),
+    Stage.PLANNING: ("## Steps",),
+    Stage.BUILD: ("## Changes", "## Verification"),
+    Stage.QA: (),
+}
+"""The least structure of each artifact; QA's is a form."""
+_CALLED = {
+    Stage.SPECIFICATION: ("specification", "spec"),
+    Stage.DESIGN: ("design",),
+    Stage.PLANNING: ("implementation planning", "implementation plan", "planning", "plan"),
+    Stage.BUILD: ("build",),
+    Stage.QA: ("qa", "quality assurance"),
+}
+
+
+def called(text: str) -> Stage | None:
+    """The one stage that a text names, by its name or a shorter one; None: it names none, or several."""
+    words = " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
+    found = [stage for stage in ORDER if stage.casefold() == words]
+    found += [stage for stage, names in _CALLED.items() if any(f" {name} " in f" {words} " for name in names)]
+    return found[0] if len(set(found)) == 1 else None
+
+
+def run_id(task: str, stage: Stage, day: str, remediations: int) -> str:
+    """Of a stage that is entered on that day (4.1)."""
+    again = f"-R{remediations}" if remediations and stage in (Stage.BUILD, Stage.QA) else ""
+    return f"RUN-{day}-{task}-{SUFFIXES[stage]}{again}"
+
+
+class Failure(Enum):
+    """Why a stage did not finish, worst first: the first that applies is said (HN-98)."""
+
+    GOVERNANCE = Came.BLOCKED, Exit.STOPPED, "Scope violation by {agent}: {governed}"
+    SCOPE = Came.BLOCKED, Exit.STOPPED, "Scope violation by {agent}: {strays}"
+    CONFLICT = Came.BLOCKED, Exit.STOPPED, "Stage {stage}: a person changed the same lines meanwhile: {conflicts}"
+    BLOCKED = Came.BLOCKED, Exit.STOPPED, "Stage {stage}: agent {agent} is blocked: {reason}"
+    ERROR = Came.FAILED, Exit.STOPPED, "Stage {stage}: agent {agent} failed: {reason}"
+    UNFINISHED = Came.FAILED, Exit.FAILED, "Stage {stage}: agent {agent} {came}: {words}"
+    ARTIFACT = Came.FAILED, Exit.FAILED, "{flaw}"
+    NONE = Came.COMPLETED, Exit.DONE, ""
+
+    def __init__(self, came: Came, exit: Exit, text: str) -> None:
+        self.came, self.exit, self.text = came, exit, text
+
+
+def failure(
+    governed: bool, strayed: bool, conflict: bool, blocked: bool, error: bool, unfinished: bool, artifact: bool
+) -> Failure:
+    """How a stage counts, by what is wrong with it. Its word is enough for a failure, and never for success."""
+    wrong = (governed, strayed, conflict, blocked, error, unfinished, not artifact, True)
+    return next(one for one, applies in zip(Failure, wrong, strict=True) if applies)
+
+
+class Move(StrEnum):
+    ADVANCE = "advance"
+    RETURN = "return to Build"
+    BLOCK = "block"
+
+
+def after_verdict(positive: bool, remediations: int) -> Move:
+    """Where QA, red commands and a conflict at the delivery lead (HN-76, HN-79, HN-80, HN-114)."""
+    if positive:
+        return Move.ADVANCE
+    return Move.RETURN if remediations < REMEDIATIONS else Move.BLOCK
