@@ -144,7 +144,7 @@ async def overtaken(run: Run, but: str = "") -> str:
         but: the one that is about to be written; that another one is gone does not keep it from that.
     """
     for path, fields in run.watched.items():
-        if fields is not None and path in run.full.texts:
+        if fields is not None and path in run.full.texts and path != but:
             raw = await _now(run, path)
             if raw is None and not but:
                 return f"{path} is gone"
