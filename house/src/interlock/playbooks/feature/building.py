@@ -39,6 +39,7 @@ from interlock.playbooks.feature.members import (
 )
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
 from interlock.playbooks.feature.work import AGAINST, Halt, Heard, Progress, Work
+from interlock.workspace.values import Tree
 
 REPLANS = 3
 LATE = 3
@@ -55,6 +56,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         texts: what else the planner is told: `refused`, `found`.
     """
     known = await task_files(work) if mode else {}
+    before = await work.run.read(work.at("plan.md")) if mode else None
     begun = [name for name, one in work.progress.items() if one.done]
 
     def check(given: Given) -> list[str]:
@@ -62,7 +64,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         files = {name: text for name, text in known.items() if name not in gone}
         files |= {_stem(path): text for path, text in given.outputs.items() if path.startswith(work.at("tasks/"))}
         try:
-            made = read_plan(given.outputs.get(work.at("plan.md")), files, begun=begun)
+            made = read_plan(given.outputs.get(work.at("plan.md"), before), files, begun=begun)
         except PlanBroken as broken:
             return broken.problems
         return [] if made.waves else ["plan.md: it leaves nothing to be done"]
@@ -87,14 +89,15 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
             raise work.halted(heard.why)
         await work.merge("4", [heard], prune=4)
     with work.run.step("5.1"):
-        adopt(work, await planned(work, begun))
+        adopt(work, await planned(work, begun), begun)
 
 
 async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
     """Pattern C: entries of the judges are marked, the planner gets their memories and what they found (FT-49)."""
     await work.remember(memory.invalidated(members.names(judges), why))
     said = work.last(judges)
-    found = [f"- {name}: {line}" for name, one in said.items() for line in (one.findings if one.form else [one.why])]
+    found = [f"- {name}: {line}" for name, one in said.items() for line in one.findings]
+    found += [f"- {one.why}" for one in said.values() if one.form is None]
     found += [f"- {line}" for line in work.against]
     judged = (*(f"memory/{one.name}.mem.md" for one in judges), *(one.artifact for one in judges))
     await plan(work, reads=(*judged, "plan.md", *PLANNER.reads, "tasks/*.md"), mode="REPLAN", found="\n".join(found))
@@ -134,17 +137,18 @@ async def planned(work: Work, begun: Sequence[str]) -> Plan:
         raise Halt(Outcome.stopped(why, again=run.scope, next=more)) from None
 
 
-def adopt(work: Work, found: Plan) -> None:
-    """Tasks that are not done are those of this plan."""
-    done = {name: one for name, one in work.progress.items() if one.done}
-    work.progress = done | {name: work.progress.get(name, Progress()) for wave in found.waves for name in wave}
+def adopt(work: Work, found: Plan, begun: Sequence[str]) -> None:
+    """Tasks that are not begun are those of this plan."""
+    for name in found.added:
+        if name not in work.progress:
+            work.run.warn(f"{name} stands in no wave: it is added as the last one")
+    for name, task in found.tasks.items():
+        if task.agent != task.worker and name not in work.tasks:
+            work.run.warn(f'{name}: unknown agent "{task.agent}"; using implementer')
+    kept = {name: one for name, one in work.progress.items() if name in begun}
+    work.progress = kept | {name: work.progress.get(name, Progress()) for wave in found.waves for name in wave}
     work.tasks |= found.tasks
     work.there |= {f"tasks/{name}.md" for name in found.tasks}
-    for name in found.added:
-        work.run.warn(f"{name} stands in no wave: it is added as the last one")
-    for task in found.tasks.values():
-        if task.agent != task.worker:
-            work.run.warn(f'{task.id}: unknown agent "{task.agent}"; using implementer')
 
 
 # --- 5. Implementation in waves
@@ -159,7 +163,7 @@ async def implement(work: Work) -> None:
             found = await planned(work, begun)
         if not found.waves:
             return
-        adopt(work, found)
+        adopt(work, found, begun)
         failed = {name for name, one in work.progress.items() if one.tried and not one.done}
         if any(failed & set(found.tasks[name].depends_on) for name in found.waves[0]):
             return
@@ -312,9 +316,6 @@ async def review(work: Work, against: bool = False) -> Reviewed:
                 if second.form and second.verdict.severity != "Blocker":
                     work.flaws.append(f"r-security did not confirm its Blocker: {'; '.join(first.findings)}")
         said = {one.name: heard[one.name].verdict for one in WEIGHED}
-        for name, one in heard.items():
-            if isinstance(one.form, Judged) and one.form.severity == "Critical":
-                run.warn(f'{name}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
         security, *others = said.values()
         reviewed = run.decide(r_cluster, security=security, others=others, against=against)
         work.flaws += [f"{name} gave no verdict" for name, one in said.items() if not one.usable]
@@ -374,12 +375,13 @@ async def mend(work: Work) -> bool:
 async def deliver(work: Work, n: int) -> str:
     """What was accepted comes into the tree; why not, or nothing."""
     run = work.run
+    judged: Tree | None = None
     for again in range(LATE):
         work.proved = await run.prove(work.commands)
         rest = [] if again else await run.rest(work.commands)
         if red := [f"`{one.command}` is {one.word}" for one in (*work.proved, *rest) if one.word in AGAINST]:
             return "; ".join(red)
-        judged = work.proved[0].tree if work.proved else None
+        judged = work.proved[0].tree if work.proved else judged
         delivered = await run.deliver(f"{n}-{again}", judged)
         if delivered.state == "away":
             work.flaws.append(f"another branch is checked out, so nothing was delivered: interlock apply {run.id}")
@@ -389,4 +391,5 @@ async def deliver(work: Work, n: int) -> str:
             )
         if delivered.state != "other":
             return ""
+        judged = delivered.merged
     return "the person's tree changed each time that the checks ran"

@@ -38,7 +38,7 @@ class Shared:
 
     @property
     def text(self) -> str:
-        return "\n".join(self.lines) + "\n"
+        return "\n".join(self.lines).rstrip("\n") + "\n"
 
     def span(self, title: str) -> tuple[int, int]:
         """Of a section's own lines: the first, and that behind the last one with words."""
@@ -58,8 +58,13 @@ class Shared:
         """One entry more, in one line, if it is not there."""
         begin, end = self.span(title)
         entry = f"- [{agent}, step-{step}] {' '.join(words.split())}"
-        if entry not in self.lines[begin:end]:
-            self.lines[end:end] = [entry] if self.lines[end - 1].startswith("- ") else ["", entry]
+        if entry in self.lines[begin:end]:
+            return
+        if self.lines[end : end + 2] == ["", ""]:  # where others stood that were dropped
+            end += 1
+        self.lines[end:end] = (
+            [entry] if self.lines[end - 1].startswith("- ") or not self.lines[end - 1] else ["", entry]
+        )
 
     def index(self, artifact: str, parts: str, agent: str) -> None:
         """The row of an artifact (FT-09): in place of the one that it has."""

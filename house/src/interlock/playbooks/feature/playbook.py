@@ -240,7 +240,7 @@ async def plan_first(work: Work) -> None:
         refused = "\n\n".join(f"`tasks/{name}.md`:\n\n{fence(text)}" for name, text in files.items())
         await plan(work, reads=("plan.md", *PLANNER.reads, *found), human=True, refused=refused)
 
-    shows = lambda: [work.at(path) for path in ("plan.md", *(f"tasks/{name}.md" for name in work.tasks))]  # noqa: E731
+    shows = lambda: [work.at(path) for path in ("plan.md", *(f"tasks/{name}.md" for name in work.progress))]  # noqa: E731
     await approved(work, "plan", "Carry out this plan?", shows, again)
 
 

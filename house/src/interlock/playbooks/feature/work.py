@@ -16,7 +16,7 @@ from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
 from interlock.playbooks.feature import answers, members, memory
 from interlock.playbooks.feature.answers import Wanted
 from interlock.playbooks.feature.decisions import FLOOR, LOST, Kind, Said, Verdict, slug_of
-from interlock.playbooks.feature.forms import Answer, Judged
+from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
 from interlock.playbooks.feature.members import Agent
 from interlock.playbooks.feature.plan import Task
 
@@ -75,12 +75,14 @@ class Heard:
 
     @property
     def findings(self) -> list[str]:
-        """What it has against the work, in a line each."""
+        """What it has found, in a line each; of one that passes only what it graded."""
         if not isinstance(self.form, Judged):
             return []
+        verdict, ruling = self.verdict, self.report.ruling
+        against = verdict.said is not Said.DONE or self.agent.kind.against(verdict.severity)
         graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
-        said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
-        return [*(graded or self.form.listed("Key Findings")), *said]
+        said = ruling.against if self.contradicted and ruling else ()
+        return [*(graded or (self.form.listed("Key Findings") if against else ())), *said]
 
 
 @dataclass
@@ -212,6 +214,8 @@ class Work:
         form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
         for flag in form.listed("Security Flags") if form else ():
             run.warn(f"severity: critical: {member}: {flag}")
+        if isinstance(form, Reviewer) and form.severity == "Critical":
+            run.warn(f'{member}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
         return Heard(agent, member, report, form, again, human)
 
     async def clear(self, agent: Agent, member: str = "") -> None:
