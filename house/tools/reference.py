@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: commands and settings. `--check` only says whether they are as the code is."""
+"""Writes docs/reference/ from the code: commands, settings, JSON Schemas. `--check` only says whether they are as the code is."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import click
 
 from interlock.app import SHIPPED, playbook_named
 from interlock.cli.commands import app
+from interlock.flows.format import schema
 from interlock.settings import with_tables
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -51,13 +52,16 @@ def _command(words: str, command: click.Command) -> Iterator[str]:
         )
 
 
+def _tables() -> dict[str, Any]:
+    return {name: model for name in SHIPPED if (model := playbook_named(name).settings) is not None}
+
+
 def settings() -> str:
     """Every key of interlock.toml with its default."""
-    tables = {name: model for name in SHIPPED if (model := playbook_named(name).settings) is not None}
-    schema = with_tables(tables).model_json_schema()
+    known = with_tables(_tables()).model_json_schema()
     lines = ["# Settings", "", MADE, ""]
     lines += [WHERE, ""]
-    lines += ["| key | default | |", "| --- | --- | --- |", *_rows(schema, schema["properties"], "")]
+    lines += ["| key | default | |", "| --- | --- | --- |", *_rows(known, known["properties"], "")]
     return "\n".join([*lines, ""])
 
 
@@ -88,12 +92,18 @@ def _inner(schema: Mapping[str, Any], field: Any) -> Mapping[str, Any]:
     return found
 
 
+def pages() -> dict[str, str]:
+    """Every file of the reference, as the code is."""
+    schemas = {"interlock.schema.json": with_tables(_tables()).model_json_schema(), "playbook.schema.json": schema()}
+    spelled = {name: json.dumps(one, indent=1) + "\n" for name, one in schemas.items()}
+    return {"commands.md": commands(), "settings.md": settings(), **spelled}
+
+
 def main() -> None:
-    pages = {"commands.md": commands(), "settings.md": settings()}
     if "--check" in sys.argv:
-        stale = [name for name, text in pages.items() if (FOLDER / name).read_text("utf-8") != text]
+        stale = [name for name, text in pages().items() if (FOLDER / name).read_text("utf-8") != text]
         sys.exit(f"not as the code is: {', '.join(stale)}; python -m tools.reference writes them" if stale else 0)
-    for name, text in pages.items():
+    for name, text in pages().items():
         (FOLDER / name).write_text(text, "utf-8")
 
 

@@ -33,6 +33,7 @@ from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
 from interlock.engine import afterwards
 from interlock.engine.afterwards import How, Moved, Work, left
+from interlock.engine.against import Compared, against
 from interlock.engine.folder import Message
 from interlock.engine.keys import sha256
 from interlock.engine.playbook import Playbook
@@ -322,11 +323,6 @@ class Place:
         where = entry.first.get("where")
         self.trees.declare(entry.first.get("documents", ()))
         ours = (playbook.home or self.folder) / "agents"
-        own = self.workspace.own / "prompts" / playbook.name
-        prompts = {
-            file.name.removesuffix(".md"): (file.read_text("utf-8"), str(file.relative_to(self.workspace.top)))
-            for file in sorted(own.glob("*.md"))
-        }
         limits, evidence = self.settings.limits.model_dump(), self.settings.evidence.model_dump(exclude={"junit"})
         bounds = limits | evidence | {"guarded": self.settings.sandbox.guarded}
         world = RealWorld(
@@ -346,7 +342,7 @@ class Place:
         player = Player(
             playbook,
             world,
-            Prompts(playbook.prompts, prompts),
+            Prompts(playbook.prompts, self._texts(playbook)),
             settings=self.settings.of(playbook.name),
             limits=Limits(**{name: value for name, value in bounds.items() if value is not None}),
             flags=dict(flags) if flags else {},
@@ -354,6 +350,16 @@ class Place:
             told=lambda event, key: watcher.told(player.view, key),
         )
         return player
+
+    def _texts(self, playbook: Playbook) -> dict[str, tuple[str, str]]:
+        """A team's own texts in place of the playbook's, with the file of each."""
+        found = sorted((self.workspace.own / "prompts" / playbook.name).glob("*.md"))
+        top = self.workspace.top
+        return {one.name.removesuffix(".md"): (one.read_text("utf-8"), str(one.relative_to(top))) for one in found}
+
+    def against(self, playbook: Playbook, entry: Entry) -> Compared:
+        """How far a recorded run goes with a playbook as it is now."""
+        return against(playbook, entry.folder, settings=self.settings.of(playbook.name), own=self._texts(playbook))
 
     @cached_property
     def redaction(self) -> Redaction:

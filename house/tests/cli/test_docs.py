@@ -26,7 +26,7 @@ def examples(page: Path) -> list[list[str]]:
 
 @pytest.mark.req("HOUSE-05", "CLI-01")
 def test_the_reference_is_as_the_code_is() -> None:
-    for name, text in (("commands.md", reference.commands()), ("settings.md", reference.settings())):
+    for name, text in reference.pages().items():
         assert (reference.FOLDER / name).read_text("utf-8") == text, "python -m tools.reference writes it"
 
 

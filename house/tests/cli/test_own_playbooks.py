@@ -98,3 +98,25 @@ def test_a_shipped_one_is_copied_to_be_changed_and_comes_first(interlock: Comman
 @pytest.mark.parametrize("words", [["trust", "task"], ["trust", "gone"], ["sell", "task"], ["copy"]])
 def test_what_cannot_be_done_is_told(interlock: CommandLine, words: list[str]) -> None:
     assert interlock("playbooks", *words).code == 2
+
+
+@pytest.mark.req("OWN-04")
+def test_a_changed_process_is_tried_against_recorded_runs(interlock: CommandLine) -> None:
+    """The first key that differs is named; words are no difference; nothing is called or written."""
+    interlock.write("look.yaml", FLOW)
+    assert interlock("run", "./look.yaml", "the lamp", "--runner", "scripted").code == 4
+    assert interlock("approve", "--runner", "scripted").code == 0
+    before = {path: content for path, (_, content) in interlock.bytes_of_all().items()}
+
+    def against(old: str, new: str) -> tuple[int, str]:
+        interlock.write("other.yaml", FLOW.replace(old, new))
+        came = interlock("plan", "./other.yaml", "--against", "latest")
+        return came.code, " ".join(came.out.split())
+
+    assert against("You look.", "You look hard.")[1].endswith("all 3 keys as recorded")
+    code, told = against("Look at {{ what }}", "See {{ what }}")
+    assert (code, "looker#1: inputs: recorded" in told) == (1, True), told
+    code, told = against("  - {ask: enough", "  - {run: look, command: ls}\n  - {ask: enough")
+    assert (code, "enough/gate-enough#1: it is recorded, and not asked for before look#1" in told) == (1, True), told
+    (interlock.top / "other.yaml").unlink()
+    assert {path: content for path, (_, content) in interlock.bytes_of_all().items()} == before

@@ -59,10 +59,14 @@ class Playbooks(click.Group):
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:
+            if runs := given.pop("against", ()):
+                from interlock.cli.planning import compare
+
+                return compare(_door(given), playbook, runs)
             return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
         own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
-        params = [*own, *([] if dry else [_DRY]), *_WORKS, _BUDGET, _RUNNER]
+        params = [*own, _AGAINST if dry else _DRY, *_WORKS, _BUDGET, _RUNNER]
         made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
         made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
         return made
@@ -115,6 +119,7 @@ _BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run
 _RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
 _NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
 _DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
+_AGAINST = _option("--against", multiple=True, metavar="RUN", help="Play a recorded run with it as it is now.")
 _DECIDE = (_NOTE, _option("--only", help="Record it; do not go on with the run."), _RUNNER, *_WORKS)
 _PATHS = click.Argument(["paths"], nargs=-1, metavar="[PATH]...")
 _AGAIN = (_RUN, _PATHS, _option("--dry-run", "dry", help="Only say what would change."), _JSON)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from interlock.cli import screens, text
@@ -38,6 +38,21 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)
     print_lines([head, *screens.block(rows)])
     return 0
+
+
+def compare(door: Door, playbook: Playbook, runs: Sequence[str]) -> int:
+    """Recorded runs with the playbook as it is now: what would keep each from going on."""
+    rows, found = [], []
+    for entry in map(door.place.runs.find, runs):
+        came = door.place.against(playbook, entry)
+        same = f"all {text.count(came.kept, 'key')} as recorded"
+        rows.append((entry.id, f"{came.key}: {came.what}" if came.key else same, ""))
+        found.append({"run_id": entry.id, "kept": came.kept, "key": came.key, "what": came.what})
+    if door.json:
+        print_json({"playbook": playbook.name, "against": found})
+    else:
+        print_lines(screens.block(rows))
+    return int(Exit.FINDINGS if any(one["key"] for one in found) else Exit.DONE)
 
 
 def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:

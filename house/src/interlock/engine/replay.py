@@ -132,6 +132,11 @@ class Recorder:
             self._outcomes.pop(line.key, None)
             self._unknown.pop(line.key, None)
 
+    @property
+    def kept(self) -> int:
+        """How many recorded keys were asked for."""
+        return len(self._asked & self._outcomes.keys())
+
     def diverged(self, key: str, what: str) -> Diverged:
         start = self.view.start
         version = f" It was recorded by version {self.view.version}, which goes on with it." if start else ""
