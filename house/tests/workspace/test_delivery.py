@@ -14,7 +14,8 @@ import pytest
 from interlock.errors import WorkspaceFailed
 from interlock.workspace import delivery as module
 from interlock.workspace.delivery import Delivery
-from interlock.workspace.trees import LINK, Trees
+from interlock.workspace.git import LINK
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import Landing, RemarkKind, Tree
 from tests.workspace.conftest import texts, tree
 from tests.workspace.person import Person
@@ -267,6 +268,16 @@ def test_a_file_does_not_take_the_place_of_a_folder_with_ignored_files(person: P
     assert landing.state == "done" and "d" not in landing.paths and "d/x" not in landing.paths
     assert [(remark.kind, remark.paths) for remark in landing.refused] == [(RemarkKind.REFUSED, ("d",))]
     assert person.read("d/cache.o") == b"ignored" and person.read("a.txt") == b"agent\n"
+
+
+@pytest.mark.req("TREE-12")
+def test_what_a_sparse_checkout_leaves_out_is_not_removed(person: Person, trees: Trees) -> None:
+    """There is nothing to be removed: that path is refused, and all else is delivered."""
+    before, after = _prepared(person, trees)
+    person.sh("git add .; git commit -qm more; git sparse-checkout set d")
+    landing = Delivery(trees).deliver(before, after)
+    assert landing.state == "done" and [remark.paths for remark in landing.refused] == [("lib/b.txt",)]
+    assert person.read("lib/new.txt") == b"n\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")

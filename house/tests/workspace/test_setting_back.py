@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import pytest
 
+from interlock.workspace.git import Entry
 from interlock.workspace.place import Workspace
 from interlock.workspace.setting_back import Mended, free, is_set_back, mend, owned
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Tree
 from tests.workspace.conftest import texts, tree
 from tests.workspace.person import Person

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from interlock.errors import Refused
+from interlock.workspace.git import LINK
 from interlock.workspace.place import Workspace
-from interlock.workspace.trees import LINK, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, RemarkKind, Standing, Where
 from tests.workspace.conftest import texts
 from tests.workspace.person import Person

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.workspace.git import GITLINK, LINK
 from interlock.workspace.place import Workspace
-from interlock.workspace.snapshot import GITLINK
-from interlock.workspace.trees import LINK, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Change
 from tests.workspace.conftest import texts, tree
 from tests.workspace.person import Person

@@ -15,9 +15,9 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from interlock.errors import Refused
-from interlock.workspace.git import NOTHING, index_lines, lines
+from interlock.workspace.git import NOTHING, Entry, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, BranchFacts, Committed, Remark, RemarkKind, Tree, Where
 
 _REFS = "refs/heads/"

@@ -16,18 +16,17 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from uuid import uuid4
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import object_name
+from interlock.workspace.git import GITLINK, LINK, Entry, entry_of
 from interlock.workspace.layers.upper import walk
 from interlock.workspace.place import above, status_of
-from interlock.workspace.snapshot import GITLINK
-from interlock.workspace.trees import LINK, Delta, Entry, Trees
+from interlock.workspace.trees import Delta, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
 
 _NOREPLACE, _EXCHANGE = 1, 2
@@ -141,24 +140,36 @@ class Delivery:
 
     def _possible(self, deltas: Sequence[Delta]) -> tuple[list[Delta], tuple[Remark, ...]]:
         """What can be delivered, what goes first; and why not the rest."""
+        hidden = self._trees.hidden([delta.path for delta in deltas if delta.old])
+        # What a sparse checkout leaves out comes as a new file; git shows it so, too.
+        deltas = [Delta(one.path, None, one.new) if one.path in hidden else one for one in deltas]
         going = {delta.path for delta in deltas if delta.new is None}
-        nested = {delta.path for delta in deltas if GITLINK in (delta.old and delta.old[0], delta.new and delta.new[0])}
-        blocked: dict[str, str] = {}
+        coming = (delta.path for delta in deltas if delta.old is None and delta.new)
+        obstacles = {path: found for path in coming if (found := list(self._in_the_way(path, going)))}
+        seen: Mapping[str, Entry] = {}
+        if obstacles:
+            seen = self._trees.entries(self._trees.snapshots.take(_INDEX)[0])
+            self._trees.snapshots.forget(_INDEX)
+        why: dict[str, tuple[RemarkKind, str]] = {}
         for delta in deltas:
-            if delta.old is None and delta.path not in nested:
-                left = next((path for path in _files_in(self._top, delta.path) if path not in going), None)
-                if left is not None:
-                    blocked[delta.path] = left
-        refused = [
-            Remark(kind=RemarkKind.REFUSED, text=f"a folder stands there, and {left} is in it", paths=(path,))
-            for path, left in blocked.items()
-        ]
-        if nested:
-            text = "a repository of its own: run interlock there"
-            refused.append(Remark(kind=RemarkKind.NESTED, text=text, paths=tuple(sorted(nested))))
-        out = nested | set(blocked)
-        possible = [delta for delta in deltas if out.isdisjoint((delta.path, *above(delta.path)))]
-        return sorted(possible, key=lambda delta: (delta.new is not None, delta.path)), tuple(refused)
+            unseen = [path for path in obstacles.get(delta.path, ()) if path not in seen]
+            if GITLINK in (delta.old and delta.old[0], delta.new and delta.new[0]):
+                why[delta.path] = RemarkKind.NESTED, "a repository of its own: run interlock there"
+            elif delta.old is None and delta.new is None:
+                why[delta.path] = RemarkKind.REFUSED, "your sparse checkout leaves it out"
+            elif unseen:  # what a snapshot shows is late instead, and merged anew
+                why[delta.path] = RemarkKind.REFUSED, f"{unseen[0]} stands there, which git ignores or cannot hold"
+        remarks = [Remark(kind=kind, text=text, paths=(path,)) for path, (kind, text) in why.items()]
+        possible = [delta for delta in deltas if why.keys().isdisjoint((delta.path, *above(delta.path)))]
+        return sorted(possible, key=lambda delta: (delta.new is not None, delta.path)), tuple(remarks)
+
+    def _in_the_way(self, path: str, going: Collection[str]) -> Iterator[str]:
+        """What stands where a file is to come, and does not go."""
+        yield from (at for at in _files_in(self._top, path) if at not in going)
+        for at in (path, *above(path)):
+            status = status_of(self._top / at)
+            if status is not None and not stat.S_ISDIR(status.st_mode) and at not in going:
+                yield at
 
     def _staged(self, stage: Path, deltas: Sequence[Delta], modes: Mapping[str, int]) -> list[_Step]:
         """The manifest of what is to happen, and all files that come, on the file system to which they go."""
@@ -236,14 +247,14 @@ class Delivery:
 
     def _fits(self, place: Path, wanted: Entry) -> bool:
         """Whether this very file lies there."""
-        found = _entry_of(place)
+        found = entry_of(place)
         if found is None or found[1] != wanted[1] or (found[0] == LINK) != (wanted[0] == LINK):
             return False
         return found[0] == wanted[0] or not self._modes_count
 
     def _is_unknown(self, step: _Step) -> bool:
         """Whether its stage holds what neither tree has."""
-        left = _entry_of(step.stage)
+        left = entry_of(step.stage)
         known = [entry[1] for entry in (step.old, step.new) if entry]
         return os.path.lexists(step.stage) and (left is None or left[1] not in known)
 
@@ -287,16 +298,6 @@ class Delivery:
             for step in filter(self._is_unknown, steps):
                 self._take_back(step)
             self._clear(stage, steps)
-
-
-def _entry_of(place: Path) -> Entry | None:
-    """Mode and blob of a file or link as git names them."""
-    status = status_of(place)
-    if status is None or not (stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode)):
-        return None
-    if stat.S_ISLNK(status.st_mode):
-        return LINK, object_name(os.fsencode(place.readlink()))
-    return 0o100755 if status.st_mode & 0o100 else 0o100644, object_name(place.read_bytes())
 
 
 def _files_in(top: Path, path: str) -> Iterator[str]:

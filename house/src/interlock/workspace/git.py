@@ -8,6 +8,7 @@ person's hooks export variables that lead it elsewhere.  So every call names its
 from __future__ import annotations
 
 import os
+import stat
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -34,6 +35,9 @@ _RAW = (
 """What would change bytes or names in our own repository; merges without renames have conflicts that are a path's."""
 NOTHING = "0" * 40
 """git's name for what is not there."""
+LINK, GITLINK = 0o120000, 0o160000
+Entry = tuple[int, str]
+"""Mode and blob of a path."""
 _PERSONAL = ("GIT_AUTHOR_", "GIT_COMMITTER_")
 _PATIENCE_S = 900
 """git opens a named pipe called .gitignore and waits for ever; nothing it does for us takes this long."""
@@ -138,12 +142,30 @@ def object_name(content: bytes, kind: str = "blob") -> str:
     return sha1(b"%s %d\0" % (kind.encode(), len(content)) + content, usedforsecurity=False).hexdigest()
 
 
+def entry_of(place: Path) -> Entry | None:
+    """Mode and blob of a file or link as git names them; None for anything else, and where nobody may read it."""
+    try:
+        status = place.lstat()
+        if stat.S_ISLNK(status.st_mode):
+            return LINK, object_name(os.fsencode(place.readlink()))
+        if not stat.S_ISREG(status.st_mode):
+            return None
+        return 0o100755 if status.st_mode & 0o100 else 0o100644, object_name(place.read_bytes())
+    except OSError:
+        return None
+
+
+def pieces(paths: Sequence[str], size: int = 500) -> list[Sequence[str]]:
+    """Paths for several command lines: one of them has an end."""
+    return [paths[at : at + size] for at in range(0, len(paths), size)]
+
+
 def lines(names: Sequence[str]) -> bytes:
     """Names as git reads them with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
-def index_lines(entries: Mapping[str, tuple[int, str] | None]) -> bytes:
+def index_lines(entries: Mapping[str, Entry | None]) -> bytes:
     """Mode and blob of paths as `update-index -z --index-info` reads them; None: not there."""
     facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {NOTHING}" for path, entry in entries.items()}
     return os.fsencode("".join(f"{fact}\t{path}\0" for path, fact in facts.items()))

@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from interlock.errors import Refused
-from interlock.workspace.git import NOTHING, Git
+from interlock.workspace.git import NOTHING, Git, pieces
 
 DETACHED = "detached"
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
@@ -110,17 +110,18 @@ class Repository:
     def had(self, paths: Sequence[str]) -> dict[str, dict[str, None]]:
         """All blobs that any commit, stash or entry of a reflog had at these paths, newest first, and the staged."""
         versions: dict[str, dict[str, None]] = {path: {} for path in paths}
-        for entry in self.git.names("ls-files", "-z", "--stage", "--", *paths):
-            facts, _, path = entry.partition("\t")
-            versions[path][facts.split(" ")[1]] = None
-        history = self.git.reply(
-            *("log", "--all", "--reflog", "--ignore-missing", "--full-history", "-m", "--root", "--format="),
-            *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--", *paths),
-        )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
-        for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
-            if facts.lstrip("\n").startswith(":") and path in versions:
-                old, new = facts.split(" ")[2:4]
-                versions[path].update({blob: None for blob in (new, old) if blob != NOTHING})
+        for piece in pieces(paths):
+            for entry in self.git.names("ls-files", "-z", "--stage", "--", *piece):
+                facts, _, path = entry.partition("\t")
+                versions.setdefault(path, {})[facts.split(" ")[1]] = None
+            history = self.git.reply(
+                *("log", "--all", "--reflog", "--ignore-missing", "--full-history", "-m", "--root", "--format="),
+                *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--", *piece),
+            )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
+            for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
+                if facts.lstrip("\n").startswith(":") and path in versions:
+                    old, new = facts.split(" ")[2:4]
+                    versions[path].update({blob: None for blob in (new, old) if blob != NOTHING})
         return versions
 
     # -- settings

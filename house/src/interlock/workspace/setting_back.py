@@ -19,7 +19,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from interlock.workspace.trees import LINK, Delta, Entry, Trees
+from interlock.workspace.git import LINK, Entry
+from interlock.workspace.trees import Delta, Trees
 from interlock.workspace.values import EMPTY, Tree
 
 _VERSIONS = 200
@@ -95,19 +96,28 @@ def mend(
         return Mended(result)
     paths = [delta.path for delta in suspects]
     results = trees.entries(result_clean, paths)
-    had = trees.had(paths)
-    moved = _moved(trees, shown_clean, result_clean) if any(path not in results for path in paths) else {}
-    sides = (now_clean, shown, shown_clean, result, result_clean)
+    away = {path for path in paths if path not in results}
+    moved = _moved(trees, shown_clean, result_clean) if away else {}
+    places = {path: moved.get(path, path) if path in away else path for path in paths}
+    results |= trees.entries(result_clean, to) if (to := [places[path] for path in away if path in moved]) else {}
+    had = trees.had([path for path in paths if places[path] in results])
     back: list[str] = []
+    edited: list[Delta] = []
     clashes: list[str] = []
     changes: dict[str, Entry | None] = {}
     for delta in suspects:
-        place = delta.path if delta.path in results else moved.get(delta.path, delta.path)
-        left = results.get(place) or trees.entries(result_clean, [place]).get(place)
-        if is_set_back(delta.old, delta.new, left, had[delta.path]):
+        left = results.get(places[delta.path])
+        if is_set_back(delta.old, delta.new, left, had.get(delta.path, ())):
             back.append(delta.path)
-            continue
-        entry, clash = _rebased(trees, delta, place, [*had[delta.path]], sides) if left else (None, False)
+        elif left:
+            edited.append(delta)
+    spots = [spot for delta in edited for spot in {delta.path, places[delta.path]}]
+    sides = (now_clean, shown, shown_clean, result, result_clean)
+    there = [trees.entries(tree, spots) for tree in sides] if edited else []
+    for delta in edited:
+        place = places[delta.path]
+        versions = [entries.get(place if at > 2 else delta.path) for at, entries in enumerate(there)]
+        entry, clash = _rebased(trees, delta, [*had[delta.path]], versions)
         if place != delta.path and (entry or clash):
             back.append(delta.path)  # an older version was moved
         elif clash:
@@ -119,17 +129,15 @@ def mend(
 
 
 def _rebased(
-    trees: Trees, delta: Delta, place: str, had: Sequence[str], sides: Sequence[Tree]
+    trees: Trees, delta: Delta, had: Sequence[str], sides: Sequence[Entry | None]
 ) -> tuple[Entry | None, bool]:
-    """An edit, which stands at a place now, on the present version, where it is one of an older; and whether the two
-    clash.
+    """An edit on the present version, where it is one of an older; and whether the two clash.
 
     Args:
         had: the versions that git had.
-        sides: the person's tree, what was shown (raw and clean) and the result (raw and clean).
+        sides: of the person's tree, what was shown (raw and clean) and the result (raw and clean).
     """
-    spots = zip(sides, (*[delta.path] * 3, place, place), strict=True)
-    there = [entry for tree, path in spots if (entry := trees.entries(tree, [path]).get(path))]
+    there = [entry for entry in sides if entry]
     if delta.old is None or len(there) < len(sides) or any(entry[0] == LINK for entry in (delta.old, *there)):
         return None, False
     names = dict.fromkeys((delta.old[1], *had[:_VERSIONS]))

@@ -20,12 +20,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.git import Git, index_lines, lines
+from interlock.workspace.git import GITLINK, Entry, Git, index_lines, lines
 from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.repository import Repository, attributes_convert, is_attributes
 from interlock.workspace.values import Remark, RemarkKind, Tree
-
-GITLINK = 0o160000
 
 
 @contextmanager
@@ -60,8 +58,10 @@ class Snapshots:
         place = self._place(run)
         with locked(Path(f"{place}.turn")):
             Path(f"{place}.lock").unlink(missing_ok=True)  # a dead process's: it is ours alone
-            settings = ("core.fileMode=false",) if self._repository and not self._repository.keeps_modes else ()
-            yield replace(self._git, work_tree=self._top, index=place, settings=settings)
+            # So git looks whether a file lies where a sparse checkout has left one out.
+            settings = ["core.sparseCheckout=true"]
+            settings += ["core.fileMode=false"] if self._repository and not self._repository.keeps_modes else []
+            yield replace(self._git, work_tree=self._top, index=place, settings=tuple(settings))
 
     def forget(self, run: str) -> None:
         for name in (run, f"{run}.lock", f"{run}.turn"):
@@ -126,7 +126,7 @@ class Snapshots:
             # Its time has to stay: by it git knows which files may have changed unnoticed.
             shutil.copy2(self._repository.index, self._place(run))
             return []
-        taken: dict[str, tuple[int, str] | None] = {}
+        taken: dict[str, Entry | None] = {}
         hidden: list[str] = []
         for tag, mode, blob, path in listed:
             if mode == GITLINK or (tag in "Ss" and not os.path.lexists(self._top / path)):

@@ -24,7 +24,19 @@ from tempfile import TemporaryDirectory
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import Refused, WorkspaceFailed
-from interlock.workspace.git import NOTHING, OLDEST_GIT, Git, Reply, index_lines, lines, object_name
+from interlock.workspace.git import (
+    GITLINK,
+    LINK,
+    NOTHING,
+    OLDEST_GIT,
+    Entry,
+    Git,
+    Reply,
+    index_lines,
+    lines,
+    object_name,
+    pieces,
+)
 from interlock.workspace.place import Workspace, above
 from interlock.workspace.repository import (
     DETACHED,
@@ -35,7 +47,7 @@ from interlock.workspace.repository import (
     is_attributes,
     repository_at,
 )
-from interlock.workspace.snapshot import GITLINK, Snapshots, locked
+from interlock.workspace.snapshot import Snapshots, locked
 from interlock.workspace.values import EMPTY, Change, Merged, Standing, Tree, Where
 
 _CONTROL = {
@@ -56,10 +68,6 @@ _AT_WORK_S = 3
 _SIDES = ("ours", "base", "theirs")
 _MARK = 60
 _MARKS = re.compile(rb"\n(?:<{60}|\|{60}|={60}|>{60})[^\n]*(?=\n)")
-
-LINK = 0o120000
-Entry = tuple[int, str]
-"""Mode and blob of a path."""
 
 
 @dataclass(frozen=True)
@@ -276,9 +284,8 @@ class Trees:
     def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
         """The difference for `git apply`; bytes of binary files included."""
         asked = paths if len(paths) <= _ARGUMENTS else [delta.path for delta in self.deltas(old, new, paths)]
-        pieces = [asked[at : at + _ARGUMENTS] for at in range(0, len(asked), _ARGUMENTS)] or [()]
         words = ("diff-tree", *_DIFF, "-p", "--binary", old, new, "--")
-        return b"".join(self.git.run(*words, *piece) for piece in pieces)
+        return b"".join(self.git.run(*words, *piece) for piece in pieces(asked) or [()])
 
     # -- one tree
 
@@ -300,9 +307,8 @@ class Trees:
 
     def blobs(self, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:
         """Many contents; what is not there (of a partial clone) is left out."""
-        wanted = list(dict.fromkeys(names))
-        for at in range(0, len(wanted), _PIECE):
-            out = self.git.run("cat-file", "--batch", stdin="\n".join(wanted[at : at + _PIECE]).encode())
+        for wanted in pieces(list(dict.fromkeys(names)), _PIECE):
+            out = self.git.run("cat-file", "--batch", stdin="\n".join(wanted).encode())
             start = 0
             while start < len(out):
                 head, start = out[start : (end := out.index(b"\n", start))].split(b" "), end + 1
@@ -395,9 +401,29 @@ class Trees:
         top = self.workspace.top
         # git gives up at the first path beyond a link or inside a repository of its own.
         asked = [path for path in paths if not any(_is_beyond(top / folder) for folder in above(path.rstrip("/")))]
-        # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.
-        found = git.names("check-ignore", "-z", "--stdin", stdin=lines([f"./{path}" for path in asked]), ok=(0, 1))
-        return {path[2:] for path in found}
+        try:
+            return _ignored(git, asked)
+        except WorkspaceFailed:  # also below a submodule that is not there
+            listed = self.repository.tracked() if self.repository else []
+            nested = {path for _, mode, _, path in listed if mode == GITLINK}
+            return _ignored(git, [path for path in asked if nested.isdisjoint(above(path.rstrip("/")))])
+
+    def ignored_by(self, tree: Tree, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that the ignore files of a tree ignore: copies of them, read where no program writes."""
+        rules = [(path, blob) for path, (mode, blob) in self.entries(tree).items() if is_rules(path) and mode != LINK]
+        texts = dict(self.blobs(blob for _, blob in rules))
+        with TemporaryDirectory() as folder:
+            for path, blob in rules:
+                Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
+                Path(folder, path).write_bytes(texts.get(blob, b""))
+            return _ignored(replace(self.git, work_tree=Path(folder)), paths, "--no-index")
+
+    def hidden(self, paths: Sequence[str]) -> set[str]:
+        """Those of the paths that are not on disk because a sparse checkout leaves them out."""
+        absent = {path for path in paths if not os.path.lexists(self.workspace.top / path)}
+        if not absent or self.repository is None:
+            return set()
+        return {path for tag, _, _, path in self.repository.tracked() if tag in "Ss" and path in absent}
 
     # -- keeping
 
@@ -439,6 +465,17 @@ def _among(paths: Sequence[str]) -> tuple[Sequence[str], Callable[[str], bool]]:
         return paths, lambda _: True
     names = set(paths)
     return (), lambda path: path in names or not names.isdisjoint(above(path))
+
+
+def is_rules(path: str) -> bool:
+    """Whether git reads rules of what is ignored there."""
+    return path.rpartition("/")[2] == ".gitignore"
+
+
+def _ignored(git: Git, paths: Sequence[str], *options: str) -> set[str]:
+    # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.
+    asked = lines([f"./{path}" for path in paths])
+    return {path[2:] for path in git.names("check-ignore", *options, "-z", "--stdin", stdin=asked, ok=(0, 1))}
 
 
 def _entry(mode: str, blob: str) -> Entry | None:

@@ -15,16 +15,15 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from interlock.documents.files import replace
-from interlock.workspace.git import object_name
+from interlock.workspace.git import GITLINK, Entry, entry_of
 from interlock.workspace.layers.upper import Touched, Upper
 from interlock.workspace.place import above, counts, stamp, status_of
-from interlock.workspace.snapshot import GITLINK
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees, is_rules
 from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree
 
 _SECOND = 10**9
@@ -36,7 +35,6 @@ _LINKS = 40
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 Stamp = tuple[int, int, int, int]
-Ignoring = Callable[[Sequence[str]], set[str]]
 
 
 class Laid(NamedTuple):
@@ -117,15 +115,21 @@ def bring(
     return laid | _lay(trees, held, missing, before)
 
 
-def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple[dict[str, Laid], dict[str, Entry]]:
+def clear(
+    trees: Trees, held: Upper, state: State, shown: Tree = EMPTY, *, rules: Tree | None = None
+) -> tuple[dict[str, Laid], dict[str, Entry]]:
     """Take what is neither ignored nor shown out of a layer; it has what is below again, and `state` says what it had.
+
+    Args:
+        rules: the tree whose ignore files count beside the person's; else the one that is shown.
 
     Returns:
         What lies there as it is shown, and what of the rest that was touched is shown.
     """
     touched = held.touched(Touched())
     hidden = (*touched.gone, *touched.emptied)
-    kept = ignored(trees, [path for path in (*touched.files, *hidden) if path not in state.laid], trees.ignored)
+    theirs = [path for path in (*touched.files, *hidden) if path not in state.laid]
+    kept = ignored(trees, theirs, state.standing, rules or shown)
     files = [path for path in touched.files if path not in kept]
     asked = (*files, *hidden, *state.laid)
     wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
@@ -136,7 +140,7 @@ def clear(trees: Trees, held: Upper, state: State, shown: Tree = EMPTY) -> tuple
         place, status, shows = held.folder / path, touched.files[path], wanted.get(path)
         known = state.laid.get(path, _UNKNOWN)
         if known.stamp != stamp(status):  # a program wrote it
-            known = Laid(*shows, stamp(status)) if shows and is_same(place, shows) else Laid(0, "", stamp(status))
+            known = Laid(*shows, stamp(status)) if shows and entry_of(place) == shows else Laid(0, "", stamp(status))
             state.laid[path] = known
         if shows == known[:2]:
             os.utime(place, ns=(0, known.time), follow_symlinks=False)  # it counts as not opened again
@@ -167,8 +171,17 @@ def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State |
     return laid
 
 
-def ignored(trees: Trees, paths: Sequence[str], ask: Ignoring) -> set[str]:
-    """Which of the files are ignored; of what lies in a new folder that is ignored, the folder alone is asked."""
+def ignored(trees: Trees, paths: Sequence[str], standing: Tree, rules: Tree) -> set[str]:
+    """Which of the files are ignored, by the person's rules or, where a tree has others, by those of the tree."""
+    found = _ignored(trees, paths, trees.ignored)
+    left = [path for path in paths if path not in found]
+    if left and any(is_rules(delta.path) for delta in trees.deltas(standing, rules)):
+        found |= _ignored(trees, left, partial(trees.ignored_by, rules))
+    return found
+
+
+def _ignored(trees: Trees, paths: Sequence[str], ask: Callable[[Sequence[str]], set[str]]) -> set[str]:
+    """The same of one set of rules; of what lies in a new folder that is ignored, the folder alone is asked."""
     tops: dict[str, list[str]] = defaultdict(list)
     is_new = cache(lambda folder: not os.path.lexists(trees.workspace.top / folder))
     for path in paths:
@@ -181,25 +194,6 @@ def ignored(trees: Trees, paths: Sequence[str], ask: Ignoring) -> set[str]:
     return whole | (ask(rest) if rest else set())
 
 
-def is_same(place: Path, entry: Entry | None) -> bool:
-    """Whether a file is what a tree has; nothing there is the same as no entry."""
-    status = status_of(place)
-    if status is None or entry is None:
-        return entry is None and (status is None or stat.S_ISDIR(status.st_mode))
-    if stat.S_IFMT(status.st_mode) != stat.S_IFMT(entry[0]):
-        return False
-    if stat.S_ISREG(status.st_mode) and (status.st_mode ^ entry[0]) & 0o100:
-        return False
-    try:
-        return _blob(place, status) == entry[1]
-    except OSError:
-        return False  # a program took the right to read it away
-
-
-def _blob(place: Path, status: os.stat_result) -> str:
-    return object_name(os.fsencode(place.readlink()) if stat.S_ISLNK(status.st_mode) else place.read_bytes())
-
-
 # -- after it
 
 
@@ -208,10 +202,9 @@ class Reading:
 
     Args:
         root: the workspace's top, as programs saw it.
-        inside: which paths the layer's own ignore files ignore; asked only where a program changed one.
     """
 
-    def __init__(self, trees: Trees, held: Upper, state: State, root: Path, largest: int, inside: Ignoring) -> None:
+    def __init__(self, trees: Trees, held: Upper, state: State, root: Path, largest: int) -> None:
         self._trees, self._held, self._root = trees, held, root
         self.remarks: list[Remark] = []
         touched, laid = held.touched(Touched()), state.laid
@@ -224,11 +217,12 @@ class Reading:
         lost = [path for path in gone if path in hidden or not hidden.isdisjoint(above(path))]
         lost += [path for path in laid if path not in touched.files and path not in known]
         changed, nested, asked = self._sorted(files, known, touched)
-        out = ignored(trees, asked, trees.ignored)
-        if any(path.rpartition("/")[2] == ".gitignore" for path in (*nested, *asked, *changed, *lost)):
-            out |= ignored(trees, [path for path in asked if path not in out], inside)
-        large = [path for path in asked if path not in out and touched.files[path].st_size > largest]
-        self.tell(RemarkKind.LARGE, f"over {largest >> 20} MB and new: it stays in the layer", large)
+        rules = trees.from_folder(state.shown, held.folder, [path for path in (*changed, *asked) if is_rules(path)])
+        out = ignored(trees, asked, state.standing, rules)
+        persons = {path: status_of(trees.workspace.top / path) for path in asked if path not in out}
+        sizes = {path: max(touched.files[path].st_size, one.st_size if one else 0) for path, one in persons.items()}
+        large = [path for path, size in sizes.items() if size > largest]
+        self.tell(RemarkKind.LARGE, f"over {largest >> 20} MB and in no snapshot: it stays in the layer", large)
         self.ignored = tuple(sorted(out)[:_FIRST])
         self.paths = [*changed, *(path for path in asked if path not in out and path not in large), *lost]
         """Files and links whose content may differ from what was shown."""
@@ -268,8 +262,7 @@ class Reading:
             return f"it is {kind}"
         place = self._held.folder / path
         if stat.S_ISLNK(status.st_mode):
-            same = known is not None and known[1] == _blob(place, status)
-            return "" if same or not self._leads_out(path) else "a link that leads out"
+            return "" if known == entry_of(place) or not self._leads_out(path) else "a link that leads out"
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
             return "it has a set-uid or set-gid bit"
         return "" if os.access(place, os.R_OK) else "it cannot be read"

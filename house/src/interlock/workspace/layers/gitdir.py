@@ -19,10 +19,10 @@ from hashlib import sha1
 from pathlib import Path
 
 from interlock.documents.files import read_plain
-from interlock.workspace.git import index_lines
+from interlock.workspace.git import Entry, index_lines
 from interlock.workspace.layers.upper import remove, walk
 from interlock.workspace.repository import Repository, borrowing
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees
 
 _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
 _OF_PLACE = re.compile(rb"^\s*(worktree\s*=|bare\s*=\s*[ty1]|refstorage)", re.IGNORECASE | re.MULTILINE)

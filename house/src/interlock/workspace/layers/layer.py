@@ -20,16 +20,16 @@ from pathlib import Path
 from interlock.documents.files import read_plain
 from interlock.errors import WorkspaceFailed
 from interlock.settings import SandboxSettings
-from interlock.workspace.git import environment, lines
+from interlock.workspace.git import Entry, entry_of, environment, lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
-from interlock.workspace.layers.contents import Reading, State, is_same
+from interlock.workspace.layers.contents import Reading, State
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
 from interlock.workspace.place import stamp, status_of
 from interlock.workspace.setting_back import free, mend
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
 
 _GIT_S = 300
@@ -219,7 +219,7 @@ class Layer:
         if over := self.over(ended=True):
             remark = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {over}")
             return Found(result=shown, mended=shown, remarks=(remark,))
-        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes, self._ignored)
+        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
         result = trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
         result, clashes = self._freed(result, left)
         clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
@@ -243,7 +243,9 @@ class Layer:
         if result == state.shown:
             return result, ()
         began = trees.entries(state.live, left.paths)
-        wrote = [path for path in left.paths if not is_same(trees.workspace.top / path, began.get(path))]
+        wrote = [path for path in left.paths if entry_of(trees.workspace.top / path) != began.get(path)]
+        hidden = trees.hidden(wrote)
+        wrote = [path for path in wrote if path not in hidden]
         if not wrote:
             return result, ()
         now = trees.from_folder(state.live, trees.workspace.top, wrote)
@@ -254,25 +256,6 @@ class Layer:
         seen = [path for path in wrote if self._line and path not in state.laid]
         now = trees.graft(state.live, now, seen)
         return free(trees, base=state.live, now=now, shown=state.shown, result=result)
-
-    def _ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those that the ignore files of the layer ignore, asked in there, by a git dir of ours."""
-        place = self.exchange / "rules.git"
-        for name in ("objects", "refs", "info"):
-            (place / name).mkdir(parents=True, exist_ok=True)
-        (place / "HEAD").write_text("ref: refs/heads/none\n")
-        (place / "info/exclude").write_bytes(self._trees.repository.excludes() if self._trees.repository else b"")
-        words = ("git", f"--git-dir={place}", f"--work-tree={self.root}", "-c", "core.excludesFile=/dev/null")
-        said = self._inside(
-            (*words, "check-ignore", "-z", "--stdin"),
-            stdin=lines([f"./{path}" for path in paths]),
-            env={"GIT_LITERAL_PATHSPECS": "0"},
-            ok=(0, 1),
-        )
-        remove(place)
-        if said is None:
-            raise WorkspaceFailed("the layer's ignore files cannot be asked", where=self.name)
-        return {path[2:] for path in os.fsdecode(said).split("\0")[:-1]}
 
     def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
         """Work that lies in a stash or on another branch of the layer alone."""
@@ -315,6 +298,7 @@ class Layer:
 
     # -- its end
 
+    @told()
     def drop(self, *, keep_ignored: bool = False) -> None:
         """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
         self._wait()

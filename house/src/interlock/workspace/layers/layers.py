@@ -15,6 +15,7 @@ from pathlib import Path
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
+from interlock.workspace.git import GITLINK, Entry
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
@@ -23,8 +24,7 @@ from interlock.workspace.layers.layer import Layer, told
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.layers.upper import Copy, Touched, Upper, remove
 from interlock.workspace.repository import Repository
-from interlock.workspace.snapshot import GITLINK
-from interlock.workspace.trees import Entry, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Needs, Standing, Tree
 
 _CACHE, _CHECK, _SPELLING = "_cache", "_check", "_spelling"
@@ -154,7 +154,7 @@ class Layers:
         cache = self._slot(run, _CACHE)
         known = State.load(cache.folder)
         if known and not keeps:
-            clear(self._trees, self._held(cache)[0], known)
+            clear(self._trees, self._held(cache)[0], known, rules=tree)
             known.save(cache.folder)
         slot, below = (cache, None) if keeps else (self._slot(run, _CHECK), cache if known else None)
         messages = () if staged else (_UNSAVED, _PENDING)

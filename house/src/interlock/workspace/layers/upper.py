@@ -30,7 +30,7 @@ from pathlib import Path
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import WorkspaceFailed
-from interlock.workspace.place import above, counts, status_of
+from interlock.workspace.place import above, counts, stamp, status_of
 
 OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
@@ -190,7 +190,7 @@ class Copy(Upper):
             if not stat.S_ISDIR(status.st_mode):
                 found.newest = max(found.newest, status.st_mtime_ns)
                 known = missing.pop(path, None)
-                if known is None or known[1] != _stamp(status):
+                if known is None or known[1] != [*stamp(status)]:
                     found.add(status)
                     found.files[path] = status
         found.gone += missing
@@ -218,7 +218,7 @@ class Copy(Upper):
                     target.chmod(mode)
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 known = self._known.get(path)
-                if known is None or found is None or known != [_stamp(status), _stamp(found)]:
+                if known is None or found is None or known != [[*stamp(status)], [*stamp(found)]]:
                     known = _copied(self.source / path, target)
                 if known is not None:
                     fresh[path] = known
@@ -248,7 +248,7 @@ def _copied(source: Path, target: Path) -> _Stamps | None:
             target.write_bytes(b"gitdir: /nonexistent\n")
         else:
             _clone(source, target)
-        return [_stamp(before), _stamp(target.lstat())]
+        return [[*stamp(before)], [*stamp(target.lstat())]]
     except (FileNotFoundError, PermissionError):
         remove(target)
         return None
@@ -280,10 +280,6 @@ def shares_blocks(folder: Path) -> bool:
         except OSError:
             return False
     return True
-
-
-def _stamp(status: os.stat_result) -> list[int]:
-    return [status.st_ino, status.st_size, status.st_ctime_ns]
 
 
 def walk(
