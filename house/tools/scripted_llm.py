@@ -9,7 +9,7 @@ directives in these words themselves, one per line:
     @say TEXT                   @form {"json": 1}                           @usage INPUT OUTPUT
     @sleep SECONDS              @http STATUS [MESSAGE]                      @http_once STATUS   @retry_after SECONDS
 
-`\n` in a text is a line break.  Words without a program are answered with "OK".
+`\n` in a text is a line break; a status of 0 is half of an answer and a connection that is gone.  Words without a program are answered with "OK".
 """
 
 from __future__ import annotations
@@ -327,11 +327,11 @@ class Model:
         time.sleep(delay)
         for happen in meanwhile:
             happen()
-        if turn.status != 200:
+        if turn.status not in (0, 200):
             return turn.status, dialect.refused(turn), turn.retry_after
         if body.get("stream") or "streamGenerate" in path:
-            return 200, list(dialect.stream(turn, talk.model, mark)), 0
-        return 200, dialect.whole(turn, talk.model, mark), 0
+            return turn.status, list(dialect.stream(turn, talk.model, mark)), 0
+        return turn.status, dialect.whole(turn, talk.model, mark), 0
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -359,14 +359,15 @@ class _Handler(BaseHTTPRequestHandler):
     def _send(self, status: int, content: Json | list[Json | str], retry_after: float = 0) -> None:
         events = isinstance(content, list)
         raw = b"".join(map(_event, content)) if isinstance(content, list) else json.dumps(content).encode()
-        self.send_response(status)
+        self.send_response(status or 200)
         self.send_header("content-type", "text/event-stream" if events else "application/json")
         self.send_header("content-length", str(len(raw)))
         if retry_after:
             self.send_header("retry-after", f"{retry_after:g}")
         self.end_headers()
         if self.command != "HEAD":
-            self.wfile.write(raw)
+            self.wfile.write(raw if status else raw[: len(raw) // 2])
+            self.close_connection = not status
 
     def log_message(self, format: str, *args: Any) -> None:
         """Nothing: `Model.requests` has it all."""

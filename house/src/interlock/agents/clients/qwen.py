@@ -12,7 +12,7 @@ from interlock.agents.clients import claude
 from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Usage
+from interlock.agents.values import Ask
 
 _LOGIN = ".qwen/oauth_creds.json"
 ROW = Row(
@@ -58,7 +58,15 @@ def reader(ask: Ask, seat: Seat) -> Stream:
 
 
 class Stream(claude.Stream):
+    _failed = False
+    """Its last message was counted by nobody: its request failed, maybe in the middle of its words."""
+
     def read(self, line: Json) -> None:
         super().read(line)
-        if self.finished and self.text.startswith("[API Error: "):
-            self.usage, self.wrong = Usage(), trouble(self.text)
+        if line.text("type") == "assistant":
+            self._failed = not line.count("message", "usage", "input_tokens")
+        if self.finished and (self.text.startswith(_ERROR) or (self._failed and _ERROR in self.text)):
+            self.wrong = trouble(self.text)
+
+
+_ERROR = "[API Error: "
