@@ -281,6 +281,17 @@ async def test_a_budget_ends_a_call_at_most_one_turn_over(
     assert got.trouble is None
 
 
+@pytest.mark.req("RUN-14")
+async def test_who_has_used_up_its_share_may_still_give_its_answer(made: Call, ask: Ask) -> None:
+    """It is not cut off in the middle of its last words; a tool that is at work is."""
+    late = f"printf '%s\\n' '{json.dumps(END)}'"
+    got, _ = await made({"spend": [900, 200]}, script=f"sleep 0.1; {late}", **TOKENS)
+    assert (got.finished, got.exhausted) == (True, False)
+    lines = ({"tool": ["1", "shell", "make"]}, {"spend": [900, 200]})
+    got, _ = await made(*lines, script=f"sleep 0.5; {late}; sleep 300", **TOKENS)
+    assert (got.finished, got.exhausted) == (False, True)
+
+
 @pytest.mark.req("TREE-10")
 async def test_a_layer_that_grows_beyond_its_bounds_ends_the_call(
     made: Call, no_layer: NoLayer, monkeypatch: pytest.MonkeyPatch
