@@ -168,6 +168,8 @@ _command(
     _BUDGET,
     _RUNNER,
     _option("--accept-recorded", "accepted", help="Go on although what is recorded is not what is asked now."),
+    _option("--from", "from_", default="", metavar="STAGE", help="Of a playbook with stages: go back to this one."),
+    _option("--fallback", default="", metavar="STAGE", help="Of one too: you did this stage, no agent is called."),
     *_WORKS,
 )
 _playbooks("plan", "Show what a run would take; change nothing.")
@@ -230,7 +232,8 @@ _command(
 _command(
     "init",
     "making.init",
-    "Write interlock.toml for the agent that is here.",
+    "Write interlock.toml, and what a playbook needs.",
+    click.Argument(["playbook"], metavar="[PLAYBOOK]", required=False, default=""),
     _option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion instead."),
 )
 _command(

@@ -1,4 +1,4 @@
-"""`init`: an interlock.toml for the agent that is here, nothing invented, nothing overwritten; a shell's completion."""
+"""`init`: an interlock.toml for the agent that is here, and what a playbook needs, nothing overwritten; completion."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from click.shell_completion import get_completion_class
 
 from interlock.agents import clients
+from interlock.app import playbook_named
 from interlock.cli.commands import app
 from interlock.cli.door import Door
 from interlock.cli.output import print_lines, tell
@@ -39,22 +40,30 @@ NO_AGENT = """\
 """
 
 
-def init(door: Door, *, completion: str | None) -> int:
+def init(door: Door, *, playbook: str, completion: str | None) -> int:
     if completion:
         return _completion(completion)
-    place = door.place.workspace.top / FILE
-    there = clients.installed(os.environ, Path.home())
-    written = not os.path.lexists(place)
-    if written:
-        try:
-            with place.open("x", encoding="utf-8") as file:
-                file.write(HEAD + _runner(there) + TAIL)
-        except OSError as error:
-            raise BadInput(f"{FILE} cannot be written: {error.strerror}", where=str(place)) from error
-    print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(place)}"])
+    brings = playbook_named(playbook).brings if playbook else {}
+    there, top = clients.installed(os.environ, Path.home()), door.place.workspace.top
+    for path, text in {FILE: HEAD + _runner(there) + TAIL, **brings}.items():
+        written = _write(top / path, text)
+        print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(top / path)}"])
     print_lines(f"found: {one.name}: {one.text}" for one in there)
     tell("  next    interlock doctor")
     return 0
+
+
+def _write(place: Path, text: str) -> bool:
+    """A new file; what is there is kept."""
+    if os.path.lexists(place):
+        return False
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("x", encoding="utf-8") as file:
+            file.write(text)
+    except OSError as error:
+        raise BadInput(f"{place.name} cannot be written: {error.strerror}", where=str(place)) from error
+    return True
 
 
 def _runner(there: list[clients.Installed]) -> str:

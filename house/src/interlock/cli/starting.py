@@ -13,7 +13,7 @@ from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
-from interlock.cli.working import finish, work
+from interlock.cli.working import finish, notified, work
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
@@ -29,9 +29,10 @@ def options_of(inputs: type[Model]) -> list[click.Parameter]:
     """A playbook's inputs as arguments and options: by their types, with their descriptions."""
     found, how = list[click.Parameter](), dict[str, Any]()
     for name, field in inputs.model_fields.items():
-        word, about = name.replace("_", "-"), field.description or ""
+        word, about = name.strip("_").replace("_", "-"), field.description or ""
         if is_argument(field):
-            found.append(click.Argument([name], nargs=-1, metavar=name.upper()))
+            shown = name.upper() if field.is_required() else f"[{name.upper()}]"
+            found.append(click.Argument([name], nargs=-1, metavar=shown))
         elif field.annotation is bool:
             if field.default:
                 word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
@@ -65,7 +66,7 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
     _copies(door)
 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
-        return place.run(playbook, inputs, watcher, runner=door.runner, flags=flags)
+        return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
 
     return work(door, begin, playbook.name, playbook.source)
 
@@ -80,15 +81,28 @@ def _copies(door: Door) -> None:
         raise BadInput(f"each agent would get a private copy of {cost}", where=made.why, remedy=made.remedy or None)
 
 
-def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool) -> int:
-    """Go on with a run; one that has ended well says so again, with its output, and changes nothing."""
+def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool, **own: Any) -> int:
+    """Go on with a run; one that has ended well says so again, with its output, and changes nothing.
+
+    Args:
+        own: what a playbook may take of one process, beside the note.
+    """
     entry = door.find(run)
     view = entry.view()
-    if view.status in (Status.COMPLETE, Status.DEGRADED) and not (note or check):
+    known, flags = {name: one for name, one in own.items() if one}, None
+    if known:
+        playbook = door.place.playbook_of(view)
+        if playbook.flags is None or known.keys() - playbook.flags.model_fields.keys():
+            said = ", ".join(f"--{name.strip('_')}" for name in known)
+            raise BadInput(
+                f"{playbook.name} takes no {said}", remedy=f"See what it takes: interlock run {playbook.name} -h"
+            )
+        flags = said_as(playbook.flags, known)
+    if view.status in (Status.COMPLETE, Status.DEGRADED) and not (note or check or known):
         tell(f"Run {entry.id} has ended; nothing was done.")
         return finish(door, entry, view)
     options = {"check": list(check) or None, "budget": door.budget}
-    return _go_on(door, entry, said=note, accepted=accepted, **options)
+    return _go_on(door, entry, said=note, accepted=accepted, flags=flags, **options)
 
 
 def _go_on(door: Door, entry: Entry, **how: Any) -> int:
@@ -123,6 +137,8 @@ def cancel(door: Door, run: str) -> int:
     door.people_only("cancel runs")
     entry = door.place.runs.find(run)
     done = door.place.cancel(entry)
+    if done:
+        notified(door, entry.view())
     said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
     return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
 

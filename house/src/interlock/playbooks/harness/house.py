@@ -201,8 +201,8 @@ async def begin(run: Run, inputs: Inputs) -> House:
 def _uses(task: Task, contracts: Mapping[Any, Any]) -> Iterator[str]:
     """What of people's own files is used where they leave it open (PERSON-07)."""
     if task.defaults:
-        paths = ", ".join(f"{stage}: {task.paths[stage]}" for stage in task.defaults)
-        yield f"{task.path} names no path for these artifacts, so they are: {paths}"
+        folder = task.paths[task.defaults[0]].rpartition("/")[0]
+        yield f"{task.path} names no artifact path for {', '.join(task.defaults)}: it lies in {folder}/"
     own = {stage: ", ".join(one.required) for stage, one in contracts.items() if one.prose}
     if own:
         asks = "; ".join(f"{stage}: {paths or 'nothing'}" for stage, paths in own.items())
