@@ -166,6 +166,8 @@ async def test_what_we_do_not_offer_is_answered_with_that(given: Given) -> None:
             TroubleKind.LIMIT,
             "x: rate_limit",
         ),
+        ({"code": 500, "message": "model: nonesuch not found"}, TroubleKind.MODEL, "nonesuch"),
+        ({"code": 500, "message": "it is down"}, TroubleKind.BUSY, "it is down"),
         ({"code": "?"}, TroubleKind.BUSY, "without a word"),
     ],
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
+import signal
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -21,20 +24,41 @@ from interlock.workspace.place import Workspace
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Needs
 from tests import real
+from tests.agents.conftest import eventually, marked
 from tests.real import NoLayer
+from tools.clients import PACKAGES
 from tools.scripted_llm import Model
 
-SPOKEN = ("claude-acp", "codex-acp")
-CLIENTS = [pytest.param(name, marks=pytest.mark.agents(name)) for name in (*real.MODELS, *SPOKEN)]
-TWO = [pytest.param(name, marks=pytest.mark.agents(name)) for name in ("claude", "codex")]
-FOUR = [*TWO, *(pytest.param(name, marks=pytest.mark.agents(name)) for name in SPOKEN)]
+SPOKEN = {
+    "claude-acp": (),
+    "codex-acp": (),
+    "copilot-acp": ("--acp",),
+    "gemini-acp": ("--acp",),
+    "opencode-acp": ("acp",),
+    "qwen-acp": ("--acp", "--auth-type", "openai"),
+}
+"""What stands behind the program's name."""
+
+
+def package(name: str) -> str:
+    return name if name in PACKAGES else name.removesuffix("-acp")
+
+
+def params(*names: str) -> list[Any]:
+    return [pytest.param(name, marks=pytest.mark.agents(package(name))) for name in names]
+
+
+CLIENTS = params(*real.MODELS, *SPOKEN)
+TWO = params("claude", "codex")
+FOUR = params("claude", "codex", "claude-acp", "codex-acp")
 DAEMON = "setsid sleep 300 >/dev/null 2>&1 &"  # with its output open, some clients would wait for it
 WORK = f"@usage 1234 56\n@write docs/note.md :: hello\n@shell {DAEMON} echo was-here > shell.txt\n@say All done."
 FORM = {"type": "object", "properties": {"verdict": {"enum": ["ok", "bad"]}}, "required": ["verdict"]}
 
 
 def client(name: str) -> Client:
-    table = {"type": "acp", "argv": (real.program(name),)} if name in SPOKEN else {"type": name}
+    argv = (real.program(package(name)), *SPOKEN.get(name, ()))
+    table = {"type": "acp", "argv": argv} if name in SPOKEN else {"type": name}
     return clients.client(Runner.model_validate(table), Path())
 
 
@@ -47,7 +71,7 @@ class Person:
         self.top = place / "workspace"
         self.top.mkdir(exist_ok=True)
         subprocess.run(["git", "init", "-q"], cwd=self.top, check=True)
-        role = Role(name="builder", runner=name, type=name, program=real.program(name))
+        role = Role(name="builder", runner=name, type=name, program=real.program(package(name)))
         self.ask = Ask(role=role, brief=WORK, marker=marker, transcript=place / "t.jsonl", timeout_s=600)
         self.news: list[News] = []
 
@@ -65,7 +89,7 @@ class Person:
         row, standing = self.client.ROW, trees.standing("run-1", trees.where())
         needs = Needs(
             logins=row.logins,
-            shows=(real.program(self.name),),
+            shows=(real.program(package(self.name)),),
             hosts=model_hosts(row, self.environ, self.place / "home"),
         )
         return trees, layers.open("run-1", "one", standing, standing.tree, needs)
@@ -105,21 +129,47 @@ async def test_a_session_that_is_gone_is_told_apart(
 ) -> None:
     """Then the engine starts anew; nothing was asked of the model."""
     one = person(name)
-    gone = "ses_000000000000AAAAAAAAAAAAAA" if name == "opencode" else "00000000-0000-4000-8000-000000000000"
+    gone = "ses_000000000000AAAAAAAAAAAAAA" if "opencode" in name else "00000000-0000-4000-8000-000000000000"
     got = await one.call(no_layer, session=gone)
     assert (got.finished, got.trouble and got.trouble.kind) == (False, TroubleKind.SESSION)
     assert one.model.work == []
 
 
-@pytest.mark.req("AGENT-04", "RUN-15")
-@pytest.mark.parametrize("name", FOUR)
+@pytest.mark.req("AGENT-05", "TREE-09", "RUN-12")
+@pytest.mark.parametrize("name", CLIENTS)
+async def test_a_client_that_was_killed_goes_on_with_its_session(
+    name: str, person: Callable[[str], Person], no_layer: NoLayer
+) -> None:
+    """In the middle of a turn: what it had done is in its memory, and the half turn counts for nothing."""
+    one = person(name)
+    at_work = asyncio.create_task(one.call(no_layer, "@shell echo one > one.txt\n@sleep 600\n@say late"))
+    await eventually(lambda: at_work.done() or len(one.model.work) > 1)  # the answer to its tool is due
+    await eventually(lambda: at_work.done() or any(news.kind is NewsKind.SESSION for news in one.news))
+    for pid in marked(one.ask.marker):
+        os.kill(pid, signal.SIGKILL)
+    got = await at_work
+    assert (got.finished, got.exit, got.timed_out) == (False, -9, False)
+    more = await one.call(no_layer, "@say Still here.", session=got.session, spent=got.usage)
+    assert (more.finished, more.text, more.session) == (True, "Still here.", got.session)
+    assert "one.txt" in str(one.model.work[-1].talk)
+
+
+REFUSALS = {
+    "401 invalid key": (TroubleKind.LOGIN, CLIENTS),
+    "404 model: nonesuch not found": (TroubleKind.MODEL, CLIENTS),
+    "0": (TroubleKind.BUSY, CLIENTS[:-3]),  # half of an answer
+    "429 rate limit reached": (TroubleKind.LIMIT, FOUR),  # the others try again for a minute or more
+    "500 the model is down": (TroubleKind.BUSY, FOUR),
+}
+
+
+@pytest.mark.req("AGENT-04", "RUN-15", "EVID-10")
 @pytest.mark.parametrize(
-    ("refusal", "kind"),
+    ("refusal", "kind", "name"),
     [
-        ("401 invalid key", TroubleKind.LOGIN),
-        ("404 model: nonesuch not found", TroubleKind.MODEL),
-        ("429 rate limit reached", TroubleKind.LIMIT),
-        ("500 the model is down", TroubleKind.BUSY),
+        pytest.param(refusal, kind, name.values[0], marks=name.marks)
+        for refusal, (kind, names) in REFUSALS.items()
+        for name in names
     ],
 )
 async def test_a_service_that_refuses_is_the_reason(

@@ -310,7 +310,8 @@ def _result(answer: Json) -> Json:
     error = answer.at("error")
     if error.value is not None:
         code = error.at("code").value
-        status = code if isinstance(code, int) and 400 <= code < 600 else None
+        # 500 is what an adapter answers to whatever it does not know.
+        status = code if isinstance(code, int) and 400 <= code < 500 else None
         raise _Failed(trouble(_words_of(error), status=status), code)
     return answer.at("result")
 
