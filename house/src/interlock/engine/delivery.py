@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.documents.model import plain
 from interlock.engine import events as ev
+from interlock.workspace import scope
 from interlock.workspace.values import Change, Landing, Pending, Standing, Tree
 
 if TYPE_CHECKING:
@@ -90,6 +91,12 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
     return slot.settled
 
 
+async def _is_other(run: Run, judged: Tree, tree: Tree) -> bool:
+    """Whether it is another tree than the judged one, the process's own documents aside."""
+    changes = await run.world.between(judged, tree) if judged != tree else []
+    return any(not scope.within(change.path, run.start.documents) for change in changes)
+
+
 async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, judged: Tree | None) -> ev.Delivered:
     """Deliver a part of what is pending, once; without a judged tree whatever comes of the merge."""
     world, pair = run.world, run.pending
@@ -107,7 +114,7 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
             merge = await world.merge(part.base, part.work, standing.tree)
             if merge.tree is None:
                 return settle("conflict", standing, landing=Landing(state="conflict", conflicts=merge.conflicts))
-            if judged not in (None, merge.tree):
+            if judged is not None and await _is_other(run, judged, merge.tree):
                 return settle("other", standing, merged=merge.tree, before=standing.tree)
             if standing.away:
                 return settle("away", standing)

@@ -521,6 +521,7 @@ def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, 
     where = world.where()
     standing, key = drive(world.standing(where, None)), playbook.key(inputs, where)
     known = {"run": f"{playbook.name}-1", "order": 1, "version": "simulated", "caps": caps or playbook.caps}
+    known["documents"] = tuple(playbook.documents(inputs))
     player.begin(inputs, **{**known, "key": key, "where": where, "standing": standing, **identity})
 
 

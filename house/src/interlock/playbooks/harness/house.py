@@ -65,10 +65,6 @@ class Flags(Model):
 class Edited(Exception):
     """A person changed in run-state what is the engine's own: both documents are left alone."""
 
-    def __init__(self, why: str, scope: str) -> None:
-        super().__init__(why)
-        self.scope = scope
-
 
 @dataclass
 class House:
@@ -87,6 +83,8 @@ class House:
     """The tree that QA has accepted."""
     against: str = ""
     """What speaks against the work of Build, beside what QA wrote."""
+    scope: str = ""
+    """Of the turn: from there on a resume does it again."""
     began: str = ""
     now: str = ""
 
@@ -106,7 +104,7 @@ class House:
     async def write(self, path: str, edit: Callable[[str], str]) -> str:
         wrote = await self.run.change(path, edit)
         if wrote.state == "edited":
-            raise Edited(wrote.why, self.run.scope)
+            raise Edited(wrote.why)
         return self.run.text(wrote.text)
 
     def edits(self, state: State, event: str, **entries: Any) -> Mapping[str, Callable[[str], str]]:
@@ -128,9 +126,9 @@ class House:
         await self.keep(self.state.stopped(Status.BLOCKED, why), f"Blocked: {why}", **entries)
         return self.stops(why, exit)
 
-    def stops(self, why: str, exit: Exit = Exit.STOPPED) -> Outcome:
+    def stops(self, why: str, exit: Exit = Exit.STOPPED, scope: str = "") -> Outcome:
         go_on = f"interlock resume {self.run.id} --note TEXT"
-        return Outcome.stopped(why, exit=int(exit), next=go_on, again=self.run.scope)
+        return Outcome.stopped(why, exit=int(exit), next=go_on, again=scope or self.scope)
 
     def heed(self) -> dict[str, Any]:
         """What a person asks of the turn that begins, once."""

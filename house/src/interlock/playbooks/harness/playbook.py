@@ -70,14 +70,14 @@ async def harness(run: Run, inputs: Inputs) -> Outcome:
             if (ended := await turn(house)) is not None:
                 return ended
     except Edited as edited:
-        return Outcome.stopped(str(edited), next=go_on, again=edited.scope)
+        return Outcome.stopped(str(edited), next=go_on, again=house.scope)
     return Outcome.stopped("as many stages as one run takes", next=go_on)
 
 
 async def turn(house: House) -> Outcome | None:
     """One stage, or one gate, from what stands in the files."""
     run, task = house.run, house.task
-    house.began = house.tick()
+    house.began, house.scope = house.tick(), run.scope
     texts = {path: await _text(run, path) or "" for path in (RUN_STATE, report_of(task.id))}
     answers = {path: "YES" if text.strip() else "NO" for path, text in texts.items()}
     run.note("checkpoint", **answers)
@@ -89,7 +89,7 @@ async def turn(house: House) -> Outcome | None:
     if not asked["resumed"] and own != now:
         name = next(name for name in own if own[name] != now[name])
         why = f"{RUN_STATE} was changed by a person: {name}: expected {own[name]!r}, found {now[name]!r}"
-        raise Edited(why, run.scope)
+        raise Edited(why)
     house.state = state
     try:
         house.task = read_task(await run.read(task.path) or "", task.path)
@@ -111,7 +111,8 @@ async def turn(house: House) -> Outcome | None:
         return await complete(house)
     if house.state.status is Status.AWAITING:
         return await approve_build(house)
-    return await work(house, by_person=asked["fallback"])
+    with run.step(house.state.stage):
+        return await work(house, by_person=asked["fallback"])
 
 
 async def _text(run: Run, path: str) -> str | None:
@@ -188,7 +189,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
     report = await run.dispatch(await _call(house, contract, there, old, proved))
     house.tick()
     if report.reason == "edited":
-        raise Edited(report.complaint, run.scope)
+        raise Edited(report.complaint)
     if stage is Stage.QA and report.reason == "conflict":
         return await negative(house, [_conflict(house, report.conflicts)], house.row(Came.RETURNED))
     text = await _text(run, path) or ""
@@ -331,7 +332,7 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
             if run.once("stops", {}, lambda: not run.stopped):
                 why = f"Bounded orchestration test: stopped after {stage}"
                 await house.keep(entered.stopped(Status.ACTIVE, why), why)
-                return house.stops(why, Exit.WAITING)
+                return house.stops(why, Exit.WAITING, run.scope)
     return None
 
 
