@@ -9,34 +9,11 @@ from typing import Any
 from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
 from interlock.engine.run import Command, Outcome
-from interlock.playbooks.feature import members, memory
+from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import criteria_of, grown
-from interlock.playbooks.feature.decisions import (
-    LOST,
-    Kind,
-    Move,
-    Reviewed,
-    Said,
-    affected,
-    after_review,
-    groups,
-    r_cluster,
-    review_tier,
-    v_cluster,
-)
+from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.forms import Appended, Judged
-from interlock.playbooks.feature.members import (
-    GROWING,
-    PLANNER,
-    R_KNOWLEDGE,
-    R_SECURITY,
-    V_BUILD,
-    V_OTHERS,
-    VERIFIERS,
-    WEIGHED,
-    WORKERS,
-    Agent,
-)
+from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
 from interlock.playbooks.feature.work import AGAINST, Halt, Heard, Progress, Work
 from interlock.workspace.values import Tree
@@ -74,7 +51,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
     told = {"refused": "", "found": "", **texts, "constraints": work.constraints, "states": states(work)}
     with work.run.step("4"):
         heard = await work.alone(
-            PLANNER,
+            members.PLANNER,
             again=n,
             human=human,
             reads=reads,
@@ -88,8 +65,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         if heard.form is None:
             raise work.halted(heard.why)
         await work.merge("4", [heard], prune=4)
-    with work.run.step("5.1"):
-        adopt(work, await planned(work, begun), begun)
+    await take_plan(work, begun)
 
 
 async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
@@ -100,7 +76,9 @@ async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
     found += [f"- {one.why}" for one in said.values() if one.form is None]
     found += [f"- {line}" for line in work.against]
     judged = (*(f"memory/{one.name}.mem.md" for one in judges), *(one.artifact for one in judges))
-    await plan(work, reads=(*judged, "plan.md", *PLANNER.reads, "tasks/*.md"), mode="REPLAN", found="\n".join(found))
+    await plan(
+        work, reads=(*judged, "plan.md", *members.PLANNER.reads, "tasks/*.md"), mode="REPLAN", found="\n".join(found)
+    )
 
 
 def states(work: Work) -> str:
@@ -127,28 +105,27 @@ async def task_files(work: Work, *, aside: bool = False) -> dict[str, str]:
     return found
 
 
-async def planned(work: Work, begun: Sequence[str]) -> Plan:
-    """The plan as it stands now, a person's changes in it; one that does not hold stops the run (4.9)."""
+async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
+    """The plan as it stands now, a person's changes in it: tasks that are not begun are those of this plan. One that
+    does not hold stops the run (4.9)."""
     run = work.run
-    try:
-        return read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
-    except PlanBroken as broken:
-        why, more = "; ".join(broken.problems), f"interlock resume {run.id}"
-        raise Halt(Outcome.stopped(why, again=run.scope, next=more)) from None
-
-
-def adopt(work: Work, found: Plan, begun: Sequence[str]) -> None:
-    """Tasks that are not begun are those of this plan."""
+    with run.step("5.1"):
+        try:
+            found = read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
+        except PlanBroken as broken:
+            why, more = "; ".join(broken.problems), f"interlock resume {run.id}"
+            raise Halt(Outcome.stopped(why, again=run.scope, next=more)) from None
     for name in found.added:
         if name not in work.progress:
-            work.run.warn(f"{name} stands in no wave: it is added as the last one")
+            run.warn(f"{name} stands in no wave: it is added as the last one")
     for name, task in found.tasks.items():
         if task.agent != task.worker and name not in work.tasks:
-            work.run.warn(f'{name}: unknown agent "{task.agent}"; using implementer')
+            run.warn(f'{name}: unknown agent "{task.agent}"; using implementer')
     kept = {name: one for name, one in work.progress.items() if name in begun}
     work.progress = kept | {name: work.progress.get(name, Progress()) for wave in found.waves for name in wave}
     work.tasks |= found.tasks
     work.there |= {f"tasks/{name}.md" for name in found.tasks}
+    return found
 
 
 # --- 5. Implementation in waves
@@ -159,16 +136,14 @@ async def implement(work: Work) -> None:
     run = work.run
     begun = [name for name, one in work.progress.items() if one.done]
     async for _ in run.loop("wave"):
-        with run.step("5.1"):
-            found = await planned(work, begun)
+        found = await take_plan(work, begun)
         if not found.waves:
             return
-        adopt(work, found, begun)
         failed = {name for name, one in work.progress.items() if one.tried and not one.done}
         if any(failed & set(found.tasks[name].depends_on) for name in found.waves[0]):
             return
         with run.step("5.2"):
-            for group in groups(found.waves[0]):
+            for group in decisions.groups(found.waves[0]):
                 begun += group
                 lost = await carry_out(work, "tasks", [found.tasks[name] for name in group])
                 if any(task.worker == "implementer" for task in lost):
@@ -183,7 +158,7 @@ async def carry_out(
     run, failed = work.run, []
 
     def asked(task: Task) -> Callable[[], Awaitable[Heard]]:
-        worker, stands = WORKERS[task.worker], work.progress[task.id]
+        worker, stands = members.WORKERS[task.worker], work.progress[task.id]
         stands.tried += 1
         found = (findings or {}).get(task.id, "")
         return partial(
@@ -256,15 +231,15 @@ async def verification(work: Work) -> Said:
         }
         known: dict[str, Any] = {"again": work.rounds["v"] + 1, "texts": {"states": states(work)}}
         with run.step("6.1"):
-            heard = {V_BUILD.name: await work.alone(V_BUILD, **known)}
-        if heard[V_BUILD.name].verdict.said is Said.DONE:
+            heard = {"v-build": await work.alone(V_BUILD, **known)}
+        if heard["v-build"].verdict.said is Said.DONE:
             with run.step("6.2"):
                 asked = {one.name: partial(work.ask, one, criteria=criteria.get(one.name), **known) for one in V_OTHERS}
                 heard |= await work.together("verifiers", asked)
         said = {one.name: heard[one.name].verdict if one.name in heard else LOST for one in VERIFIERS}
         build, *others = said.values()
-        work.verified = run.decide(v_cluster, build=build, others=others, against=bool(work.against))
-        said[V_BUILD.name] = build if build.said is Said.DONE else LOST
+        work.verified = run.decide(decisions.v_cluster, build=build, others=others, against=bool(work.against))
+        said["v-build"] = build if build.said is Said.DONE else LOST
         values = ", ".join(f"V-{name[2:].title()}={one.said}" for name, one in said.items())
         await work.settle("6", "v", heard, work.verified, values)
         if all(one.done for one in work.progress.values()):
@@ -281,7 +256,7 @@ async def build(work: Work) -> Reviewed:
     await implement(work)
     await verify(work)
     reviewed = await review(work)
-    if run.decide(after_review, reviewed, work.fixed, work.replanned) is Move.FIX:
+    if run.decide(decisions.after_review, reviewed, work.fixed, work.replanned) is Move.FIX:
         async for _ in run.loop("fix"):
             work.fixed = True
             reviewed = await review(work, against=await mend(work))
@@ -295,32 +270,38 @@ async def review(work: Work, against: bool = False) -> Reviewed:
         changes = await run.changed()
         known: dict[str, Any] = {
             "again": n,
-            "tier": run.decide(review_tier, changes=changes),
+            "tier": run.decide(decisions.review_tier, changes=changes),
             "files": [one.path for one in changes],
         }
-        before = {work.at(path): await run.read(work.at(path)) or "" for path in GROWING}
+        before = {work.at(path): await run.read(work.at(path)) or "" for path in members.GROWING}
         grows = {path: f"{text.rstrip()}\n- Round {n}: an entry.\n".lstrip() for path, text in before.items()}
         asked = {one.name: partial(work.ask, one, **known) for one in WEIGHED}
-        asked[R_KNOWLEDGE.name] = partial(
-            work.ask, R_KNOWLEDGE, **known, before=before, leaves=tuple(before), samples=grows, grows=list(before)
+        asked["r-knowledge"] = partial(
+            work.ask,
+            members.R_KNOWLEDGE,
+            **known,
+            before=before,
+            leaves=tuple(before),
+            samples=grows,
+            grows=list(before),
         )
         with run.step("7.2"):
             heard = await work.together("reviewers", asked)
-            await keep_growing(work, heard[R_KNOWLEDGE.name], before)
-            first = heard[R_SECURITY.name]
+            await keep_growing(work, heard["r-knowledge"], before)
+            first = heard["r-security"]
             if first.verdict.severity == "Blocker" and not work.confirmed:
                 work.confirmed = True
                 run.warn("severity: critical: r-security: " + "; ".join(first.findings))
-                heard |= await work.together("confirm", {R_SECURITY.name: asked[R_SECURITY.name]})
-                second = heard[R_SECURITY.name]
+                heard |= await work.together("confirm", {"r-security": asked["r-security"]})
+                second = heard["r-security"]
                 if second.form and second.verdict.severity != "Blocker":
                     work.flaws.append(f"r-security did not confirm its Blocker: {'; '.join(first.findings)}")
         said = {one.name: heard[one.name].verdict for one in WEIGHED}
         security, *others = said.values()
-        reviewed = run.decide(r_cluster, security=security, others=others, against=against)
+        reviewed = run.decide(decisions.r_cluster, security=security, others=others, against=against)
         work.flaws += [f"{name} gave no verdict" for name, one in said.items() if not one.usable]
         words = ", ".join(f"R-{name[2:].title()}={one}" for name, one in said.items())
-        words += f", R-Knowledge={heard[R_KNOWLEDGE.name].said} (non-blocking)"
+        words += f", R-Knowledge={heard['r-knowledge'].said} (non-blocking)"
         await work.settle("7", "r", heard, reviewed.logged, words)
         if reviewed is not Reviewed.DONE:
             work.decided = run.scope
@@ -347,23 +328,21 @@ async def mend(work: Work) -> bool:
     found: dict[str, list[str]] = {name: [] for name in scopes}
     for name, one in work.last(WEIGHED).items():
         form = one.form
-        if not isinstance(form, Judged) or not (
-            Kind.REVIEWER.against(one.verdict.severity) or form.status != Said.DONE
-        ):
+        if not isinstance(form, Judged) or not one.against:
             continue
         for task in form.affected:
             if task not in scopes:
                 run.warn(f"{name}: Affected Tasks lists {task}; no such task")
         tasks = [*form.affected, *(task for graded in form.findings for task in graded.tasks)]
         files = [path for graded in form.findings for path in graded.files]
-        for task in run.decide(affected, named=tasks, files=files, scopes=scopes):
+        for task in run.decide(decisions.affected, named=tasks, files=files, scopes=scopes):
             found[task] += [f"- {name}: {line}" for line in one.findings or ["see its review"]]
     if work.undelivered or not any(found.values()):
         found = {name: [*lines, work.undelivered or "see the reviews"] for name, lines in found.items()}
     findings = {name: "\n".join(lines) for name, lines in found.items() if lines}
     await work.remember(memory.invalidated(members.names(WEIGHED), "work is being mended"))
     with run.step("7.4"):
-        for group in groups(list(findings)):
+        for group in decisions.groups(list(findings)):
             lost = bool(await carry_out(work, "fixes", [work.tasks[name] for name in group], findings)) or lost
     if not work.commands:
         return await verification(work) is not Said.DONE or lost

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
@@ -162,7 +163,7 @@ def _memory(name: str, form: Mapping[str, Any]) -> str:
 
 
 def _artifact(name: str, form: Mapping[str, Any]) -> str:
-    findings = [f"  - severity: {one['severity']}\n    title: {one['title']}\n" for one in form.get("findings", ())]
+    findings = [f"  - {json.dumps(one)}\n" for one in form.get("findings", ())]
     checks = [
         f"- `{one['command']}`: exit {int(one['result'] == 'red')}{', expected 1' * bool(one.get('expected'))}"
         for one in form.get("checks", ())

@@ -16,21 +16,11 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import fence
 from interlock.engine.run import Outcome, Run
 from interlock.errors import BadInput
-from interlock.playbooks.feature import members, memory
+from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import severity_of
 from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
 from interlock.playbooks.feature.closing import conclude, post_mortem
-from interlock.playbooks.feature.decisions import (
-    ENOUGH,
-    LONGEST,
-    SLUG,
-    Kind,
-    Move,
-    Said,
-    after_review,
-    ct_cluster,
-    slug_of,
-)
+from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
 from interlock.playbooks.feature.forms import Judged, page_of
 from interlock.playbooks.feature.invariants import INVARIANTS
 from interlock.playbooks.feature.members import (
@@ -41,9 +31,6 @@ from interlock.playbooks.feature.members import (
     PLANNER,
     REQUEST,
     RESEARCHERS,
-    SPEC,
-    VERIFIERS,
-    WEIGHED,
     Agent,
 )
 from interlock.playbooks.feature.work import Halt, Heard, Work
@@ -83,14 +70,14 @@ async def feature(run: Run, inputs: Inputs) -> Outcome:
     try:
         await setup(work)
         await research(work)
-        await produce(work, SPEC, prune=2)
+        await produce(work, members.SPEC, prune=2)
         await design(work)
         await plan_first(work)
         reviewed = await build(work)
-        if run.decide(after_review, reviewed, work.fixed, work.replanned) is Move.REPLAN:
+        if run.decide(decisions.after_review, reviewed, work.fixed, work.replanned) is Move.REPLAN:
             async for _ in run.loop("full-replan"):
                 work.replanned = True
-                await replan(work, [*WEIGHED, *VERIFIERS], "review asks for a full replan")
+                await replan(work, [*members.WEIGHED, *members.VERIFIERS], "review asks for a full replan")
                 reviewed = await build(work)
     except Halt as halt:
         return halt.outcome
@@ -192,11 +179,10 @@ async def design(work: Work) -> None:
 
 def constraints(work: Work, critic: Heard) -> list[str]:
     """What of a critic's findings binds the planner (FT-70)."""
-    severity, form = critic.verdict.severity, critic.form
-    if not isinstance(form, Judged) or not Kind.CRITIC.against(severity):
+    if not isinstance(critic.form, Judged) or not critic.against:
         return []
-    grave = [f"{one.severity}: {one.title}" for one in form.grave()]
-    return [f"- `{work.at(critic.agent.artifact)}`: {one}" for one in grave or critic.findings or [severity]]
+    grave = [f"{one.severity}: {one.title}" for one in critic.form.grave()] or critic.findings
+    return [f"- `{work.at(critic.agent.artifact)}`: {one}" for one in grave or [critic.verdict.severity]]
 
 
 async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
@@ -206,11 +192,11 @@ async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
         asked = {one.name: partial(work.ask, one, again=work.rounds["ct"] + 1) for one in CRITICS}
         heard = await work.together("critics", asked)
         severities = {name: one.verdict.severity for name, one in heard.items() if one.verdict.usable}
-        result = run.decide(ct_cluster, severities=severities)
+        result = run.decide(decisions.ct_cluster, severities=severities)
         if result is Said.ERROR:
             await run.wait(1.0)
             severities |= await reread(work, [one for one in heard.values() if not one.verdict.usable])
-            result = run.decide(ct_cluster, severities=severities)
+            result = run.decide(decisions.ct_cluster, severities=severities)
         values = ", ".join(severities.get(name, "ERROR") for name in heard)
         await work.settle("3b", "ct", heard, result, f"severity values [{values}]")
         if severities.get("ct-security") == "Critical":

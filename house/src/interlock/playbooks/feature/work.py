@@ -74,15 +74,18 @@ class Heard:
         return Verdict(said, severity)
 
     @property
+    def against(self) -> bool:
+        verdict = self.verdict
+        return verdict.said is not Said.DONE or self.agent.kind.against(verdict.severity)
+
+    @property
     def findings(self) -> list[str]:
         """What it has found, in a line each; of one that passes only what it graded."""
         if not isinstance(self.form, Judged):
             return []
-        verdict, ruling = self.verdict, self.report.ruling
-        against = verdict.said is not Said.DONE or self.agent.kind.against(verdict.severity)
         graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
-        said = ruling.against if self.contradicted and ruling else ()
-        return [*(graded or (self.form.listed("Key Findings") if against else ())), *said]
+        said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
+        return [*(graded or (self.form.listed("Key Findings") if self.against else ())), *said]
 
 
 @dataclass
