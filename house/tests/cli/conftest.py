@@ -50,6 +50,10 @@ class CommandLine(Bench):
         said = self.capture.readouterr()
         return Answer(code, said.out.decode(), said.err.decode())
 
+    def trust(self) -> None:
+        """The person has read the settings that the project brings along."""
+        assert self("playbooks", "trust", "interlock.toml").code == 0
+
     def spawn(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
         """Start it as a program."""
         program = [sys.executable, "-P", "-m", "interlock.cli.main", *arguments]
@@ -87,6 +91,7 @@ def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
         if name.startswith(("INTERLOCK_", "GIT_")) or name in ("COLUMNS", "NO_COLOR"):
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setattr(door, "inside_dispatch", lambda: False)
 
 
@@ -94,6 +99,7 @@ def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def interlock(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Iterator[CommandLine]:
     made = CommandLine(tmp_path / "work", mode="off")
     made.capture = capsysbinary
+    made.trust()
     yield made
 
 
@@ -111,4 +117,5 @@ def done(_complete: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[by
     shutil.copytree(_complete, tmp_path / "work", symlinks=True)
     made = CommandLine.__new__(CommandLine)
     made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made.trust()
     return made

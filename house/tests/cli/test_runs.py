@@ -31,6 +31,7 @@ def shape(text: str) -> str:
 def test_in_a_pipe_there_is_a_line_a_step_and_the_block_of_the_end(interlock: CommandLine) -> None:
     interlock.write("interlock.toml", interlock.read("interlock.toml").replace('mode = "off"', 'mode = "auto"'))
     interlock.commit("confined")
+    interlock.trust()
 
     said = interlock("Make add right")
 
@@ -97,6 +98,7 @@ def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLin
     assert "asked   the request" in step
     assert "met" in step
     assert done("show", "round 1").out.count("round-1/") >= 3
+    done.write("interlock.toml", "[[[ to look at a run takes no settings")
     missing = done("show", "latest", "revewer")
     assert (missing.code, "Did you mean reviewer?" in missing.err) == (2, True)
 

@@ -218,7 +218,7 @@ _command("apply", "starting.again", "Bring refused, held-back or undone work int
 _command(
     "playbooks",
     "trusting.playbooks",
-    "List the playbooks; trust one as it is, or copy one to change it.",
+    "List the playbooks; trust or copy one.",
     click.Argument(["words"], metavar="[trust NAME | copy NAME]", nargs=-1),
 )
 _command(

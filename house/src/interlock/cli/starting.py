@@ -13,6 +13,7 @@ from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
+from interlock.cli.trusting import settings_count
 from interlock.cli.working import finish, notified, work
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
@@ -63,6 +64,7 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
         from interlock.cli.planning import plan
 
         return plan(door, playbook, inputs)
+    settings_count(door)
     _copies(door)
 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
@@ -106,6 +108,8 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
 
 
 def _go_on(door: Door, entry: Entry, **how: Any) -> int:
+    settings_count(door)
+
     async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
         return entry, await place.resume(entry, watcher, runner=door.runner, **how)
 

@@ -1,7 +1,9 @@
-"""Playbooks of one's own on the command line: listed, trusted by a person in place, copied to be changed (OWN-01)."""
+"""What came with a repository counts after a person trusted it; playbooks are listed, and copied to be changed."""
 
 from __future__ import annotations
 
+import json
+import shlex
 import shutil
 from collections.abc import Sequence
 
@@ -9,9 +11,10 @@ from interlock.cli import text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_lines, tell
 from interlock.engine.playbook import Playbook
-from interlock.errors import BadInput
+from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
 from interlock.finding.library import FOLDER, Found
+from interlock.settings import reaches_out
 
 ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
 
@@ -29,6 +32,28 @@ def asked(what: str, bundle: Bundle) -> bool:
         *(f"  {text.padded(path, wide)}{text.size(len(content))}" for path, content in sorted(bundle.files.items())),
     )
     return confirmed(f"Have you read it, and do you trust it (digest {bundle.digest[:16]})?")
+
+
+def settings_count(door: Door) -> None:
+    """Settings that came with the repository and reach out of a layer count after a person trusted them (OWN-06)."""
+    place = door.place
+    parts = reaches_out(place.settings)
+    if not parts:
+        return
+    rows = [f"  {name} = {json.dumps(value)}" for name, value in parts.items()]
+
+    def consent(file: str, _bundle: Bundle) -> bool:
+        tell(f"{file} came with the repository, and sets what reaches out of an agent's layer:", *rows)
+        return confirmed("Do you trust it?")
+
+    if not place.library.trust.allows(place.workspace.top / place.settings.file, parts, consent):
+        raise ConfigInvalid(
+            "settings that came with the repository reach out of an agent's layer, and nobody here has trusted them",
+            where=place.settings.file,
+            expected="a person who has read them and says so",
+            found=", ".join(parts),
+            remedy=f"Read them; then: interlock playbooks trust {shlex.quote(place.settings.file)}",
+        )
 
 
 def playbooks(door: Door, words: Sequence[str]) -> int:
@@ -71,7 +96,12 @@ def _summary(door: Door, found: Found) -> str:
 def _trust(door: Door, name: str) -> int:
     """A person's word for the bytes as they are now; also the step for CI."""
     door.people_only("trust playbooks")
-    library = door.place.library
+    place, library = door.place, door.place.library
+    if door.inside(name) == place.settings.file:
+        parts = reaches_out(place.settings)
+        library.trust.allows(place.workspace.top / place.settings.file, parts, lambda _file, _bundle: True)
+        tell(f"Trusted as it is now: {', '.join(parts) or 'it sets nothing that reaches out of a layer'}")
+        return 0
     found = library.find(name, door.folder)
     if found.path is None:
         raise BadInput(f"{name} is {found.origin}: nobody has to trust it", expected="a playbook of this workspace")

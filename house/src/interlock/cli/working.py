@@ -98,13 +98,26 @@ def _work(door: Door, begin: Begin, view: PlainView) -> int:
         except InterlockError as problem:
             error = problem
     if came is not None:
-        return finish(door, *came)
+        code = finish(door, *came)
+        notified(door, came[1])
+        return code
     if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
         raise error or KeyboardInterrupt
     if error is not None:
         tell(*failures.told(error, door.dir))
     entry = door.place.runs.find(view.view.run)
-    return finish(door, entry, entry.view(), error)
+    code = finish(door, entry, entry.view(), error)
+    notified(door, entry.view())
+    return code
+
+
+def notified(door: Door, view: View) -> None:
+    """Whoever `[notify] command` is hears how it stands, too."""
+    from interlock.notices import notify
+
+    with suppress(InterlockError):  # settings that cannot be read keep nobody from anything
+        if why := notify(door.place.settings.notify.command, door.place.workspace.top, view):
+            complain(f"[notify] command: {why}")
 
 
 async def _until_told(

@@ -10,8 +10,10 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from interlock.documents.files import replace
+from interlock.documents.model import canonical
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.finding.bundle import Bundle, read
 from interlock.workspace.git import object_name
@@ -75,6 +77,15 @@ class Trust:
     def is_own(self, bundle: Bundle) -> bool:
         """Whether a person here wrote it: git does not track it, or its bytes are in no commit."""
         return not any(self._came_with_git(bundle.path_of(file), content) for file, content in bundle.files.items())
+
+    def allows(self, file: Path, parts: Mapping[str, Any], consent: Consent = nobody) -> bool:
+        """Whether these parts of a settings file count: a person here wrote it, or trusts them as they are (OWN-06)."""
+        bundle = Bundle(file, file.name, {file.name: canonical(dict(parts))})
+        if not self.trusts(bundle):
+            if self._came_with_git(file, file.read_bytes()) and not consent(file.name, bundle):
+                return False
+            self.note(bundle)
+        return True
 
     def _came_with_git(self, place: Path, content: bytes) -> bool:
         if self.repository is None or not place.resolve().is_relative_to(self.repository.top.resolve()):

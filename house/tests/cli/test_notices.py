@@ -1,0 +1,71 @@
+"""Away from the terminal: notices; and settings that came with a repository (PERSON-06, OWN-06)."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from interlock import notices
+from interlock.cli import trusting
+from interlock.engine.runs import Runs
+from tests.cli.conftest import CommandLine
+
+
+def tells(interlock: CommandLine, command: str) -> Path:
+    """Where the project's `[notify] command` leaves what it was told, line by line."""
+    settings = (interlock.top / "interlock.toml").read_text()
+    told = interlock.top.parent / "told"
+    interlock.write("interlock.toml", f'{settings}[notify]\ncommand = ["sh", "-c", "{command}", "x", "{told}"]\n')
+    return told
+
+
+@pytest.mark.req("PERSON-06")
+def test_a_gate_an_end_and_a_failure_are_told_with_the_run(interlock: CommandLine) -> None:
+    interlock.weakens()
+    told = tells(interlock, "cat >> $1; echo >> $1; env | grep -c ^INTERLOCK_ >> $1.env; exit 0")
+    assert interlock("Make add right").code == 4
+    assert interlock("approve").code == 0
+    waits, ended = (json.loads(line) for line in told.read_text().splitlines())
+    assert (waits["status"], waits["gate"]["name"], waits["run_id"]) == ("waiting", "accept", ended["run_id"])
+    assert (ended["status"], ended["gate"], ended["exit_code"]) == ("complete", None, 0)
+    assert set((told.parent / "told.env").read_text().split()) == {"0"}, "nothing of an outer run is inherited"
+
+
+@pytest.mark.req("PERSON-06")
+@pytest.mark.parametrize(
+    ("command", "why"),
+    [
+        (["sh", "-c", "exit 3"], "it ended with 3"),
+        (["/no/such"], "it cannot be started"),
+        (["sleep", "60"], "in its time"),
+    ],
+)
+def test_one_that_fails_or_hangs_touches_no_run(done: CommandLine, command: list[str], why: str) -> None:
+    view = Runs(done.top / ".interlock").find("latest").view()
+    assert why in notices.notify(command, done.top, view, patience_s=0.2)
+    assert notices.notify(None, done.top, view) == ""
+
+
+@pytest.mark.req("OWN-06")
+def test_what_reaches_out_counts_after_a_person_trusted_it(
+    interlock: CommandLine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Committed settings that start programs are asked for, in place or by `playbooks trust`; others are not."""
+    shutil.rmtree(interlock.top.parent / "data")  # what the fixture trusts
+    refused = interlock("run", "task", "x")
+    assert refused.code == 2
+    assert "runners.mine.argv" in refused.err and "interlock playbooks trust interlock.toml" in refused.err
+    assert interlock("playbooks", "trust", "interlock.toml").code == 0
+    assert interlock("run", "task", "Make add right").code == 0
+    settings = (interlock.top / "interlock.toml").read_text()
+    interlock.write("interlock.toml", f"{settings}[limits]\nmax_parallel = 2\n")
+    interlock.commit("a limit")
+    assert interlock("run", "task", "Make add right again").code == 3  # there is nothing to do
+    interlock.write("interlock.toml", f'{settings}[notify]\ncommand = ["true"]\n')
+    interlock.commit("a notice")
+    assert interlock("run", "task", "And again").code == 2
+    monkeypatch.setattr(trusting, "confirmed", lambda question: True)
+    assert interlock("run", "task", "And again").code == 3
