@@ -132,8 +132,15 @@ def test_the_version_is_told_before_anything_is_imported() -> None:
 
 
 @pytest.mark.req("CLI-06")
-def test_listing_commands_imports_nothing_heavy() -> None:
-    code = "import sys; import interlock.cli.commands; print([m for m in ('pydantic', 'rich') if m in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "heavy"),
+    [
+        ("commands", "('pydantic', 'rich', 'asyncio')"),
+        ("looking", "('interlock.app', 'interlock.settings', 'interlock.engine.real', 'rich', 'psutil')"),
+    ],
+)
+def test_listing_commands_and_looking_at_runs_import_nothing_heavy(module: str, heavy: str) -> None:
+    code = f"import sys; import interlock.cli.{module}; print([m for m in {heavy} if m in sys.modules])"
 
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
 

@@ -247,14 +247,15 @@ async def test_the_picture_shows_who_works_with_clock_tokens_and_tool() -> None:
     assert "check   pytest -q            green: mended" in seen[-1]
 
 
-async def test_a_command_that_runs_is_seen_before_it_has_ended() -> None:
+@pytest.mark.parametrize("name", ["check", "setup"])
+async def test_a_command_that_runs_is_seen_before_it_has_ended(name: str) -> None:
     console, file = terminal()
     with LiveView(console=console) as view:
         view.view = View()
-        view.hear("", News(kind=NewsKind.TOOL, facts={"name": "check", "subject": "pytest -q", "state": "began"}))
-        assert "> check           0:00                 pytest -q" in drawn(view, file)
-        view.hear("", News(kind=NewsKind.TOOL, facts={"name": "check", "subject": "pytest -q", "state": "done"}))
-        assert "> check" not in drawn(view, file)
+        view.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": "pytest -q", "state": "began"}))
+        assert f"> {name}           0:00                 pytest -q" in drawn(view, file)
+        view.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": "pytest -q", "state": "done"}))
+        assert f"> {name}" not in drawn(view, file)
 
 
 async def test_what_stays_on_a_small_terminal_reads_like_a_pipe() -> None:

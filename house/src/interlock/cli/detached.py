@@ -66,7 +66,7 @@ def _told(door: Door, worker: int, words: int) -> int:
         except KeyboardInterrupt:  # the start is given up: the process ends as one at this terminal would
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGINT)
-    entry = door.place.runs.find(run)
+    entry = door.runs.find(run)
     if door.json:
         print_json(entry.view().to_json(worked_on=True) | {"exit_code": 0})
     else:

@@ -139,7 +139,8 @@ def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
             yield Found("ok", "runner", f"{name}: {row.title}")
         if left_out := given.left_out:
             said = f"{name} does not get variables that look like keys: {text.few(left_out, 8)}"
-            yield Found("note", "sandbox", said, f"Name those that it needs: [sandbox] env = [{left_out[0]!r}]")
+            wanted = f'[sandbox]\nenv = ["{left_out[0]}"]'
+            yield Found("note", "sandbox", said, "Name those that it needs in interlock.toml:", wanted)
 
 
 def _used(door: Door) -> Iterator[tuple[str, Runner]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,13 +11,17 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from interlock.cli import text
 from interlock.errors import BadInput, InterlockError, Refused
 
 if TYPE_CHECKING:  # what lists the commands imports this
     from interlock.app import Place
     from interlock.engine.afterwards import Work
-    from interlock.engine.runs import Entry
+    from interlock.engine.runs import Entry, Runs
     from interlock.engine.view import View
+    from interlock.errors import Status
+    from interlock.workspace.place import Workspace
+    from interlock.workspace.trees import Trees
 
 
 @dataclass
@@ -47,13 +52,33 @@ class Door:
             raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
         return folder
 
+    # --- to look at runs takes neither settings nor what works on them
+
+    @cached_property
+    def workspace(self) -> Workspace:
+        from interlock.workspace.place import Workspace
+
+        return Workspace.find(self.folder)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from interlock.engine.runs import Runs
+
+        return Runs(self.workspace.own)
+
+    @cached_property
+    def trees(self) -> Trees:
+        from interlock.workspace.trees import Trees
+
+        return Trees(self.workspace)
+
     # --- which run
 
     def find(self, name: str) -> Entry:
         """The run that a person means; left out: the only one that waits, else the latest."""
-        if not name and len(waiting := self.place.runs.waiting()) == 1:
+        if not name and len(waiting := self.runs.waiting()) == 1:
             return waiting[0]
-        return self.place.runs.find(name or "latest")
+        return self.runs.find(name or "latest")
 
     def meant(
         self, words: Sequence[str], default: Callable[[], Entry], has: Callable[[View, str], bool]
@@ -64,17 +89,17 @@ class Door:
         if not words:
             return default(), ""
         try:
-            return self.place.runs.find(words[0]), "".join(words[1:])
+            return self.runs.find(words[0]), "".join(words[1:])
         except Refused:
-            if len(words) == 1 and self.place.runs.all() and has((entry := default()).view(), words[0]):
+            if len(words) == 1 and self.runs.all() and has((entry := default()).view(), words[0]):
                 return entry, words[0]
             raise
 
     def waiting(self, name: str) -> Entry:
         """The run to decide about; left out: the only one that waits."""
         if name:
-            return self.place.runs.find(name)
-        waiting = self.place.runs.waiting()
+            return self.runs.find(name)
+        waiting = self.runs.waiting()
         if len(waiting) == 1:
             return waiting[0]
         if not waiting:
@@ -87,7 +112,7 @@ class Door:
 
     def first(self, has: Callable[[View], object], what: str) -> Entry:
         """The latest run of which something holds."""
-        for entry in self.place.runs.all():
+        for entry in self.runs.all():
             try:
                 if has(entry.view()):
                     return entry
@@ -97,16 +122,39 @@ class Door:
 
     def inside(self, path: str) -> str:
         """A path as it is typed here, from the workspace's top."""
-        return os.path.relpath(self.folder / path, self.place.workspace.top)
+        return os.path.relpath(self.folder / path, self.workspace.top)
 
     def work(self, view: View) -> Work:
         """What of its work only the trees know; what keeps it from being told is told."""
-        from interlock.engine.afterwards import Work
+        from interlock.engine.afterwards import Work, work
 
         try:
-            return self.place.work(view)
+            return work(view, lambda pair: self.trees.between(pair.base, pair.work))
         except (InterlockError, OSError) as error:
             return Work(problem=f"what it changed cannot be read: {error}")
+
+    def ending(self, view: View, status: Status) -> list[str]:
+        """How a run stands and what leads on, as it is typed from here."""
+        from interlock.cli import failures, screens
+
+        rows = screens.ending(view, self.work(view), status, self.shown(view))
+        if self.runs.find("latest").id != view.run:  # without a name the latest is meant
+            rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
+        return [failures.here(row, self.dir) for row in rows]
+
+    def shown(self, view: View) -> dict[str, str]:
+        """Of each document that a gate shows: its size, and whether it is as it was when it was last decided about."""
+        about: dict[str, str] = {}
+        if (gate := view.gate) is None:
+            return about
+        before = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
+        for path, digest in gate.shown.items():
+            place = self.workspace.top / path
+            size = text.size(place.stat().st_size) if place.is_file() else "no such file"
+            last = before[-1].get(path) if before else None
+            since = [] if last is None else ["as you saw it"] if last == digest else ["changed since you saw it"]
+            about[path] = ", ".join([size, *since])
+        return about
 
     # --- who
 

@@ -13,6 +13,8 @@ from interlock.cli.output import complain
 from interlock.cli.telling import Narrator, Row
 from interlock.engine.view import View
 
+POLL_S = 0.2
+"""Between two looks at what other processes write."""
 _DOES = {
     **dict.fromkeys(("read", "view", "read_file"), "reads"),
     **dict.fromkeys(("edit", "multiedit", "apply_patch", "replace"), "edits"),

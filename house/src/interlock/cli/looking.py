@@ -9,10 +9,9 @@ from collections.abc import Iterator, Sequence
 
 from interlock.cli import screens, text
 from interlock.cli.door import Door
-from interlock.cli.live import PlainView
+from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import columns, complain, print_json, print_lines, print_patch, tell
 from interlock.cli.telling import Narrator
-from interlock.cli.working import POLL_S, ending, output_of, view_of
 from interlock.engine.afterwards import Work, delivered, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
@@ -48,7 +47,7 @@ def list_runs(
         raise unknown("no such status", str(status), known, where="--status")
     heads: list[Head] = []
     damaged: list[Entry] = []
-    for entry in door.place.runs.all():
+    for entry in door.runs.all():
         head = entry.head()
         if head is None:
             damaged.append(entry)
@@ -80,7 +79,7 @@ def _listed(head: Head, wide: int) -> str:
 
 def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     entry, name = door.meant(words, lambda: door.find(""), lambda view, one: bool(screens.step(view, one, Narrator())))
-    narrator = Narrator(door.place.runs.path)
+    narrator = Narrator(door.runs.path)
     if log:
         _log(door, entry, narrator)
         return 0
@@ -88,7 +87,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
     if markdown:
         print_lines([receipt(view).rstrip("\n")])
     elif door.json:
-        output = output_of(entry, view).decode("utf-8", "replace")
+        output = entry.output(view).decode("utf-8", "replace")
         print_json(view.to_json(worked_on=held, output=output) | {"exit_code": 0})
     elif name:
         lines = screens.step(view, name, narrator)
@@ -103,7 +102,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
         stands = view.status_now(held)
         head = screens.head(view, text.WIDTH, screens.facts(view, stands))
         print_lines([head, screens.stages(view, text.WIDTH), "", *screens.steps(view, narrator), ""])
-        print_lines(ending(door, view, stands))
+        print_lines(door.ending(view, stands))
     return 0
 
 
@@ -120,11 +119,13 @@ def _log(door: Door, entry: Entry, narrator: Narrator) -> None:
 
 def watch(door: Door, run: str) -> int:
     """Follow a run that another process works on; how it stands when nobody does any more."""
-    working = [] if run else [entry for entry in door.place.runs.all() if entry.holder() is not None]
-    entry = working[0] if working else door.place.runs.find(run or "latest")
+    from interlock.cli.working import view_of
+
+    working = [] if run else [entry for entry in door.runs.all() if entry.holder() is not None]
+    entry = working[0] if working else door.runs.find(run or "latest")
     with view_of(door, str(entry.first.get("playbook", ""))) as seen:
         view = asyncio.run(_followed(entry, seen))
-    tell("", *ending(door, view, entry.status(view)))
+    tell("", *door.ending(view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
 
@@ -154,7 +155,7 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
         lambda: door.first(lambda view: list(_of_run(view)), "work to show"),
         lambda view, name: any(name in (call.agent, call.member) for call in view.calls.values()),
     )
-    view, trees, work = entry.view(), door.place.trees, door.work(entry.view())
+    view, trees, work = entry.view(), door.trees, door.work(entry.view())
     shown = [
         (name, pair, changes)
         for title, pair in (_by_agent(view, agent) if agent else _of_run(view))
@@ -166,7 +167,7 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
         if stat:
             print_lines([name, *(f"  {screens.in_lines(change)}" for change in changes)])
             continue
-        if len(shown) > 1 or name != DELIVERED or entry.id != door.place.runs.find("latest").id:
+        if len(shown) > 1 or name != DELIVERED or entry.id != door.runs.find("latest").id:
             complain(f"--- {entry.id}: {name}")
         patch = trees.patch(pair.base, pair.work, [change.path for change in changes])
         print_patch(door.place.redaction.raw(patch))
@@ -204,5 +205,3 @@ def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
     for call in calls:
         if call.report is not None and call.report.did is not None:
             yield f"{call.member or call.agent}, attempt {call.attempt}", call.report.did
-
-

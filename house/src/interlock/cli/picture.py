@@ -43,7 +43,7 @@ class LiveView(PlainView):
         self._rows: list[Row] = []
         self._titled = False
         self._doing: dict[str, str] = {}
-        self._checks: dict[str, datetime] = {}
+        self._checks: dict[str, tuple[str, datetime]] = {}
         self._drawn: list[Text] = []
 
     def begin(self, view: View) -> None:
@@ -62,7 +62,7 @@ class LiveView(PlainView):
         if key:
             self._doing[key] = doing(news) or self._doing.get(key, "")
         elif news.facts.get("state") == "began":  # a command of the engine
-            self._checks[str(news.facts["subject"])] = datetime.now(UTC)
+            self._checks[str(news.facts["subject"])] = str(news.facts["name"]), datetime.now(UTC)
             self._start()
         else:
             self._checks.pop(str(news.facts.get("subject")), None)
@@ -126,7 +126,7 @@ class LiveView(PlainView):
     def _working(self) -> Iterator[Text]:
         view = self.view
         assert view is not None
-        rows = [("check", since, "", command) for command, since in self._checks.items()]
+        rows = [(name, since, "", command) for command, (name, since) in self._checks.items()]
         for call in view.now if view.status.is_open else ():
             tokens = f"{text.amount(call.spent.tokens)} tokens" if call.spent.tokens else ""
             said = self._doing.get(call.key, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Sequence
@@ -18,7 +17,7 @@ from interlock.agents.process_tree import kill_everything
 from interlock.app import Place, Watcher, who
 from interlock.cli import failures, output, screens, text
 from interlock.cli.door import Door
-from interlock.cli.live import PlainView
+from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
 from interlock.engine.folder import Message
 from interlock.engine.runs import Entry
@@ -27,7 +26,6 @@ from interlock.errors import Exit, InterlockError, Status
 
 Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-POLL_S = 0.2
 EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
@@ -150,44 +148,16 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     """Say how a run stands now that this process is done with it; the exit code."""
     status = view.status_now(worked_on=False)
     code = int(error.exit_code if error else view.ended.exit if view.ended else status.exit)
-    tell("", *ending(door, view, status))
+    tell("", *door.ending(view, status))
     if door.json:
-        facts = view.to_json(output=output_of(entry, view).decode("utf-8", "replace")) | {"exit_code": code}
+        facts = view.to_json(output=entry.output(view).decode("utf-8", "replace")) | {"exit_code": code}
         print_json(facts | ({"error": error.to_json()} if error else {}))
         return code
-    write_output(output_of(entry, view))
+    write_output(entry.output(view))
     held = [change.path for change in door.work(view).held] if view.held and view.status.has_ended else []
     if held and confirmed(f"Deliver the guarded {text.few(held)}, too?"):  # a person's word alone does (TREE-08)
         tell(f"Delivered: {text.few(asyncio.run(door.place.apply(entry, held)).paths)}")
     return code
-
-
-def ending(door: Door, view: View, status: Status) -> list[str]:
-    """How it stands and what leads on, as it is typed from here."""
-    rows = screens.ending(view, door.work(view), status, shown(door, view))
-    if door.place.runs.find("latest").id != view.run:  # without a name the latest is meant
-        rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
-    return [failures.here(row, door.dir) for row in rows]
-
-
-def shown(door: Door, view: View) -> dict[str, str]:
-    """Of each document that a gate shows: its size, and whether it is as it was when it was last decided about."""
-    about: dict[str, str] = {}
-    if (gate := view.gate) is None:
-        return about
-    before = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
-    for path, digest in gate.shown.items():
-        place = door.place.workspace.top / path
-        size = text.size(place.stat().st_size) if place.is_file() else "no such file"
-        last = before[-1].get(path) if before else None
-        since = [] if last is None else ["as you saw it"] if last == digest else ["changed since you saw it"]
-        about[path] = ", ".join([size, *since])
-    return about
-
-
-def output_of(entry: Entry, view: View) -> bytes:
-    """What the playbook itself has to say."""
-    return entry.folder.get(view.ended.output) if view.ended and view.ended.output else b""
 
 
 # --- asked in place
@@ -211,7 +181,7 @@ class Asking:
         self._view.step_aside()
         view = self._view.view
         assert view is not None
-        rows = list(screens.asked(gate, shown(self._door, view)))[1:]  # the question itself was told
+        rows = list(screens.asked(gate, self._door.shown(view)))[1:]  # the question itself was told
         tell(*screens.block([*rows, *screens.judged(view), *(("note", one, "") for one in view.warnings)]))
         tell(failures.here(f"  look    interlock diff {view.run}", self._door.dir))
         elsewhere = asyncio.ensure_future(self._said_elsewhere(view.run))

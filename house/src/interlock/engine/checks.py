@@ -264,7 +264,11 @@ async def run_on(
     world = run.world
     run.recorder.sync()
     if run.setup is not None:
-        prepared = await world.setup(run.setup, standing, tree)
+        _tell(run, run.setup, "began")
+        try:
+            prepared = await world.setup(run.setup, standing, tree)
+        finally:
+            _tell(run, run.setup, "done")
         if prepared is not None and prepared.exit != 0:
             run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
@@ -293,7 +297,8 @@ async def run_on(
 
 def _tell(run: Run, command: Command, state: str) -> None:
     """For people who watch: a command is no line of the journal before it has ended."""
-    run.hear("", News(kind=NewsKind.TOOL, facts={"name": "check", "subject": command.line, "state": state}))
+    name = "setup" if command == run.setup else "check"
+    run.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": command.line, "state": state}))
 
 
 def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:

@@ -57,6 +57,10 @@ class Entry:
         """The run as it stands now; `JournalDamaged` where it cannot be read."""
         return fold(read_lines(self.journal))
 
+    def output(self, view: View) -> bytes:
+        """What the playbook itself has to say."""
+        return self.folder.get(view.ended.output) if view.ended and view.ended.output else b""
+
     def holder(self) -> dict[str, Any] | None:
         """Who works on it, if anybody does."""
         return holder(self.path / "lock")
