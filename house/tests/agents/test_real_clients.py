@@ -185,10 +185,12 @@ async def test_a_service_that_refuses_is_the_reason(
 async def test_a_client_holds_its_model_to_the_form(
     name: str, person: Callable[[str], Person], no_layer: NoLayer
 ) -> None:
-    """The form comes apart from the text."""
-    answer = json.dumps({"verdict": "ok"})
-    got = await person(name).call(no_layer, f"@write a.md :: x\n@form {answer}", form=FORM)
+    """The form comes apart from the text; where the model does not care, its words are there with their block."""
+    answer, one = json.dumps({"verdict": "ok"}), person(name)
+    got = await one.call(no_layer, f"@write a.md :: x\n@form {answer}", form=FORM)
     assert (got.finished, got.form) == (True, {"verdict": "ok"})
+    got = await one.call(no_layer, f"@say Fine.\\n```json\\n{answer}\\n```", form=FORM)
+    assert (got.finished, got.form, answer in got.text) == (True, None, True)
 
 
 @pytest.mark.req("RUN-19")

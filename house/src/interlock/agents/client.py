@@ -179,18 +179,25 @@ def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | Non
     return why.model_copy(update={"text": told})
 
 
-def read_back(client: Client, ask: Ask, layer: Layer, redact: Redaction) -> Exit | None:
-    """What a call came to whose engine died before it could say so; None where its turn had not ended."""
+def read_back(
+    client: Client, ask: Ask, layer: Layer, redact: Redaction, *, exit_file: Path | None = None
+) -> Exit | None:
+    """What a call came to whose engine died before it could say so; None where its turn had not ended.
+
+    Args:
+        exit_file: where the layer noted how its program ended: all that tells it of one without a stream.
+    """
     seat = Seat(client.ROW.program, layer.confined, layer.root, layer.inside_exchange, ask.session)
     said = client.reader(ask, seat)
     try:
-        with ask.transcript.open("rb") as lines:
-            for line in lines:
-                _heard(said, line)
+        out = ask.transcript.read_bytes()
     except OSError:
         return None
-    said.end(Ended(), _left(layer.exchange, client.start(ask, seat), redact))
-    return _exit(ask, said, Ended(), redact) if said.finished else None
+    for line in out.split(b"\n"):
+        _heard(said, line)
+    ended = Ended(exit=process.recorded_exit(exit_file) if exit_file else None, out=out)
+    said.end(ended, _left(layer.exchange, client.start(ask, seat), redact))
+    return _exit(ask, said, ended, redact) if said.finished else None
 
 
 def model_hosts(row: Row, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:

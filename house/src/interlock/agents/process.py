@@ -194,12 +194,12 @@ async def _take_leave(talk: asyncio.Future[None], pipe: Pipe, exited: asyncio.Fu
 def _not_started(exit_file: Path, said: str) -> str:
     """What bubblewrap, or what it starts in front of the program, says of one that could not be started."""
     last = (said.strip().splitlines() or ["the sandbox could not be made"])[-1]
-    code = _recorded_exit(exit_file)
+    code = recorded_exit(exit_file)
     by_us = code in (126, 127) and last.startswith("interlock: ")
     return last.removeprefix("interlock: ") if code is None or by_us else ""
 
 
-def _recorded_exit(exit_file: Path) -> int | None:
+def recorded_exit(exit_file: Path) -> int | None:
     """The exit status that bubblewrap noted; None where the program has not ended, or never began."""
     try:
         lines = exit_file.read_bytes().splitlines()

@@ -53,14 +53,17 @@ def start(ask: Ask, seat: Seat) -> Start:
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream()
+    return Stream(formed=ask.form is not None)
 
 
 class Stream(Reading):
-    def __init__(self, before: Usage | None = None) -> None:
-        """`before`: its result counts the whole session."""
+    def __init__(self, before: Usage | None = None, *, formed: bool = False) -> None:
+        """Args:
+        before: its result counts the whole session.
+        formed: it was asked for a form: its result is that again, or what it said to being asked for it once more.
+        """
         super().__init__()
-        self._before = before
+        self._before, self._formed = before, formed
         self._until: datetime | None = None
         self._words: list[str] = []
         """Since the last tool."""
@@ -110,9 +113,8 @@ class Stream(Reading):
             self.spend(sum(self._messages.values()), None)
 
     def _end(self, line: Json) -> None:
-        self.finished, self.text = True, line.text("result")
-        if (form := line.at("structured_output").value) is not None:
-            self.form, self.text = form, "\n\n".join(self._words)  # its result is the form again
+        self.finished, self.form = True, line.at("structured_output").value
+        self.text = "\n\n".join(self._words) if self._formed else line.text("result")
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
         read, written, cost = _input(line), line.count("usage", "output_tokens"), line.number("total_cost_usd")
         # Zeros say that nothing was asked: the messages know better.
@@ -121,7 +123,7 @@ class Stream(Reading):
         stopped, status = line.text("subtype"), line.count("api_error_status")
         if line.at("is_error").value or stopped.startswith("error"):
             errors = [*(str(one.value) for one in line.each("errors")), line.text("error", "message")]
-            said = "; ".join(filter(None, errors)) or self.text
+            said = "; ".join(filter(None, errors)) or line.text("result")
             self.wrong = trouble(said or stopped, status=status, until=self._until)
             if status is None and stopped.startswith("error_max"):
                 self.wrong = other(f"it stopped by itself ({stopped}): {said}".rstrip(": "))
