@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 
 import pytest
 
@@ -57,6 +58,8 @@ def test_an_error_of_the_system_says_what_to_do() -> None:
     assert told.where == "/x/\udcff"
     assert str(told.remedy).startswith("Free some space")
     assert "See why" in str(errors.WorkspaceFailed.of(OSError("odd")).remedy)
+    several = shutil.Error([("a", "b", f"[Errno {errno.ENOSPC}] No space left on device: 'b'")])
+    assert errors.WorkspaceFailed.of(several, "cannot copy").what == "cannot copy: no space left on device"
 
 
 @pytest.mark.req("CLI-05")

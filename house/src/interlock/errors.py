@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 from collections.abc import Iterable
 from enum import IntEnum, StrEnum
 from typing import Any, Self
@@ -172,12 +173,14 @@ class WorkspaceFailed(InterlockError):
     @classmethod
     def of(cls, error: OSError, what: str = "the file system failed", *, where: str | None = None) -> Self:
         """The error of the operating system, with what a person can do about it."""
-        reason = (error.strerror or type(error).__name__).lower()
+        told = re.search(r"\[Errno (\d+)\]", str(error))  # of several at once (`shutil.Error`) the text alone tells
+        number = error.errno or (int(told[1]) if told else 0)
+        reason = (error.strerror or (os.strerror(number) if number else type(error).__name__)).lower()
         spot = error.filename if where is None else where
         return cls(
             f"{what}: {reason}",
             where=None if spot is None else os.fsdecode(spot) if isinstance(spot, bytes) else str(spot),
-            remedy=f"{_REMEDIES.get(error.errno or 0, 'See why the operating system refuses this.')} "
+            remedy=f"{_REMEDIES.get(number, 'See why the operating system refuses this.')} "
             "Then call interlock again: what is done is not done again.",
         )
 

@@ -268,5 +268,7 @@ def test_a_torn_line_is_cut_and_said() -> None:
     bench.start()
     medium = bench.world.folder.medium
     medium.append(b'{"seq": 99, "at"')
-    assert bench.resume().status is Status.COMPLETE
+    view = bench.resume()
+    assert view.status is Status.COMPLETE
     assert bench.events("left")[0].how == "cut"
+    assert "torn by a crash" in view.warnings[0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import shutil
 import subprocess
 from datetime import UTC, datetime, timedelta
@@ -13,7 +14,7 @@ import pytest
 
 from interlock.app import Place, Watcher, playbook_named
 from interlock.engine import real
-from interlock.errors import Status
+from interlock.errors import Status, WorkspaceFailed
 from tests.whole.bench import ACCEPTS, Bench
 from tests.whole.test_kills import killed_at
 
@@ -73,7 +74,7 @@ def test_agents_and_checks_work_where_the_person_stood(bench: Bench) -> None:
     bench.write("packages/one/val.py", "bad\n")
     bench.commit("packages")
     bench.write(
-        "packages/one/agent.sh",
+        "agent.sh",
         "cat >/dev/null; [ $INTERLOCK_AGENT = builder ] && echo good > val.py && exit\n" + ACCEPTS,
     )
     place = Place(bench.top / "packages" / "one")
@@ -143,3 +144,19 @@ def test_a_limit_of_five_hours_is_waited_for(tmp_path: Path, monkeypatch: pytest
     assert view.status is Status.COMPLETE, view.why
     assert timedelta(0) < slept[0] - until < timedelta(minutes=1)
     assert bench.calls(view) == ["builder:2", "reviewer:1"]
+
+
+@pytest.mark.req("RUN-19")
+def test_a_full_disk_leaves_no_folder_that_git_would_see(tmp_path: Path) -> None:
+    """Nothing can be written: said, and what is begun anew hides our folder from git."""
+    bench = Bench(tmp_path / "p")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(WorkspaceFailed, match="cannot be made") as told:
+            bench.place().workspace.prepared()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert "Free some space" in str(told.value.remedy)
+    bench.place().workspace.prepared()
+    assert bench.run_git("status", "--porcelain") == ""

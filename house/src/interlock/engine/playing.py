@@ -82,7 +82,9 @@ class Player:
     ) -> None:
         """Note that this process goes on with the run; what failed in one that ended stopped is done again."""
         if self.recorder.journal.torn:
-            self.recorder.add("", ev.Left(how="cut", what="the last line was torn by a crash, and is cut"))
+            torn = "the last line of the journal was torn by a crash, and is cut"
+            self.recorder.add("", ev.Left(how="cut", what=torn))
+            changed = (*changed, torn)
         if (ended := self.view.ended) is not None:
             forgotten = () if ended.at_a_verb else self.recorder.again(ended.again)
             self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from interlock.documents.files import replace
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.repository import Repository, repository_at
 
@@ -36,8 +37,8 @@ class Workspace:
         try:
             self.own.mkdir(exist_ok=True)
             ignore = self.own / ".gitignore"
-            if not ignore.exists():
-                ignore.write_text(_IGNORE, encoding="utf-8")
+            if not ignore.exists():  # whole, or not at all: a full disk left one that hid nothing
+                replace(ignore, _IGNORE.encode(), mode=0o644, sync=False)
         except OSError as error:
             raise WorkspaceFailed.of(error, "interlock's folder cannot be made", where=str(self.own)) from error
         return self.own
