@@ -371,7 +371,7 @@ class RealWorld:
     async def recover(self, ask: Ask, seat: Any) -> Exit | None:
         layer: Layer = seat.layer
         made = clients.client(self._settings.runner_named(ask.role.runner), self._trees.workspace.top)
-        return await thread(clients_client.read_back, made, ask, layer, self._redact)
+        return await thread(lambda: clients_client.read_back(made, ask, layer, self._redact, exit_file=layer.exit_file))
 
     # commands
     async def toolbox(self, tree: Tree, place: str) -> Toolbox:
