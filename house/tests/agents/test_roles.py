@@ -127,11 +127,16 @@ def test_settings_name_another_file_and_win_over_it(tmp_path: Path) -> None:
     assert (found.runner, found.timeout_s, found.writes) == ("mine", 5, ("docs/**",))
 
 
-@pytest.mark.parametrize(("client", "model"), [("claude", "opus"), ("codex", "")])
-def test_a_model_counts_for_the_client_that_it_was_written_for(tmp_path: Path, client: str, model: str) -> None:
+@pytest.mark.parametrize(
+    ("client", "written", "model"),
+    [("claude", "opus", "opus"), ("codex", "opus", ""), ("claude", "inherit", ""), ("claude", "[a, b]", "")],
+)
+def test_a_model_counts_for_the_client_that_it_was_written_for(
+    tmp_path: Path, client: str, written: str, model: str
+) -> None:
     """Another client would not know it."""
     write(tmp_path, ".claude/agents/Review.md")
-    (tmp_path / ".claude/agents/Review.md").write_text("---\nmodel: opus\n---\nYou review.\n")
+    (tmp_path / ".claude/agents/Review.md").write_text(f"---\nmodel: {written}\n---\nYou review.\n")
     assert role(tmp_path, client=client).model == model
 
 

@@ -28,7 +28,7 @@ class Command:
     """The client for one command line."""
 
     def __init__(self, *argv: str) -> None:
-        self.ROW = Row("command", title=argv[0], program=argv[0], install="", sign_in="", tells_tokens=False)
+        self.ROW = Row("command", title=argv[0], program=argv[0], tells_tokens=False)
         self._args = argv[1:]
 
     def start(self, ask: Ask, seat: Seat) -> Start:

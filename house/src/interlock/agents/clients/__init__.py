@@ -52,7 +52,6 @@ class Installed:
     """A coding agent that is there."""
 
     row: Row
-    path: str
     signed_in: bool
     """As far as a file or a variable tells; a login in the system's key ring does not."""
 
@@ -67,8 +66,8 @@ class Installed:
 
 def installed(environ: Mapping[str, str], home: Path) -> list[Installed]:
     """Those on PATH."""
-    found = [(one, shutil.which(one.program, path=environ.get("PATH"))) for one in rows()]
-    return [Installed(one, path, _signed_in(one, environ, home)) for one, path in found if path is not None]
+    there = (one for one in rows() if shutil.which(one.program, path=environ.get("PATH")))
+    return [Installed(one, _signed_in(one, environ, home)) for one in there]
 
 
 def first_found(environ: Mapping[str, str], home: Path) -> Installed:

@@ -107,9 +107,8 @@ class Stream(Reading):
                 self._words = []
                 self.tool(block.text("id"), block.text("name"), block.at("input").subject)
         # A message comes in several lines, each with the same account; of what it wrote that has the first count.
-        number, read = message.text("id"), _input(message)
-        if read and self._messages.get(number) != read:
-            self._messages[number] = read
+        if read := _input(message):
+            self._messages[message.text("id")] = read
             self.spend(sum(self._messages.values()), None)
 
     def _end(self, line: Json) -> None:
