@@ -481,6 +481,7 @@ def test_answers_in_the_seeds_own_four_parts_are_understood_and_handed_on() -> N
         ("Review", parts("needs_revision", "unsafe"), "review implement"),
         ("Testing", parts("needs_revision", "untested"), "testing review implement"),
         ("Testing", said("status: done and dusted"), "testing testing"),
+        ("Testing", parts(word="green"), "testing testing review"),
     ],
 )
 def test_what_four_parts_say_decides_by_its_one_word(who: str, act: Act, called: str) -> None:
@@ -488,6 +489,16 @@ def test_what_four_parts_say_decides_by_its_one_word(who: str, act: Act, called:
     road.acts(who, act)
     assert road.start().status is Status.COMPLETE
     assert called in " ".join(road.called)
+
+
+@pytest.mark.req("RM-103", "EVID-03")
+def test_a_pass_in_four_parts_stands_where_the_engine_ran_the_commands() -> None:
+    """Of Testing; Review has a word to say for each of its checks."""
+    road = Road(item(), verify="engine")
+    road.acts("Testing", parts(word="green", verdict="Pass"))
+    road.acts("Review", parts(word="fine", verdict="pass"))
+    assert road.start().status is Status.COMPLETE
+    assert road.called == [*BUILD, "review"]
 
 
 # --- the report

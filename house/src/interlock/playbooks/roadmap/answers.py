@@ -57,7 +57,12 @@ class Answer(Form):
         """Who does not succeed owes the reason alone: what else its form asks for stands at its worst."""
         if not isinstance(value, dict) or value.get("status") not in ("blocked", "needs_revision"):
             return value
-        return at_worst(cls, value)
+        told = {name: one for name, one in value.items() if one}
+        evidence = told.get("evidence", {})
+        if isinstance(evidence, dict):
+            told["evidence"] = {"checks": WORST, **evidence}
+        verdict = "drift_detected" if cls is Validated else "fail"
+        return {"verdict": verdict, "learnings": ["(none)"], "decision": {"adr": "(none)"}, **told}
 
     @property
     def reasons(self) -> list[str]:
@@ -174,21 +179,19 @@ class Reviewed(Judged):
 # --- reading
 
 
-def at_worst(form: type[Answer], value: Mapping[str, Any]) -> dict[str, Any]:
-    """An answer with the worst in place of what is missing."""
-    told = {name: one for name, one in value.items() if one}
-    evidence = told.get("evidence", {})
-    if isinstance(evidence, dict):
-        evidence = {"checks": {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}, **evidence}
-    verdict = "drift_detected" if form is Validated else "fail"
-    return {"verdict": verdict, "learnings": ["(none)"], "decision": {"adr": "(none)"}, **told, "evidence": evidence}
+WORST = {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}
 
 
-def read(form: type[Answer], absent: Sequence[str], given: Given) -> Form | Unusable:
-    """The form, or the same in the seed's own four parts (RM-103)."""
+def read(form: type[Answer], absent: Sequence[str], green: bool, given: Given) -> Form | Unusable:
+    """The form, or the same in the seed's own four parts (RM-103).
+
+    Args:
+        absent: checks that the project does not have.
+        green: the engine ran commands on that very tree, and they bear a pass out.
+    """
     answer: Any = read_form(form, given.structured, given.text)
     if isinstance(answer, Unusable) and given.structured is None and "status" in (said := dict(_parts(given.text))):
-        answer = _of_parts(form, said)
+        answer = _of_parts(form, said, green)
     if isinstance(answer, Unusable) and form is Validated and given.told:
         why = ["validation gave no usable verdict"]
         return Validated.model_validate({"status": "success", "verdict": "drift_detected", "issues": why})
@@ -217,24 +220,25 @@ def _parts(text: str) -> Iterator[tuple[str, str]]:
         yield name, "\n".join([value, *lines[number : end - 1]]).strip()
 
 
-def _of_parts(form: type[Answer], said: Mapping[str, str]) -> Form | Unusable:
+def _of_parts(form: type[Answer], said: Mapping[str, str], green: bool) -> Form | Unusable:
     evidence, verdict = said.get("evidence", ""), _word(said.get("verdict", ""))
-    if issubclass(form, Judged) and verdict == "pass":
+    if verdict == "pass" and not (form is Tested and green):
         return Unusable(problems=("a pass names the checks that bear it out: end with the JSON block of the form",))
     status = _word(said["status"])
-    told = {
+    data = {
         "status": status,
+        "verdict": verdict if status == "success" else "",
         "said": evidence,
         "issues": _entries(evidence) if issubclass(form, Judged) or status != "success" else [],
         "learnings": _entries(said.get("learnings", "")) or (_entries(evidence) if form is Found else []),
         "nextSteps": _entries(said.get("next steps", "")),
-        "decision": {"adr": evidence or said.get("learnings", "")} if form is Designed else {},
+        "decision": {"adr": evidence or said.get("learnings", "")},
+        "evidence": {"checks": WORST},
     }
-    data = at_worst(form, told | ({"verdict": verdict} if status == "success" else {}))
     try:
         return form.model_validate(data)
     except ValidationError as error:
-        return Unusable(problems=tuple(f"{one['loc']}: {one['msg']}" for one in error.errors()))
+        return Unusable(problems=tuple(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
 
 
 def _word(text: str) -> str:

@@ -68,27 +68,17 @@ class Settings(Model):
     absent_checks: list[Literal["lint", "typecheck", "build"]] = []
 
 
-FORMS: Mapping[Step, type[Answer]] = {
-    Step.RESEARCH: Found,
-    Step.DESIGN: Designed,
-    Step.IMPLEMENT: Built,
-    Step.VALIDATION: Validated,
-    Step.TESTING: Tested,
-    Step.REVIEW: Reviewed,
-}
-
-
-def _row(agent: str, step: Step, timeout_s: float, **more: Any) -> Row:
-    return Row(agent, step.value, FORMS[step], timeout_s=timeout_s, answers=True, repeats=1, **more)
+def _row(agent: str, step: Step, form: type[Answer], timeout_s: float, **more: Any) -> Row:
+    return Row(agent, step.value, form, timeout_s=timeout_s, answers=True, repeats=1, **more)
 
 
 ROWS = {
-    Step.RESEARCH: _row("Research", Step.RESEARCH, 3600),
-    Step.DESIGN: _row("Architect", Step.DESIGN, 1800, writes=("docs/**", "**/adr/**", "**/*.md")),
-    Step.IMPLEMENT: _row("Implement", Step.IMPLEMENT, 7200, writes=("**",)),
-    Step.VALIDATION: _row("Architect", Step.VALIDATION, 1800, judges=True, title="Architect validation"),
-    Step.TESTING: _row("Testing", Step.TESTING, 3600, judges=True, writes=TESTS),
-    Step.REVIEW: _row("Review", Step.REVIEW, 3600, judges=True),
+    Step.RESEARCH: _row("Research", Step.RESEARCH, Found, 3600),
+    Step.DESIGN: _row("Architect", Step.DESIGN, Designed, 1800, writes=("docs/**", "**/adr/**", "**/*.md")),
+    Step.IMPLEMENT: _row("Implement", Step.IMPLEMENT, Built, 7200, writes=("**",)),
+    Step.VALIDATION: _row("Architect", Step.VALIDATION, Validated, 1800, judges=True, title="Architect validation"),
+    Step.TESTING: _row("Testing", Step.TESTING, Tested, 3600, judges=True, writes=TESTS),
+    Step.REVIEW: _row("Review", Step.REVIEW, Reviewed, 3600, judges=True),
 }
 
 
@@ -353,13 +343,13 @@ async def commit(work: Work) -> None:
 async def ask(work: Work, step: Step, **inputs: Any) -> Report:
     """One step by its agent. Who says that it is not finished is asked once more, and then the item is blocked."""
     run, row, remark = work.run, ROWS[step], ""
-    absent, title, form = work.rules["absent_checks"], row.title or row.agent, FORMS[step]
+    absent, title, green = work.rules["absent_checks"], row.title or row.agent, bool(work.proved)
     ran = [{"command": line, "exit": 0} for line in work.item.verification]
     checks = dict.fromkeys(answers.CHECKS, "pass")
     for _ in range(2):
         context = run.fill("item", **_context(work, step), **{"retry": 0, "changed": None, **inputs}, remark=remark)
         call = Call(
-            replace(row, read=partial(answers.read, form, absent)),
+            replace(row, read=partial(answers.read, row.form, absent, green)),
             member=row.title,
             inputs={"item": work.item.model_dump(mode="json"), "unknown": work.unknown, **inputs},
             texts={"context": context, "absent": absent},
@@ -438,14 +428,14 @@ def _conflict(paths: Sequence[str]) -> str:
 def _updates(before: Item, after: Item | None) -> Iterator[str]:
     """The state fields that the iteration changed, as the file has them now."""
     for name in ("status", "passes", "retryCount", "blockedReasons"):
-        old, new = getattr(before, name), getattr(after, name, None)
+        old, new = (_word(getattr(one, name, None)) for one in (before, after))
         if old != new:
-            if name == "blockedReasons":
-                old, new = (f"{len(one or ())} {'entry' if len(one or ()) == 1 else 'entries'}" for one in (old, new))
-            yield f"{name}: {_word(old)} -> {_word(new)}"
+            yield f"{name}: {old} -> {new}"
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, list):
+        return f"{len(value)} {'entry' if len(value) == 1 else 'entries'}"
     return value if isinstance(value, str) else json.dumps(value)
 
 
