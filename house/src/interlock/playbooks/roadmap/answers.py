@@ -182,7 +182,7 @@ class Reviewed(Judged):
 WORST = {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}
 
 
-def read(form: type[Answer], absent: Sequence[str], green: bool, given: Given) -> Form | Unusable:
+def read(form: Any, absent: Sequence[str], green: bool, given: Given) -> Form | Unusable:
     """The form, or the same in the seed's own four parts (RM-103).
 
     Args:
