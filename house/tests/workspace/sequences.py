@@ -20,7 +20,7 @@ from interlock.workspace.delivery import Delivery
 from interlock.workspace.place import Workspace
 from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import EMPTY, Found, Landing, Pending, Standing, Tree
+from interlock.workspace.values import Found, Landing, Pending, Standing, Tree
 from tests.workspace.person import LINES, Person, base_line, text
 
 KINDS = ("plain", "plain", "plain", "crlf", "autocrlf", "filter", "no git", "no commit", "worktree", "detached")
@@ -100,7 +100,7 @@ class Run:
         return False
 
     def _landed(self, now: Standing, after: Tree, landing: Landing) -> None:
-        head = Tree(self.trees.repository.tree(now.head)) if self.trees.repository and now.head else EMPTY
+        head = self.trees.committed(now.head)
         self.own = owned(self.trees, self.own, head=head, before=now.tree, after=after)
         self.landings.append((now.tree, after, landing))
         self.pair = Pending(base=after, work=after)

@@ -101,16 +101,13 @@ def test_what_sparse_and_partial_clones_lack_is_not_removed(person: Person) -> N
     assert not (person.top / "lib").exists()
     trees, standing = _look(person)
     assert sorted(trees.entries(standing.tree)) == [".gitignore", "a.txt", "lib/b.txt"]
-    assert standing.unsaved and [change.path for change in trees.deltas(*_head_and(trees, standing))] == ["a.txt"]
+    assert standing.unsaved and [
+        change.path for change in trees.deltas(trees.committed(standing.head), standing.tree)
+    ] == ["a.txt"]
     trees.keep("run", [standing.tree])
     person.git("config", "index.sparse", "true")
     person.git("sparse-checkout", "set", "--cone", "--sparse-index", "nothing")
     assert _look(person)[1].tree == standing.tree
-
-
-def _head_and(trees: Trees, standing: Standing) -> tuple[str, str]:
-    assert trees.repository
-    return trees.repository.tree(standing.head), standing.tree  # type: ignore[return-value]
 
 
 @pytest.mark.req("TREE-12")

@@ -69,6 +69,8 @@ async def thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     except asyncio.CancelledError:
         await asyncio.wait([task])
         raise
+    except OSError as error:  # a full disk, a folder without rights: said, and the run can go on
+        raise WorkspaceFailed.of(error) from error
 
 
 class RealSeat:
@@ -238,7 +240,7 @@ class RealWorld:
     def _raw(self, commit: str, work: Tree) -> Tree:
         """What a planned commit holds, as it would lie on disk."""
         layers, trees = self._layers, self._trees
-        clean, tree = layers.spelled(self.run, work), self._commits.tree(commit)
+        clean, tree = layers.spelled(self.run, work), trees.committed(commit)
         if tree == clean:
             return work
         raw = trees.entries(work)
@@ -295,7 +297,7 @@ class RealWorld:
         return await thread(self._head, standing)
 
     def _head(self, standing: Standing) -> Tree:
-        return Tree(self._trees.git.text("rev-parse", f"{standing.head}^{{tree}}")) if standing.head else EMPTY
+        return self._trees.committed(standing.head)
 
     async def unsaved(self, standing: Standing) -> list[Change]:
         def find() -> list[Change]:

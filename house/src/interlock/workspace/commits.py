@@ -18,7 +18,7 @@ from interlock.errors import Refused
 from interlock.workspace.git import NOTHING, Entry, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import EMPTY, BranchFacts, Committed, Remark, RemarkKind, Tree, Where
+from interlock.workspace.values import BranchFacts, Committed, Remark, RemarkKind, Tree, Where
 
 _REFS = "refs/heads/"
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -57,7 +57,7 @@ class Commits:
         if target == DETACHED:
             return Committed(problem="no branch is checked out")
         parent = repository.commit(target)
-        committed = Tree(repository.tree(parent)) if parent else EMPTY
+        committed = self._trees.committed(parent)
         merged = self._trees.merge(self._clean(before), committed, self._clean(after))
         if merged.tree is None:
             paths = ", ".join(merged.conflicts)
@@ -82,10 +82,6 @@ class Commits:
         unknown = any(reply.code for reply in asked)
         return "git does not know who you are: set user.name and user.email with git config" if unknown else ""
 
-    def tree(self, commit: str) -> Tree:
-        """What a planned commit holds, in the clean spelling: hooks and checks look at it."""
-        return Tree(self._trees.git.text("rev-parse", "--verify", f"{commit}^{{tree}}"))
-
     def publish(self, where: Where, commit: str, *, ref: str = "", expect: str) -> Committed:
         """Let a branch be at a planned commit, if it still is where it was expected; again after a crash, too.
 
@@ -96,19 +92,19 @@ class Commits:
         repository = self._repository
         ref = ref or where.branch
         here = repository.checked_out()
-        old = Tree(repository.tree(expect)) if expect else EMPTY
+        old, new = self._trees.committed(expect), self._trees.committed(commit)
         if not repository.contains(ref, commit):
             if folder := repository.elsewhere(ref):
                 return Committed(problem=f"{ref.removeprefix(_REFS)} is checked out in {folder}")
             if here.branch == ref and (why := self._busy()):
                 return Committed(problem=why)
-            self._bring_over(commit, old)
+            self._bring_over(commit, old, new)
             subject = repository.git.text("log", "-1", "--format=%s", commit)
             words = ("update-ref", "--create-reflog", "-m", f"commit: {subject}", ref, commit, expect or NOTHING)
             moved = repository.git.reply(*words)
             if moved.code:
                 return Committed(problem=f"{ref.removeprefix(_REFS)} is not where it was: {moved.why}")
-        remarks = self._follow(old, self.tree(commit)) if here.branch == ref else ()
+        remarks = self._follow(old, new) if here.branch == ref else ()
         return Committed(commit=commit, remarks=remarks)
 
     def _busy(self) -> str:
@@ -116,11 +112,11 @@ class Commits:
         marks = ", ".join(self._repository.busy())
         return f"the repository is in the middle of something ({marks}): finish or abort it" if marks else ""
 
-    def _bring_over(self, commit: str, old: Tree) -> None:
+    def _bring_over(self, commit: str, old: Tree, new: Tree) -> None:
         """Copy what is new in a commit into the person's repository; no history is looked at, for it may be cut."""
-        words = ("rev-list", "--objects", "--no-object-names", self.tree(commit), f"^{old}")
-        new = self._trees.git.run(*words) if self.tree(commit) != old else b""
-        pack = self._trees.git.run("pack-objects", "-q", "--stdout", stdin=new + commit.encode() + b"\n")
+        words = ("rev-list", "--objects", "--no-object-names", new, f"^{old}")
+        added = self._trees.git.run(*words) if new != old else b""
+        pack = self._trees.git.run("pack-objects", "-q", "--stdout", stdin=added + commit.encode() + b"\n")
         self._repository.git.run("unpack-objects", "-q", stdin=pack)
 
     # -- the person's index
@@ -202,7 +198,7 @@ class Commits:
             return f"there is no branch {name}"
         if folder := repository.elsewhere(f"{_REFS}{name}"):
             return f"{name} is checked out in {folder}"
-        if here.tree == repository.tree(target):
+        if here.tree == self._trees.committed(target):
             return self._move_head(here.branch, name)
         if why := self._filters():
             return why

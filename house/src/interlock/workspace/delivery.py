@@ -158,7 +158,7 @@ class Delivery:
             elif delta.old is None and delta.new is None:
                 why[delta.path] = RemarkKind.REFUSED, "your sparse checkout leaves it out"
             elif unseen:  # what a snapshot shows is late instead, and merged anew
-                why[delta.path] = RemarkKind.REFUSED, f"{unseen[0]} stands there, which git ignores or cannot hold"
+                why[delta.path] = RemarkKind.REFUSED, f"{unseen[0]} of yours stands there, which no snapshot has"
         remarks = [Remark(kind=kind, text=text, paths=(path,)) for path, (kind, text) in why.items()]
         possible = [delta for delta in deltas if why.keys().isdisjoint((delta.path, *above(delta.path)))]
         return sorted(possible, key=lambda delta: (delta.new is not None, delta.path)), tuple(remarks)

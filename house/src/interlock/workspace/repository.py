@@ -89,10 +89,6 @@ class Repository:
         """Whether a commit is in the history of a branch, or is its newest."""
         return self.git.reply("merge-base", "--is-ancestor", commit, ref).code == 0
 
-    def tree(self, commit: str) -> str:
-        """The tree of a commit, in its clean spelling."""
-        return self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")
-
     def elsewhere(self, branch: str) -> str:
         """Another worktree that has this branch checked out; moving the ref would change what git says of it."""
         folder = self.git.text("for-each-ref", "--format=%(worktreepath)", branch)

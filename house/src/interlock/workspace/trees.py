@@ -172,12 +172,12 @@ class Trees:
         assert self.repository is not None
         head = "" if where.branch == DETACHED else self.repository.commit(where.branch)
         if last is None:
-            return Standing(tree=Tree(self.repository.tree(head)) if head else EMPTY, head=head, away=True)
+            return Standing(tree=self.committed(head), head=head, away=True)
         if not head or head == last.head:
             return last.model_copy(update={"away": True})
-        old = Tree(self.repository.tree(last.head)) if last.head else EMPTY
-        tree, _ = self.merge_for(old, last.tree, Tree(self.repository.tree(head)))
-        unsaved = last.unsaved if self.converts(tree) else tree != self.repository.tree(head)
+        committed = self.committed(head)
+        tree, _ = self.merge_for(self.committed(last.head), last.tree, committed)
+        unsaved = last.unsaved if self.converts(tree) else tree != committed
         return Standing(tree=tree, head=head, away=True, unsaved=unsaved, left_out=last.left_out)
 
     def copy_index(self, run: str, place: Path) -> Tree:
@@ -288,6 +288,10 @@ class Trees:
         return b"".join(self.git.run(*words, *piece) for piece in pieces(asked) or [()])
 
     # -- one tree
+
+    def committed(self, commit: str) -> Tree:
+        """What a commit of theirs or of ours holds, in the clean spelling; without a commit nothing."""
+        return Tree(self.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")) if commit else EMPTY
 
     def entries(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, Entry]:
         """Mode and blob of each file, of these paths and what is below them, else of all."""

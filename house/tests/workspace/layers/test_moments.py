@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
 import pytest
 
+from interlock.engine.real import thread
+from interlock.errors import WorkspaceFailed
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.trees import Trees
 
-from .conftest import Bench
+from .conftest import Bench, MakeBench, repository
 from .test_layers import told
 
 _BIG = "mkdir big; echo b > big/x; echo y > big/y; git add .; git commit -qm big"
@@ -99,3 +108,30 @@ def test_rules_of_pending_work_count(bench: Bench) -> None:
         check = bench.command(**pending)
         assert bench.sh(check, "cat dist/s; ls") == "s\nREADME.md\ndist\nsrc\n"
         check.drop()
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A disk of four megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "none", place], check=True)
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+@pytest.mark.req("RUN-19")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a small disk")
+def test_a_full_disk_is_said_and_nothing_is_lost(small: Path, make: MakeBench) -> None:
+    """At delivery: the tree is as it was, the error says what helps, and with room again the work comes."""
+    bench = make(repository(small), "copy")
+    before = bench.standing().tree
+    after = bench.tree(before, **{"README.md": "agent\n", "new": "n" * 50_000})
+    with (small / "fill.log").open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(4096)):
+            pass
+    with pytest.raises(WorkspaceFailed, match="no space left") as failed:
+        asyncio.run(thread(Delivery(bench.trees).deliver, before, after))
+    assert failed.value.remedy and (small / "README.md").read_text() == "hello\n" and not (small / "new").exists()
+    (small / "fill.log").unlink()
+    assert Delivery(bench.trees).deliver(before, after).state == "done"

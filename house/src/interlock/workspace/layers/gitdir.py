@@ -14,12 +14,10 @@ import stat
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from hashlib import sha1
 from pathlib import Path
 
 from interlock.documents.files import read_plain
-from interlock.workspace.git import Entry, index_lines
 from interlock.workspace.layers.upper import remove, walk
 from interlock.workspace.repository import Repository, borrowing
 from interlock.workspace.trees import Trees
@@ -101,12 +99,6 @@ def _refs(repository: Repository, place: Path) -> dict[str, str]:
     packed = "".join(f"{value} {name}\n" for name, value in refs.items())
     (place / "packed-refs").write_bytes(b"# pack-refs with: sorted \n" + os.fsencode(packed))
     return refs
-
-
-def change_index(trees: Trees, index: Path, changes: Mapping[str, Entry | None]) -> None:
-    """Entries of an index; git looks at these files when it is first asked."""
-    if changes:
-        replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(changes))
 
 
 def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:

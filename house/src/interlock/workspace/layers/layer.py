@@ -12,8 +12,8 @@ import os
 import select
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,15 +41,6 @@ _FILTERS = "Call git add on them: it says what your filters miss. What they need
 _DROPPED = ("TMPDIR", "TMP", "TEMP")
 """The person's own may be hidden."""
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-
-
-@contextmanager
-def told() -> Iterator[None]:
-    """What the system refuses (a full disk, a folder without rights) is said with what helps."""
-    try:
-        yield
-    except OSError as error:
-        raise WorkspaceFailed.of(error, "a layer cannot be used") from error
 
 
 @dataclass(frozen=True)
@@ -93,7 +84,6 @@ class Layer:
 
     # -- programs
 
-    @told()
     def wrap(
         self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "", apart: str = ""
     ) -> Wrapped:
@@ -207,7 +197,6 @@ class Layer:
                     (self._held.folder / path).unlink()
         return found
 
-    @told()
     def found(self, own: Mapping[str, str]) -> Found:
         """What the layer holds, now that its program has ended.
 
@@ -298,7 +287,6 @@ class Layer:
 
     # -- its end
 
-    @told()
     def drop(self, *, keep_ignored: bool = False) -> None:
         """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
         self._wait()

@@ -15,12 +15,12 @@ from pathlib import Path
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
-from interlock.workspace.git import GITLINK, Entry
+from interlock.workspace.git import GITLINK, Entry, index_lines
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
 from interlock.workspace.layers.contents import State, bring, clear
-from interlock.workspace.layers.layer import Layer, told
+from interlock.workspace.layers.layer import Layer
 from interlock.workspace.layers.surroundings import Surroundings, look_around
 from interlock.workspace.layers.upper import Copy, Touched, Upper, remove
 from interlock.workspace.repository import Repository
@@ -110,7 +110,6 @@ class Layers:
 
     # -- opened
 
-    @told()
     def open(
         self,
         run: str,
@@ -139,7 +138,6 @@ class Layers:
         place = self._slot(run, slot)
         return State.load(place.folder) is not None and self._held_folder(place).is_dir()
 
-    @told()
     def for_command(
         self, run: str, standing: Standing, tree: Tree, *, keeps: bool, staged: bool = False, branch: str = ""
     ) -> Layer:
@@ -189,10 +187,10 @@ class Layers:
         differs = self._differs(live, shown)
         laid = bring(self._trees, held, before, differs, shown)
         state = State(shown=shown, live=live, standing=standing.tree, head=EMPTY, laid=laid, needs=needs or Needs())
-        if repository := self._trees.repository:
+        trees = self._trees
+        if repository := trees.repository:
             here = repository.checked_out()
-            if standing.head:
-                state.head = Tree(here.tree if standing.head == here.head else repository.tree(standing.head))
+            state.head = Tree(here.tree or EMPTY) if standing.head == here.head else trees.committed(standing.head)
             commit = self._committed(run, slot, state, standing.head, differs, messages)
             self._lay_git(slot, held, state, repository, commit, branch if standing.away else here.branch)
         return self._layer(run, slot, held, confined, state)
@@ -227,7 +225,8 @@ class Layers:
             shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
             before = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
             differs = self._differs(before, spelled[1])
-        gitdir.change_index(trees, index, differs)
+        if differs:  # git looks at these files when it is first asked
+            replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(differs))
         commit, top = head, state.head
         for tree, text in zip(spelled, messages, strict=False):
             if tree != top:
@@ -267,7 +266,6 @@ class Layers:
 
     # -- the clean spelling
 
-    @told()
     def spelled(self, run: str, tree: Tree) -> Tree:
         """A tree as the person's git would store it: what their settings and filters make of it, run in a layer."""
         if self._trees.repository is None or not self._trees.converts(tree):
