@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -120,3 +123,20 @@ def test_a_changed_process_is_tried_against_recorded_runs(interlock: CommandLine
     assert (code, "enough/gate-enough#1: it is recorded, and not asked for before look#1" in told) == (1, True), told
     (interlock.top / "other.yaml").unlink()
     assert {path: content for path, (_, content) in interlock.bytes_of_all().items()} == before
+
+
+@pytest.mark.req("OWN-03")
+@pytest.mark.parametrize("kind", ["python", "yaml"])
+def test_a_new_one_is_rehearsed_tested_and_run_as_it_stands(interlock: CommandLine, kind: str) -> None:
+    said = interlock("playbooks", "new", "mine", *(["--yaml"] if kind == "yaml" else []))
+    commands = [shlex.split(line)[0:] for line in said.err.splitlines() if line.startswith("  ")]
+    assert [words[0] for words in commands] == ["interlock", "pytest", "interlock"]
+    assert interlock(*commands[0][1:]).code == 0
+    tested = subprocess.run(
+        [sys.executable, "-m", *commands[1], "-q", "-p", "no:cacheprovider"], cwd=interlock.top, check=False
+    )
+    assert tested.returncode == 0
+    ran = interlock(*commands[2][1:], "--runner", "scripted", *(["--command", "true"] if kind == "yaml" else []))
+    assert ran.code in (0, 3), ran.err  # in Python the project's own check counts, which a scripted agent does not mend
+    assert interlock("playbooks", "new", "mine").code == 2
+    assert interlock("playbooks", "new", "no/name").code == 2

@@ -218,8 +218,9 @@ _command("apply", "starting.again", "Bring refused, held-back or undone work int
 _command(
     "playbooks",
     "trusting.playbooks",
-    "List the playbooks; trust or copy one.",
-    click.Argument(["words"], metavar="[trust NAME | copy NAME]", nargs=-1),
+    "List the playbooks; write, trust or copy one.",
+    click.Argument(["words"], metavar="[new NAME | trust NAME | copy NAME]", nargs=-1),
+    _option("--yaml", help="With new: one in YAML."),
 )
 _command(
     "rehearse",

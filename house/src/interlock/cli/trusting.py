@@ -6,6 +6,8 @@ import json
 import shlex
 import shutil
 from collections.abc import Sequence
+from importlib.resources import files
+from pathlib import Path
 
 from interlock.cli import text
 from interlock.cli.door import Door
@@ -13,7 +15,7 @@ from interlock.cli.output import confirmed, print_lines, tell
 from interlock.engine.playbook import Playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
-from interlock.finding.library import FOLDER, Found
+from interlock.finding.library import FOLDER, NAME, Found
 from interlock.settings import reaches_out
 
 ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
@@ -56,17 +58,19 @@ def settings_count(door: Door) -> None:
         )
 
 
-def playbooks(door: Door, words: Sequence[str]) -> int:
+def playbooks(door: Door, words: Sequence[str], *, yaml: bool) -> int:
     match list(words):
         case []:
             return _list(door)
+        case ["new", name]:
+            return _new(door, name, "yaml" if yaml else "python")
         case ["trust", name]:
             return _trust(door, name)
         case ["copy", name]:
             return _copy(door, name)
     raise BadInput(
         f"this is no call of `playbooks`: {' '.join(words)}",
-        expected="nothing, trust NAME, or copy NAME",
+        expected="nothing, new NAME, trust NAME, or copy NAME",
         remedy="List them: interlock playbooks",
     )
 
@@ -111,15 +115,40 @@ def _trust(door: Door, name: str) -> int:
     return 0
 
 
+def _new(door: Door, name: str, kind: str) -> int:
+    """A playbook that rehearses, runs and has a test: a place to begin (OWN-03)."""
+    if not NAME.fullmatch(name):
+        raise BadInput(f"a playbook cannot be called {name!r}", expected="a letter, then letters, digits, - and _")
+    target = _target(door, name)
+    template = Path(str(files("interlock.finding"))) / "new" / kind
+    for file in sorted(template.rglob("*.*")):
+        place = target / file.relative_to(template)
+        if file.is_file() and file.suffix != ".pyc":
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_text(file.read_text("utf-8").replace("my-playbook", name), "utf-8")
+    tell(
+        f"Written to {FOLDER}/{name}. Change it, then:",
+        f"  interlock rehearse {name}",
+        f"  pytest {FOLDER}/{name}",
+        f'  interlock run {name} "what is to be done"',
+    )
+    return 0
+
+
+def _target(door: Door, name: str) -> Path:
+    target = door.place.workspace.top / FOLDER / name
+    if target.exists():
+        raise BadInput(f"{FOLDER}/{name} is there already", remedy="Take another name, or move it away first.")
+    return target
+
+
 def _copy(door: Door, name: str) -> int:
     """A shipped playbook in the workspace, to be changed; it comes before the shipped one from then on."""
     place = door.place
     found = place.library.find(name, door.folder)
-    playbook, target = place.library.load(found)[0], place.workspace.top / FOLDER / name
+    playbook = place.library.load(found)[0]
     if found.origin != "shipped" or playbook.home is None:
         raise BadInput(f"{name} is {found.origin}", expected="a shipped playbook: interlock playbooks")
-    if target.exists():
-        raise BadInput(f"{FOLDER}/{name} is there already", remedy="Move it away first.")
-    shutil.copytree(playbook.home, target, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(playbook.home, _target(door, name), ignore=shutil.ignore_patterns("__pycache__"))
     tell(f"Copied to {FOLDER}/{name}; it is used in place of the shipped one.")
     return 0
