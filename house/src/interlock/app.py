@@ -298,6 +298,9 @@ class Place:
                 required = [name for name, field in playbook.inputs.model_fields.items() if field.is_required()]
                 again = shlex.join(["interlock", "run", playbook.name, *(view.start.inputs[name] for name in required)])
                 raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=f"Ask again: {again}")
+            if getattr(flags, "from_", "") and view.gate is not None:
+                remedy = f"Reject it: interlock reject {entry.id} --note TEXT. Or end it: interlock cancel {entry.id}"
+                raise Refused(f"run {entry.id} waits for a decision, and goes nowhere before that", remedy=remedy)
             player = self._player(playbook, entry, watcher, runner, flags)
             known = _known(runner=runner, **options)
             player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)

@@ -17,7 +17,7 @@ from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import read_yaml
 from interlock.errors import BadInput, DocumentInvalid, place
-from interlock.playbooks.harness.stages import CONTRACTS, GOVERNED, HEADINGS, WORKED, Stage, called
+from interlock.playbooks.harness.stages import CONTRACTS, HEADINGS, KEPT_OUT, WORKED, Stage, called
 from interlock.playbooks.harness.task_file import Task, wrong
 from interlock.workspace import scope
 
@@ -124,7 +124,7 @@ def _prose(page: Markdown, section: Section, stage: Stage) -> Contract:
 
 def _writes(stage: Stage, globs: tuple[str, ...]) -> tuple[str, ...]:
     globs = globs or (("**",) if stage is Stage.BUILD else ())
-    return (*globs, "!harness/**", *(f"!{glob}" for glob in GOVERNED)) if globs else ()
+    return (*globs, *KEPT_OUT) if globs else ()
 
 
 def place_of(name: str, task: Task) -> str:

@@ -89,7 +89,7 @@ class House:
     now: str = ""
 
     def tick(self) -> str:
-        self.now = self.run.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        self.now = f"{self.run.now().strftime('%Y-%m-%dT%H:%M:%S.%f')[:-3]}Z"  # two entries of a second are two
         return self.now
 
     @property

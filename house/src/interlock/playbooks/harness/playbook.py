@@ -24,6 +24,7 @@ from interlock.playbooks.harness.stages import (
     CONTRACTS,
     GATES,
     GOVERNED,
+    KEPT_OUT,
     REJECTIONS,
     REMEDIATIONS,
     RUN_STATE,
@@ -53,9 +54,7 @@ def _row(stage: Stage, form: type[Any] = Answer, timeout_s: float = 1800, **more
 
 ROWS = {
     **{stage: _row(stage) for stage in Stage.BUILD.before},
-    Stage.BUILD: _row(
-        Stage.BUILD, Built, 7200, writes=("**", "!harness/**", *(f"!{one}" for one in GOVERNED)), stays=True
-    ),
+    Stage.BUILD: _row(Stage.BUILD, Built, 7200, writes=("**", *KEPT_OUT), stays=True),
     Stage.QA: _row(Stage.QA, Judged, 3600, judges=True, spell=spell_judged, says=Answer),
 }
 
@@ -193,9 +192,9 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
     if stage is Stage.QA and report.reason == "conflict":
         return await negative(house, [_conflict(house, report.conflicts)], house.row(Came.RETURNED))
     text = await _text(run, path) or ""
-    how, why = _counts(run, stage, report, flaw(text, contract.headings))
+    how, why = _counts(run, stage, path, report, flaw(text, contract.headings))
     row = house.row(how.came, AGENTS[stage], None if why else text)
-    checks.append(f"{path}: {why or 'verified'}")
+    checks.append(why or f"{path}: verified")
     if why:
         return await house.block(why, how.exit, rows=[row], evidence=checks)
     if stage is Stage.QA:
@@ -220,7 +219,8 @@ async def _call(
     run, task, state, stage = house.run, house.task, house.state, house.state.stage
     path, criteria = task.paths[stage], task.criteria if stage is Stage.QA else ()
     read = partial(read_answer, stage=stage, path=path, headings=contract.headings, old=old, criteria=criteria)
-    sample = "\n\n".join([f"# {stage} {state.run_id}", *(f"{title}\n\nPlayed." for title in contract.headings)])
+    about = f"{state.run_id}, {len(house.history)}"
+    sample = "\n\n".join([f"# {stage} {about}", *(f"{title}\n\nPlayed." for title in contract.headings)])
     return Call(
         replace(ROWS[stage], outputs=(path,), read=read, writes=contract.writes),
         inputs={"task": task.id, "stage": stage, "run_id": state.run_id},
@@ -238,13 +238,13 @@ async def _call(
         reads=tuple(there),
         criteria=criteria,
         samples={} if stage is Stage.QA else {path: f"{sample}\n"},
-        known={"about": state.run_id} if stage is Stage.QA else {},
+        known={"about": about} if stage is Stage.QA else {},
         attempt=state.remediations + 1,
         proved=tuple(proved),
     )
 
 
-def _counts(run: Run, stage: Stage, report: Report, flawed: str) -> tuple[Failure, str]:
+def _counts(run: Run, stage: Stage, path: str, report: Report, flawed: str) -> tuple[Failure, str]:
     """How a dispatch counts, and why it does not."""
     strays = [path for remark in report.remarks if remark.kind in STRAYS for path in remark.paths]
     governed = [path for path in strays if scope.within(path, GOVERNED)]
@@ -259,7 +259,8 @@ def _counts(run: Run, stage: Stage, report: Report, flawed: str) -> tuple[Failur
         unfinished=not report.ok and not unusable,
         artifact=report.ok and not flawed,
     )
-    words = "; ".join(report.complaint.splitlines()) or report.reason
+    lines = [line for line in report.complaint.splitlines() if line.startswith(path)] or report.complaint.splitlines()
+    words = "; ".join(lines) or report.reason
     return how, how.text.format(
         stage=stage,
         agent=AGENTS[stage],
@@ -269,7 +270,7 @@ def _counts(run: Run, stage: Stage, report: Report, flawed: str) -> tuple[Failur
         reason=said.reason or "no reason given",
         came="cannot be dispatched" if report.reason in UNSTARTED else "did not finish",
         words=words,
-        flaw=words if unusable else f"{stage}: {flawed}",
+        flaw=words if unusable else f"{path}: {flawed}",
     )
 
 
@@ -367,10 +368,6 @@ async def ask(
 ) -> Outcome | None:
     """A person approves, or what is rejected is revised with their words, as often as that is allowed (HN-115)."""
     run, state = house.run, house.state
-    if house.given.get("from_") or house.given.get("fallback"):
-        run.warn_live(
-            "--from and --fallback are not heeded while a decision is waited for: reject it, or cancel the run"
-        )
     decided: GateDecided = await run.gate(gate.lower(), question, summary=summary, shows=shows)
     house.tick()
     who, note = decided.who, " ".join(decided.note.split())
@@ -399,12 +396,13 @@ async def complete(house: House) -> Outcome | None:
         ended = await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
         if ended or house.state.stage is not Stage.APPROVAL:
             return ended
+    proved = await run.rest(house.commands)
     for again in range(LATE):
         if house.judged is None or again:
             proved = await run.prove(house.commands)
-            if red := _red(run, proved):
-                return await house.block(f"Red before Complete: {'; '.join(red)}")
             house.judged = proved[0].tree if proved else house.judged
+        if red := _red(run, proved):
+            return await house.block(f"Red before Complete: {'; '.join(red)}")
         delivered = await run.deliver(str(again), house.judged)
         if delivered.state == "conflict":
             paths = delivered.landing.conflicts if delivered.landing else ()

@@ -103,7 +103,7 @@ def flaw(text: str, headings: Sequence[str]) -> str:
     page = markdown(text)
     missing = [title for title in headings if not page.find(title.lstrip("# "))]
     if not any(section.level == 1 for section in page.sections):
-        missing.insert(0, "# (a title)")
+        missing.insert(0, "a title")
     return f"malformed: {', '.join(missing)} missing" if missing else ""
 
 

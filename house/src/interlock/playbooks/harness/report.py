@@ -45,7 +45,9 @@ def new_report(template: str, state: State, task: Task) -> str:
 def with_entries(
     text: str, state: State, at: str, rows: Sequence[Sequence[str]], evidence: Sequence[str], stop: str
 ) -> str:
-    """The report with what happened at that time."""
+    """The report with what happened at that time; one that is gone is not made again (HN-41)."""
+    if not text.strip():
+        return text
     text = set_fields(text, _head(state))
     for row in rows:
         text = add_row(text, _title(text, HISTORY[0]) or HISTORY[0], dict(zip(COLUMNS, row, strict=True)))

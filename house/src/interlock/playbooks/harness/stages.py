@@ -20,6 +20,8 @@ GOVERNED = (
     *("harness/roles/**", ".github/agents/**"),
 )
 """What no agent makes or changes (HN-05)."""
+KEPT_OUT = ("!harness/**", "!.github/agents/**")
+"""Of a scope: all that is governed, and other stages' artifacts."""
 REMEDIATIONS = 2
 """After the first negative QA."""
 REJECTIONS = 5
