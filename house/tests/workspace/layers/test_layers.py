@@ -98,34 +98,6 @@ def test_what_a_person_is_in_the_middle_of_is_not_there(bench: Bench) -> None:
     assert "<<<<<<<" in bench.sh(layer, "cat README.md")
 
 
-_WORK = """
-echo new > 'a new
-one'; printf x > "$(printf 'g\\377')"; chmod +x src/app.py; rm src/two.py; ln -s app.py src/link
-mkdir deep deep/er; echo d > deep/er/file; rm README.md; mkdir README.md; echo i > README.md/inner; mv kept moved
-echo again > same.tmp; cat same > same.tmp; mv same.tmp same; touch untouched; rm -r folder; echo file > folder
-rm -r replaced; mkdir replaced; echo o > replaced/only
-"""
-
-
-@pytest.mark.req("TREE-02", "RUN-19")
-def test_the_result_is_what_the_program_sees(bench: Bench) -> None:
-    """Files, links, modes, folders in place of files and the other way round; touched but the same is no change."""
-    bench.write(**{"kept/one": "1\n", "same": "same\n", "untouched": "u\n", "folder/x": "x\n", "replaced/was": "w\n"})
-    bench.git("add", ".")
-    bench.git("commit", "-qm", "more")
-    layer = bench.open(**{"folder/pending": "p\n", "replaced/pending": "q\n"})
-    bench.sh(layer, _WORK)
-    found = layer.found({})
-    seen = bench.sh(layer, "git add -A; git write-tree").strip()
-    assert found.result == seen
-    assert bench.changes(layer, found) == {
-        "a new\none": "added", os.fsdecode(b"g\xff"): "added", "src/app.py": "mode", "src/two.py": "deleted",
-        "src/link": "link", "deep/er/file": "added", "README.md": "deleted", "README.md/inner": "added",
-        "kept/one": "deleted", "moved/one": "added", "folder": "added", "folder/x": "deleted",
-        "folder/pending": "deleted", "replaced/was": "deleted", "replaced/only": "added", "replaced/pending": "deleted",
-    }  # fmt: skip
-
-
 @pytest.mark.req("TREE-05")
 def test_ignored_is_what_the_persons_rules_or_the_layers_say(bench: Bench) -> None:
     """Neither a rule that an agent takes away nor one that it adds brings an ignored file along."""
