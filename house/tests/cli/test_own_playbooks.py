@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import shutil
 import subprocess
@@ -140,3 +141,14 @@ def test_a_new_one_is_rehearsed_tested_and_run_as_it_stands(interlock: CommandLi
     assert ran.code in (0, 3), ran.err  # in Python the project's own check counts, which a scripted agent does not mend
     assert interlock("playbooks", "new", "mine").code == 2
     assert interlock("playbooks", "new", "no/name").code == 2
+
+
+@pytest.mark.req("HOUSE-05", "OWN-02")
+def test_the_page_does_as_it_says(interlock: CommandLine) -> None:
+    page = (EXAMPLE.parents[1] / "docs" / "own-playbooks.md").read_text("utf-8")
+    for name, text in re.findall(r"<!-- file: (\S+) -->\n```yaml\n(.*?)```", page, re.DOTALL):
+        interlock.write(name, text)
+    for block in re.findall(r"^```sh\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
+        for line in block.splitlines():
+            came = interlock(*shlex.split(line)[1:])
+            assert came.code == (4 if line.startswith("interlock run") else 0), (line, came.err)
