@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
+import sys
+import traceback
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
+from interlock.agents import process
 from interlock.cli.commands import app
 from interlock.errors import Exit
 from tests.cli.conftest import CommandLine
@@ -28,6 +33,38 @@ def examples(page: Path) -> list[list[str]]:
 def test_the_reference_is_as_the_code_is() -> None:
     for name, text in reference.pages().items():
         assert (reference.FOLDER / name).read_text("utf-8") == text, "python -m tools.reference writes it"
+
+
+@pytest.mark.req("HOUSE-01")
+def test_the_way_of_the_map_is_the_way_to_the_agent(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """At most 8 files and 12 frames, which are those that there are; every module of the map is there."""
+    text = (HOUSE / "AGENTS.md").read_text("utf-8")
+    rows = re.findall(r"^\| `(\S+\.py)` \| (.+?) \|", text, re.MULTILINE)
+    told = [(file, name.rpartition(".")[2]) for file, names in rows for name in re.findall(r"`([\w.]+)`", names)]
+    seen: list[tuple[str, str]] = []
+    start = process.run
+
+    async def run(*args: Any, **how: Any) -> Any:
+        frames = [frame for frame, _ in traceback.walk_stack(sys._getframe())]
+        for task in asyncio.all_tasks():  # one that waits for another one stands on no stack
+            waits: Any = task.get_coro()
+            while getattr(waits, "cr_frame", None):
+                frames.append(waits.cr_frame)
+                waits = waits.cr_await
+        way = [(frame.f_code.co_filename.rpartition("/interlock/")[2], frame.f_code.co_name) for frame in frames]
+        if ("agents/client.py", "call") in way:  # checks are processes, too
+            seen.extend(way)
+        return await start(*args, **how)
+
+    monkeypatch.setattr(process, "run", run)
+    assert interlock("Make add right").code == 0
+    assert len(rows) <= 8 and len(told) <= 12
+    assert set(told) <= {*seen, ("agents/process.py", "run")}
+    ours = {file for file, _ in seen if file.endswith(".py") and not file.startswith("/")}
+    assert ours - {file for file, _ in told} == {"cli/main.py", "cli/failures.py", "cli/commands.py"}
+    house = text[text.index("src/interlock/\n") :].partition("```")[0]
+    for name in re.findall(r"[\w/]+\.py", house):
+        assert list((HOUSE).rglob(name)), name
 
 
 @pytest.mark.req("HOUSE-05")

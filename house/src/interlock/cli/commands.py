@@ -7,12 +7,17 @@ from __future__ import annotations
 
 import shlex
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.door import Door
 from interlock.errors import BadInput, nearest
+
+if TYPE_CHECKING:  # what lists the commands imports this
+    from pydantic.fields import FieldInfo
+
+    from interlock.documents.model import Model
 
 HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
@@ -49,8 +54,8 @@ class Playbooks(click.Group):
         return sorted(SHIPPED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        from interlock.cli.starting import options_of, run_playbook
         from interlock.cli.trusting import playbook_for
+        from interlock.cli.working import run_playbook
 
         if len(cmd_name.split()) > 1:
             request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
@@ -70,6 +75,32 @@ class Playbooks(click.Group):
         made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
         made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
         return made
+
+
+def options_of(inputs: type[Model]) -> list[click.Parameter]:
+    """A playbook's inputs as arguments and options: by their types, with their descriptions."""
+    found, how = list[click.Parameter](), dict[str, Any]()
+    for name, field in inputs.model_fields.items():
+        word, about = name.strip("_").replace("_", "-"), field.description or ""
+        if is_argument(field):
+            shown = name.upper() if field.is_required() else f"[{name.upper()}]"
+            found.append(click.Argument([name], nargs=-1, metavar=shown))
+        elif field.annotation is bool:
+            if field.default:
+                word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
+            how = {"is_flag": True, "flag_value": not field.default, "default": None}
+            found.append(click.Option([f"--{word}", name], help=about, **how))
+        else:
+            several, number = "tuple" in str(field.annotation), field.annotation is int
+            how = {"metavar": "CMD" if several else "N" if number else "NAME", "type": int if number else str}
+            found.append(click.Option([f"--{word}", name], multiple=several, default=None, help=about, **how))
+    return found
+
+
+def is_argument(field: FieldInfo) -> bool:
+    """Whether an input is said by the words behind the playbook's name: as it says, else where it must be given."""
+    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return bool(said.get("argument", field.is_required()))
 
 
 def _door(given: dict[str, Any]) -> Door:

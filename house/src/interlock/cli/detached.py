@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -41,8 +40,8 @@ class DetachedView(PlainView):
         super().begin(view)
 
 
-def in_the_background(door: Door, how: dict[str, Any], work: Callable[[PlainView], int]) -> int:
-    """Do the work in a process of its own; returns in both: when the run is at work, and when the work is done."""
+def in_the_background(door: Door, how: dict[str, Any]) -> PlainView | int:
+    """Returns twice: in a process of its own the view of the work, and here, when the run is at work, the exit code."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()
     ours, theirs = os.pipe()
@@ -52,7 +51,7 @@ def in_the_background(door: Door, how: dict[str, Any], work: Callable[[PlainView
     os.close(ours)
     os.setsid()
     _keep_nothing_of_the_caller(theirs)
-    return work(DetachedView(theirs, **how))
+    return DetachedView(theirs, **how)
 
 
 def _told(door: Door, worker: int, words: int) -> int:

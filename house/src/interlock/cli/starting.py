@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
-
-import click
-from pydantic.fields import FieldInfo
 
 from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
@@ -15,72 +12,12 @@ from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
 from interlock.cli.trusting import settings_count
 from interlock.cli.working import finish, notified, work
-from interlock.documents.model import Model
-from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
 from interlock.engine.view import View
 from interlock.errors import BadInput, Refused, Status
 
-MOST_COPIED = 5_000_000_000
 FEW = 12
 """Files that are named of those taken out or brought."""
-
-
-def options_of(inputs: type[Model]) -> list[click.Parameter]:
-    """A playbook's inputs as arguments and options: by their types, with their descriptions."""
-    found, how = list[click.Parameter](), dict[str, Any]()
-    for name, field in inputs.model_fields.items():
-        word, about = name.strip("_").replace("_", "-"), field.description or ""
-        if is_argument(field):
-            shown = name.upper() if field.is_required() else f"[{name.upper()}]"
-            found.append(click.Argument([name], nargs=-1, metavar=shown))
-        elif field.annotation is bool:
-            if field.default:
-                word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
-            how = {"is_flag": True, "flag_value": not field.default, "default": None}
-            found.append(click.Option([f"--{word}", name], help=about, **how))
-        else:
-            several, number = "tuple" in str(field.annotation), field.annotation is int
-            how = {"metavar": "CMD" if several else "N" if number else "NAME", "type": int if number else str}
-            found.append(click.Option([f"--{word}", name], multiple=several, default=None, help=about, **how))
-    return found
-
-
-def is_argument(field: FieldInfo) -> bool:
-    """Whether an input is said by the words behind the playbook's name: as it says, else where it must be given."""
-    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
-    return bool(said.get("argument", field.is_required()))
-
-
-def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
-    """`run PLAYBOOK ...`, or what it would take."""
-    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
-    arguments = [name for name, field in fields.items() if is_argument(field)]
-    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
-    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
-    own = {name: one for name, one in said.items() if name not in fields}
-    flags = said_as(playbook.flags, own) if playbook.flags else None
-    if dry:
-        from interlock.cli.planning import plan
-
-        return plan(door, playbook, inputs)
-    settings_count(door)
-    _copies(door)
-
-    def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
-        return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
-
-    return work(door, begin, playbook.name, playbook.source)
-
-
-def _copies(door: Door) -> None:
-    """Copies that would take much of the disk are asked for (TREE-11)."""
-    made = door.place.layers.maker()
-    if made.confined or made.shares_blocks or made.cost_bytes <= MOST_COPIED:
-        return
-    cost = text.size(made.cost_bytes)
-    if not confirmed(f"Each agent gets a private copy of {cost}. Go on?"):
-        raise BadInput(f"each agent would get a private copy of {cost}", where=made.why, remedy=made.remedy or None)
 
 
 def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: bool, **own: Any) -> int:

@@ -1,4 +1,4 @@
-"""A run at work in this process: watched, asked at its gates, ended in order, and what came of it told (RUN-12)."""
+"""A run at work in this process: begun, watched, asked at its gates, ended in order, what came of it told (RUN-12)."""
 
 from __future__ import annotations
 
@@ -14,24 +14,59 @@ from typing import Any
 
 from interlock.agents import clients
 from interlock.agents.process_tree import kill_everything
-from interlock.app import Place, Watcher, who
+from interlock.app import Place, Watcher, said_as, who
 from interlock.cli import failures, output, screens, text
+from interlock.cli.commands import is_argument
 from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
+from interlock.cli.trusting import settings_count
 from interlock.engine.folder import Message
+from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
 from interlock.engine.view import GateView, View
-from interlock.errors import Exit, InterlockError, Status
+from interlock.errors import BadInput, Exit, InterlockError, Status
 
 Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+MOST_COPIED = 5_000_000_000
 EARLIER = 3
 """Runs that tell how long such a run usually takes."""
 
 
+def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
+    """`run PLAYBOOK ...`, or what it would take."""
+    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
+    arguments = [name for name, field in fields.items() if is_argument(field)]
+    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
+    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    own = {name: one for name, one in said.items() if name not in fields}
+    flags = said_as(playbook.flags, own) if playbook.flags else None
+    if dry:
+        from interlock.cli.planning import plan
+
+        return plan(door, playbook, inputs)
+    settings_count(door)
+    _copies(door)
+
+    def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
+        return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
+
+    return work(door, begin, playbook.name, playbook.source)
+
+
+def _copies(door: Door) -> None:
+    """Copies that would take much of the disk are asked for (TREE-11)."""
+    made = door.place.layers.maker()
+    if made.confined or made.shares_blocks or made.cost_bytes <= MOST_COPIED:
+        return
+    cost = text.size(made.cost_bytes)
+    if not confirmed(f"Each agent gets a private copy of {cost}. Go on?"):
+        raise BadInput(f"each agent would get a private copy of {cost}", where=made.why, remedy=made.remedy or None)
+
+
 def work(door: Door, begin: Begin, name: str, source: str) -> int:
-    """Do the work here, or as a process of its own that outlives this one (`--detach`).
+    """Do the work here, or in a process of its own that outlives this one (`--detach`).
 
     Args:
         name: of the playbook.
@@ -39,11 +74,46 @@ def work(door: Door, begin: Begin, name: str, source: str) -> int:
     """
     door.people_only("start or steer runs")
     begins = source.rpartition(" ")[0] or name
-    if not door.detach:
-        return _work(door, begin, view_of(door, name, begins=begins))
-    from interlock.cli.detached import in_the_background
+    if door.detach:
+        from interlock.cli.detached import in_the_background
 
-    return in_the_background(door, _watching(door, begins), lambda view: _work(door, begin, view))
+        view = in_the_background(door, _watching(door, begins))
+    else:
+        view = view_of(door, name, begins=begins)
+    if isinstance(view, int):  # for the caller that is all; the process that has the view goes on
+        return view
+    asking = Asking(door, view) if attended() and not door.json and not door.detach else None
+    watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
+    error: InterlockError | None = None
+    came: tuple[Entry, View] | None = None
+    with view:
+        try:
+            came = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
+        except asyncio.CancelledError:
+            pass
+        except InterlockError as problem:
+            error = problem
+    if came is not None:
+        code = finish(door, *came)
+        notified(door, came[1])
+        return code
+    if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
+        raise error or KeyboardInterrupt
+    if error is not None:
+        tell(*failures.told(error, door.dir))
+    entry = door.place.runs.find(view.view.run)
+    code = finish(door, entry, entry.view(), error)
+    notified(door, entry.view())
+    return code
+
+
+def notified(door: Door, view: View) -> None:
+    """Whoever `[notify] command` is hears how it stands, too."""
+    from interlock.notices import notify
+
+    with suppress(InterlockError):  # settings that cannot be read keep nobody from anything
+        if why := notify(door.place.settings.notify.command, door.place.workspace.top, view):
+            complain(f"[notify] command: {why}")
 
 
 def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
@@ -81,41 +151,6 @@ def earlier(door: Door, playbook: str) -> list[View]:
             with suppress(InterlockError):
                 found.append(entry.view())
     return found
-
-
-def _work(door: Door, begin: Begin, view: PlainView) -> int:
-    asking = Asking(door, view) if attended() and not door.json and not door.detach else None
-    watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
-    error: InterlockError | None = None
-    came: tuple[Entry, View] | None = None
-    with view:
-        try:
-            came = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
-        except asyncio.CancelledError:
-            pass
-        except InterlockError as problem:
-            error = problem
-    if came is not None:
-        code = finish(door, *came)
-        notified(door, came[1])
-        return code
-    if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
-        raise error or KeyboardInterrupt
-    if error is not None:
-        tell(*failures.told(error, door.dir))
-    entry = door.place.runs.find(view.view.run)
-    code = finish(door, entry, entry.view(), error)
-    notified(door, entry.view())
-    return code
-
-
-def notified(door: Door, view: View) -> None:
-    """Whoever `[notify] command` is hears how it stands, too."""
-    from interlock.notices import notify
-
-    with suppress(InterlockError):  # settings that cannot be read keep nobody from anything
-        if why := notify(door.place.settings.notify.command, door.place.workspace.top, view):
-            complain(f"[notify] command: {why}")
 
 
 async def _until_told(

@@ -80,6 +80,24 @@ class Ground:
     """It is the layer of a process that died while the agent worked, as it lies."""
 
 
+async def dispatch(run: Run, call: Call) -> ev.Report:
+    """One agent does one thing; what it left is looked at, and counts or not."""
+    row = call.row
+    slot = run.slot(call.member or row.agent, asked(call), ev.Done)
+    if slot.outcome is None:
+        run.listen()
+        await Dispatch(run, call, slot).perform()
+    report: ev.Report = slot.settled.report
+    if row.outputs or row.may:
+        left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
+        delivered = await delivery.documents(run, left)
+        if delivered.landing and delivered.landing.state == "conflict":
+            return report.model_copy(
+                update={"outcome": "fault", "reason": "conflict", "conflicts": delivered.landing.conflicts}
+            )
+    return report
+
+
 class Dispatch:
     """One dispatch that is not recorded yet."""
 

@@ -254,23 +254,6 @@ class Run:
 
     # --- verbs
 
-    async def dispatch(self, call: Call) -> ev.Report:
-        """One agent does one thing; what it left is looked at, and counts or not."""
-        row = call.row
-        slot = self.slot(call.member or row.agent, dispatch.asked(call), ev.Done)
-        if slot.outcome is None:
-            self.listen()
-            await dispatch.Dispatch(self, call, slot).perform()
-        report: ev.Report = slot.settled.report
-        if row.outputs or row.may:
-            left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
-            documents = await delivery.documents(self, left)
-            if documents.landing and documents.landing.state == "conflict":
-                return report.model_copy(
-                    update={"outcome": "fault", "reason": "conflict", "conflicts": documents.landing.conflicts}
-                )
-        return report
-
     async def together(
         self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int | None = None
     ) -> dict[str, T]:
@@ -347,6 +330,7 @@ class Run:
 
     commands = checks.commands
     baseline = checks.baseline
+    dispatch = dispatch.dispatch
     prove = checks.prove
     prove_commit = checks.prove_commit
     rest = checks.rest
