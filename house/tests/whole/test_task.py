@@ -387,3 +387,41 @@ def test_what_is_wrong_is_found_before_the_first_agent(tmp_path: Path, inputs: d
         bench.run(**inputs)
     assert bench.place().runs.all() == []
     assert not list((bench.top / ".interlock" / "layers").glob("*/builder"))
+
+
+@pytest.mark.req("TS-04")
+def test_each_round_goes_on_from_the_one_before_with_what_spoke_against_it(tmp_path: Path) -> None:
+    """Files are the answer, wherever they lie; three rounds at most."""
+    bench = Bench(tmp_path / "project", mode="off")
+    bench.act("builder-1", "mkdir -p deep/er; echo one > deep/er/new.txt")
+    bench.act("builder-2", "echo two >> deep/er/new.txt; echo ''")
+    bench.act("builder-3", "test $(wc -l < deep/er/new.txt) = 2 && sed -i 's/a - b/a + b/' lib.py")
+    view = bench.run()
+    assert (view.why, bench.calls(view)) == ("Accepted in round 3", ["builder:1"] * 3 + ["reviewer:1"])
+    assert bench.read("deep/er/new.txt") == "one\ntwo\n" and "a + b" in bench.read("lib.py")
+    briefs = [bench.read(f".interlock/runs/{view.run}/dispatches/round-{n}/builder#1/brief.md") for n in (1, 2, 3)]
+    assert ["`sh check.sh` is still red" in brief for brief in briefs] == [False, True, True]
+
+
+@pytest.mark.req("TS-04", "EVID-00", "TREE-03")
+@pytest.mark.parametrize(
+    ("form", "why", "there"),
+    [
+        (None, "Accepted in round 1", True),
+        ('{"status": "nonsense"}', "Accepted in round 1", True),
+        ('{"status": "done", "takes_back": ["mine.txt"]}', "Accepted in round 1", False),
+        ('{"status": "blocked", "summary": "no key"}', "blocked: no key", True),
+        ('{"status": "blocked"}', "blocked: the agent does not say why", True),
+    ],
+    ids=["none", "broken", "takes back", "blocked", "blocked, no word"],
+)
+def test_the_builders_form_is_optional_and_says_what_files_cannot(
+    form: str | None, why: str, there: bool, tmp_path: Path
+) -> None:
+    bench = Bench(tmp_path / "project", mode="off")
+    bench.write("mine.txt", "not committed\n")
+    said = "" if form is None else f"echo '```json'; echo '{form}'; echo '```'"
+    bench.act("builder", f"rm mine.txt; sed -i 's/a - b/a + b/' lib.py; {said}")
+    view = bench.run()
+    assert (view.why, (bench.top / "mine.txt").exists()) == (why, there)
+    assert ("a + b" in bench.read("lib.py")) is (view.status is Status.COMPLETE)
