@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -15,10 +15,11 @@ from interlock.playbooks.feature import FEATURE
 from interlock.playbooks.feature.forms import spelled
 from interlock.playbooks.feature.members import EVERYBODY
 from interlock.playbooks.feature.playbook import Settings
-from tests.engine.bench import Bench, Happens, said
+from tests.engine.bench import Bench, said
 
 ROOT = "docs/feature/greeting"
 DONE = "DONE: as asked"
+Happens = Act | Callable[[Ask, Files], Act]
 BEST = {one.row.agent: one.form().model_dump() for one in EVERYBODY}
 
 

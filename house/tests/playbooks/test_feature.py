@@ -721,6 +721,8 @@ def test_the_shared_memory_is_no_condition(monkeypatch: pytest.MonkeyPatch) -> N
 @pytest.mark.req("FT-32", "FT-113", "RUN-08")
 def test_a_later_run_keeps_what_only_grows() -> None:
     bench = Feature(files={f"{ROOT}/plan.md": b"# Old\n", f"{ROOT}/tasks/T77.md": b"# T77\n"})
+    designed = says(files={"design.md": "# The same\n"})
+    bench.acts(designer=designed)
     bench.go()
     first = bench.doc("decisions.md")
     kept = bench.doc("memory.md").replace("## Lessons Learned\n", "## Lessons Learned\n\n- [x, step-5] a → b\n")
@@ -729,7 +731,7 @@ def test_a_later_run_keeps_what_only_grows() -> None:
 
     later = Feature(files=dict(bench.world.files))
     rewritten = says(files={"decisions.md": "# All new\n- one more\n"})
-    later.acts(r_knowledge=[rewritten])
+    later.acts(r_knowledge=[rewritten], designer=designed)
     view = later.go(request="Add a farewell")
     assert view.status == "complete" and "T77" not in story(view)
     assert later.doc("decisions.md") == f"{first}By a person.\n\n# All new\n- one more\n"
@@ -739,6 +741,7 @@ def test_a_later_run_keeps_what_only_grows() -> None:
     assert memory.count("CT cluster decision") == 1, "entries of the earlier run are older than all"
     assert later.doc("initial-request.md") == "# Initial Request\n\nAdd a farewell\n"
     assert not later.doc("tasks/T77.md")
+    assert later.doc("design.md") == "# The same\n", "committed, set aside and written anew: nothing is taken back"
 
 
 @pytest.mark.req("FT-87")

@@ -154,7 +154,13 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     if meant:
         result = await world.graft(result, found.result, meant)
         told(RemarkKind.TAKEN_BACK, "it says that it means to", meant, result)
-    if back := [path for path in found.set_back if path not in meant]:
+    anew = [  # an output that is written where none lies takes nothing back, though git had the same once
+        path
+        for path in found.set_back
+        if (path in row.outputs or scope.within(path, row.may)) and await world.read(shown, path) is None
+    ]
+    result = await world.graft(result, found.result, anew) if anew else result
+    if back := [path for path in found.set_back if path not in (*meant, *anew)]:
         text = "older versions of what the person has not committed, or their absence: given back"
         told(RemarkKind.SET_BACK, text, back, found.result)
         asks.append(

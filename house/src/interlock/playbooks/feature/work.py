@@ -192,6 +192,9 @@ class Work:
         }
         known = {"criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
         ending = run.fill("ending", **facts, **known, member=member, revises=agent.revises, evaluation=evaluation)
+        proved = tuple(self.proved) if agent.kind is Kind.VERIFIER else ()
+        if agent.name != "v-tests":  # who says why a weakened test is right
+            proved = tuple(one.model_copy(update={"weak": None}) for one in proved)
         call = Call(
             replace(
                 agent.row,
@@ -209,7 +212,7 @@ class Work:
             request=self.inputs.request,
             samples={private: "", **self._sample(agent, artifact, again), **(samples or {})},
             attempt=again,
-            proved=tuple(self.proved) if agent.kind is Kind.VERIFIER else (),
+            proved=proved,
         )
         report = await run.dispatch(call)
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
