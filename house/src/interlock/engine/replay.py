@@ -48,6 +48,8 @@ class Recorder:
         self._traces: dict[str, list[Line]] = {}
         self._unknown: dict[str, Line] = {}
         self._asked: set[str] = set()
+        self._unasked: dict[str, Line] = {}
+        """Outcomes that nobody has asked for yet: what a dead process left."""
         self.members: list[str] = []
         """Scopes of open members: what is recorded below them may still be asked for."""
         for line in journal.lines:
@@ -59,14 +61,16 @@ class Recorder:
         self.view.take(line)
         if isinstance(line.event, ev.Reopened):
             for key in line.event.forgotten:
-                self._outcomes.pop(key, None)
-                self._traces.pop(key, None)
+                for known in (self._outcomes, self._unasked, self._traces):
+                    known.pop(key, None)
         elif isinstance(line.event, ev.Resumed) and line.event.accepted:
             self._accepted = line.seq
         elif isinstance(line.event, Unknown):
             self._unknown[line.key] = line
         elif line.key and isinstance(line.event, ev.Outcome):
             self._outcomes[line.key] = line
+            if line.key not in self._asked:
+                self._unasked[line.key] = line
         elif line.key:
             self._traces.setdefault(line.key, []).append(line)
 
@@ -93,6 +97,7 @@ class Recorder:
         """
         short = shortly(asked)
         self._asked.add(key)
+        self._unasked.pop(key, None)
         line = self._outcomes.get(key) or self._unknown.get(key)
         traces = self._traces.get(key, [])
         if line is not None and not isinstance(line.event, kind):
@@ -120,8 +125,8 @@ class Recorder:
             if not key.startswith((f"{scope}/", f"{scope}#"))
             for mark in "/#"
         )
-        for other, line in list(self._outcomes.items()):
-            if other not in self._asked and not other.startswith(beside):
+        for other, line in list(self._unasked.items()):
+            if not other.startswith(beside):
                 self._accept(line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True)
 
     def _accept(self, line: Line, what: str, *, instead: bool = False) -> None:
@@ -129,8 +134,8 @@ class Recorder:
         if line.seq > self._accepted:
             raise self.diverged(line.key, what)
         if instead:
-            self._outcomes.pop(line.key, None)
-            self._unknown.pop(line.key, None)
+            for known in (self._outcomes, self._unasked, self._unknown):
+                known.pop(line.key, None)
 
     @property
     def kept(self) -> int:
