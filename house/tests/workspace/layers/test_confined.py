@@ -94,6 +94,12 @@ def test_more_can_be_shown(confined: Bench, tmp_path: Path) -> None:
     assert "secret" not in out and "other" not in out and "file" in out
     own = put(tmp_path / "own.sh", "#!/bin/sh\necho mine\n", 0o755)
     assert confined.run(layer, [str(own)]).out == "mine\n", "a program that is named by its path lies anywhere"
+    link = home / ".local/bin/app"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("../lib/app/bin/app")
+    put(home / ".local/lib/app/bin/app", "#!/bin/sh\necho linked\n", 0o755)
+    confined.anew()
+    assert confined.run(confined.open("two"), [str(link)]).out == "linked\n", "also by a link in a folder that is seen"
 
 
 @pytest.mark.req("TREE-10", "RUN-15")

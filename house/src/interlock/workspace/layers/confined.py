@@ -108,7 +108,7 @@ class Confined:
         named = (*around.programs, *python, *(repository.stores if repository else ()), *shows)
         seen = dict(sorted(pair for path in named for pair in around.seen(path)))
         for at, source in seen.items():
-            whole = at == source and any(seen.get(folder) == folder for folder in at.parents)
+            whole = any(seen.get(folder) == folder for folder in at.parents)  # a link leads to a place of its own
             if not whole and not at.is_relative_to(top):
                 mounts[at] = ("--ro-bind", str(source), str(at))
         for number, place in enumerate(around.downloads):
