@@ -10,19 +10,18 @@ from hypothesis import strategies as st
 
 from interlock.engine.forms import Given, Unusable, judge
 from interlock.playbooks.feature import decisions, memory
-from interlock.playbooks.feature.answers import Wanted, answer, criteria_of, grown
+from interlock.playbooks.feature.answers import answer, criteria_of, grown
 from interlock.playbooks.feature.decisions import Kind, Move, Reviewed, Said, Verdict
 from interlock.playbooks.feature.forms import Judged
-from interlock.playbooks.feature.members import CRITICS, R_SECURITY, SPEC, V_OTHERS, WORKERS, Agent
+from interlock.playbooks.feature.members import CRITICS, SPEC, V_OTHERS, WEIGHED, WORKERS, Agent
 from interlock.playbooks.feature.plan import PlanBroken, read_plan, read_task
 from interlock.workspace.values import Change
 
 
 def read(agent: Agent, text: str, remembers: str = "", artifact: str = "# It\n", **more: Any) -> Any:
     outputs = {"m.mem.md": remembers, **({"a.md": artifact} if artifact else {})}
-    return answer(
-        Given(more.get("form"), text, outputs, told=more.get("told", False)), Wanted(agent, "x", "m.mem.md", "a.md")
-    )
+    given_ = Given(more.get("form"), text, outputs, told=more.get("told", False))
+    return answer(agent, "x", given_, memory="m.mem.md", artifact="a.md")
 
 
 @pytest.mark.req("FT-05", "EVID-01")
@@ -61,7 +60,7 @@ LOW, PASS = "## Highest Severity\nLow\n", "# Memory: v\n## Status\nDONE\n## High
         (CRITICS[0], f"{LOW}## Medium Severity\n- names\n- tests\n", "Medium", "DONE"),
         (CRITICS[0], "## Highest Severity\nLow or Medium\n", "", "DONE"),
         (CRITICS[0], "```\n## Highest Severity\nLow\n```\n", "", "DONE"),
-        (R_SECURITY, "## Status\nNEEDS_REVISION\n## Highest Severity\nCritical\n", "Blocker", "NEEDS_REVISION"),
+        (WEIGHED[0], "## Status\nNEEDS_REVISION\n## Highest Severity\nCritical\n", "Blocker", "NEEDS_REVISION"),
         (V_OTHERS[0], PASS, "PASS", "DONE"),
         (V_OTHERS[0], "## Status\nNEEDS_REVISION\n## Highest Severity\nFAIL\n", "FAIL", "NEEDS_REVISION"),
     ],

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic import ValidationError
@@ -26,48 +25,43 @@ _CRITERION = re.compile(r"([^:\s]+)\s*:\s*(met|not met)\b.*", re.IGNORECASE | re
 _NO_CHECK = re.compile(r"[\s*-]*nothing to run\s*:\s*(.+)", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Wanted:
-    """What one dispatch has to leave."""
+def answer(
+    agent: Agent,
+    member: str,
+    given: Given,
+    *,
+    memory: str,
+    artifact: str,
+    before: Mapping[str, str] | None = None,
+    check: Callable[[Given], list[str]] = lambda given: [],
+) -> Answer | Unusable:
+    """What an agent left; unusable with all that is missing, at once.
 
-    agent: Agent
-    member: str
-    memory: str
-    """Path of its private memory."""
-    artifact: str = ""
-    """Path; empty: its work is elsewhere."""
-    before: Mapping[str, str] | None = None
-    """Documents that only grow, as they were."""
-    check: Callable[[Given], list[str]] = lambda given: []
-    """What else is wrong with what it left."""
-
-
-def answer(given: Given, wanted: Wanted) -> Answer | Unusable:
-    """What an agent left; unusable with all that is missing, at once."""
-    agent, closing = wanted.agent, _closing(given)
+    Args:
+        memory, artifact: their paths; no artifact: its work is elsewhere.
+        before: documents that only grow, as they were.
+        check: what else is wrong with what it left.
+    """
+    closing = _closing(given)
     if closing is None:
-        return Unusable(problems=(f"{wanted.member}: no DONE:/NEEDS_REVISION:/ERROR: line",))
-    memory = given.outputs.get(wanted.memory, "")
-    page = page_of(memory)
+        return Unusable(problems=(f"{member}: no DONE:/NEEDS_REVISION:/ERROR: line",))
+    page = page_of(given.outputs.get(memory, ""))
     said = max(Said(closing.status), Said(_word(page, "Status", tuple(Said)) or "DONE"), key=list(Said).index)
     if said is Said.ERROR:
         return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}",), final=agent.final)
     if said is Said.NEEDS_REVISION and not (agent.revises or agent.kind in (Kind.CRITIC, Kind.ASIDE)):
-        why = f"NEEDS_REVISION: is not {wanted.member}'s to say, and counts as ERROR: {closing.summary}"
+        why = f"NEEDS_REVISION: is not {member}'s to say, and counts as ERROR: {closing.summary}"
         return Unusable(problems=(why,), final=True)
-    values: dict[str, Any] = {"status": said, "summary": closing.summary, "memory": memory}
-    problems = [*_untitled(given, wanted), *wanted.check(given)]
+    values: dict[str, Any] = {"status": said, "summary": closing.summary, "memory": page.text}
+    problems = [*_untitled(given, artifact), *check(given)]
     if agent.kind is Kind.WORKER:
         values["already_so"] = [one for item in page.items("Already So") for one in re.findall("`([^`]+)`", item.text)]
         values["takes_back"] = [item.text.strip("` ") for item in page.items("Takes Back")]
-    if wanted.before is not None:
-        values["rewrote"] = [
-            path
-            for path, before in wanted.before.items()
-            if path in given.outputs and not given.outputs[path].startswith(before.rstrip("\n"))
-        ]
+    if before is not None:
+        grew = {path: text for path, text in given.outputs.items() if path in before}
+        values["rewrote"] = [path for path, text in grew.items() if not text.startswith(before[path].rstrip("\n"))]
     if agent.kind.judges:
-        judged, open_ones = _judged(given, wanted, page)
+        judged, open_ones = _judged(agent.kind, given, page, memory, artifact)
         values |= judged
         problems += [] if given.told else open_ones
     return agent.form(**values) if not problems else Unusable(problems=tuple(problems))
@@ -83,10 +77,10 @@ def _closing(given: Given) -> Closing | None:
     return form if isinstance(form, Closing) else None
 
 
-def _untitled(given: Given, wanted: Wanted) -> list[str]:
-    text = given.outputs.get(wanted.artifact)
-    titled = text is None or any(section.level == 1 for section in _body(text, wanted.artifact).sections)
-    return [] if titled else [f"{wanted.artifact}: a `# ` title is missing"]
+def _untitled(given: Given, artifact: str) -> list[str]:
+    text = given.outputs.get(artifact)
+    titled = text is None or any(section.level == 1 for section in _body(text, artifact).sections)
+    return [] if titled else [f"{artifact}: a `# ` title is missing"]
 
 
 def _body(text: str, path: str) -> Markdown:
@@ -114,20 +108,20 @@ def severity_of(kind: Kind, page: Markdown) -> str:
     return kind.worse(severity, "Low" if passes else "Medium")
 
 
-def _judged(given: Given, wanted: Wanted, page: Markdown) -> tuple[dict[str, Any], list[str]]:
+def _judged(kind: Kind, given: Given, page: Markdown, memory: str, artifact: str) -> tuple[dict[str, Any], list[str]]:
     """What only a judge leaves, and what of it cannot be read: asked for once, then it is the worst (FT-56)."""
-    kind, open_ones, findings = wanted.agent.kind, [], []
+    open_ones, findings = [], []
     severity = severity_of(kind, page)
     if not severity:
-        open_ones.append(f"{wanted.memory}: `## Highest Severity` is missing, or none of {', '.join(kind.words)}")
-    text = given.outputs.get(wanted.artifact, "")
+        open_ones.append(f"{memory}: `## Highest Severity` is missing, or none of {', '.join(kind.words)}")
+    text = given.outputs.get(artifact, "")
     try:
-        front = front_matter(text, wanted.artifact)
+        front = front_matter(text, artifact)
         findings = [Graded.model_validate(one) for one in front.source.data.get("findings") or ()]
     except (DocumentInvalid, ValidationError, TypeError) as error:
         what = error.what if isinstance(error, DocumentInvalid) else "`findings` is no list of severity and title"
-        open_ones.append(f"{wanted.artifact}: {what}")
-    body = _body(text, wanted.artifact)
+        open_ones.append(f"{artifact}: {what}")
+    body = _body(text, artifact)
     criteria = (_CRITERION.fullmatch(item.text) for item in body.items("Criteria"))
     checks = (_CHECK.match(item.text) for item in body.items("Checks"))
     nothing = (_NO_CHECK.match(line.text) for line in body.open_lines("Checks"))

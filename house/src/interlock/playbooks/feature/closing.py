@@ -53,12 +53,14 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
             POST_MORTEM,
             leaves=(report, log),
             samples={report: f"# Post-mortem {date}\n", log: f"# Run log {date}\n\n```yaml\n[]\n```\n"},
-            texts={"telemetry": run.fill("telemetry", slug=work.slug, date=date, tables=_tables(work, rows))},
+            texts={
+                "telemetry": run.fill("telemetry", slug=work.slug, date=date, tables=_tables(work, rows)),
+                "outcome": ending.reason,
+            },
             report=report,
             log=log,
             slug=work.slug,
             date=date,
-            outcome=ending.reason,
         )
         said = Said.DONE if heard.said is Said.DONE and {report, log} <= {*heard.report.paths} else Said.ERROR
         if said is Said.ERROR:

@@ -29,9 +29,10 @@ def _verified(view: View) -> bool:
 
 
 def _looks_back(view: View) -> bool:
-    """The post-mortem comes once, behind all others; without it nothing ends well."""
+    """Behind the post-mortem comes nobody; without it nothing ends well."""
     called = [call.agent for call in view.calls.values()]
-    return "post-mortem" not in called[:-1] and (not _well(view) or called[-1] == "post-mortem")
+    behind = called[called.index("post-mortem") :] if "post-mortem" in called else []
+    return {*behind} <= {"post-mortem"} and (bool(behind) or not _well(view))
 
 
 def _bounded(view: View) -> bool:

@@ -29,8 +29,6 @@ class Agent:
     reads: tuple[str, ...] = ()
     """Memories first."""
     artifact: str = ""
-    about: str = ""
-    """What it looks at."""
     revises: bool = False
     """`NEEDS_REVISION:` is its to say."""
     final: bool = False
@@ -59,17 +57,9 @@ class Agent:
 _RESEARCHED = ("memory/researcher-*.mem.md", "research/*.md")
 RESEARCHERS = tuple(
     Agent(
-        *(f"researcher-{one}", "1.1", "A", Kind.PRODUCER, "research"),
-        artifact=f"research/{one}.md",
-        about=about,
-        timeout_s=3600,
+        *(f"researcher-{focus}", "1.1", "A", Kind.PRODUCER, "research"), artifact=f"research/{focus}.md", timeout_s=3600
     )
-    for one, about in {
-        "architecture": "how the code is built where the feature touches it: modules, boundaries, data, entry points",
-        "impact": "what the feature changes for callers, data, users, operation and other parts; what could break",
-        "dependencies": "libraries, services, versions, internal interfaces that it needs or that need it",
-        "patterns": "how this project solves the like: conventions, helpers, tests, errors, naming to be followed",
-    }.items()
+    for focus in ("architecture", "impact", "dependencies", "patterns")
 )
 SPEC = Agent("spec", "2", "sequential", Kind.PRODUCER, "spec", reads=_RESEARCHED, artifact="feature.md")
 DESIGNER = Agent(
@@ -79,18 +69,12 @@ DESIGNER = Agent(
 )
 CRITICS = tuple(
     Agent(
-        *(f"ct-{one}", "3b.1", "A", Kind.CRITIC, "critique"),
+        *(f"ct-{side}", "3b.1", "A", Kind.CRITIC, "critique"),
         reads=("design.md", "feature.md"),
-        artifact=f"ct-review/ct-{one}.md",
-        about=about,
+        artifact=f"ct-review/ct-{side}.md",
         timeout_s=3600,
     )
-    for one, about in {
-        "security": "how it could be misused: data, rights, secrets, input from outside, downtime",
-        "scalability": "what happens with much more of everything: load, data, time, contention, cost",
-        "maintainability": "whether it can be understood, changed and tested by others in two years",
-        "strategy": "whether it is the right thing: the request, scope, simpler ways, risks, order of steps",
-    }.items()
+    for side in ("security", "scalability", "maintainability", "strategy")
 )
 CT_FOUND = ("memory/ct-*.mem.md", "ct-review/ct-*.md")
 PLANNER = Agent(
@@ -110,40 +94,29 @@ WORKERS = {
 _BUILT = "verification/v-build.md"
 VERIFIERS = V_BUILD, *V_OTHERS = tuple(
     Agent(
-        *(f"v-{one}", "6.1" if one == "build" else "6.2", "B", Kind.VERIFIER, "verify"),
+        *(f"v-{part}", "6.1" if part == "build" else "6.2", "B", Kind.VERIFIER, "verify"),
         reads=reads,
-        artifact=f"verification/v-{one}.md",
-        about=about,
-        revises=one != "build",
+        artifact=f"verification/v-{part}.md",
+        revises=part != "build",
         timeout_s=3600,
     )
-    for one, reads, about in (
-        (
-            *("build", ("feature.md", "design.md", "plan.md", "tasks/*.md")),
-            "whether all of it builds, loads and starts, from a clean state",
-        ),
-        ("tests", (_BUILT,), "whether all tests pass together, and whether they test what was built"),
-        (
-            *("tasks", (_BUILT, "plan.md", "tasks/*.md")),
-            "whether each task does what its acceptance asks for, and the tasks fit together",
-        ),
-        ("feature", (_BUILT, "feature.md"), "whether the feature as a whole does what its specification says"),
-    )
+    for part, reads in {
+        "build": ("feature.md", "design.md", "plan.md", "tasks/*.md"),
+        "tests": (_BUILT,),
+        "tasks": (_BUILT, "plan.md", "tasks/*.md"),
+        "feature": (_BUILT, "feature.md"),
+    }.items()
 )
-WEIGHED = R_SECURITY, *R_OTHERS = tuple(
+WEIGHED = tuple(
     Agent(
-        *(f"r-{one}", "7.2", "A", Kind.REVIEWER, "review"),
-        artifact=f"review/r-{one}.md",
-        about=about,
+        *(f"r-{side}", "7.2", "A", Kind.REVIEWER, "review"),
+        artifact=f"review/r-{side}.md",
         revises=True,
         timeout_s=3600,
     )
-    for one, about in {
-        "security": "what the change makes possible for somebody who means harm",
-        "quality": "whether the change is right, clear, and fits what is around it",
-        "testing": "whether the tests would catch it if the change were wrong",
-    }.items()
+    for side in ("security", "quality", "testing")
 )
+"""Of the reviewers those whose word counts; r-security is judged first."""
 R_KNOWLEDGE = Agent(
     *("r-knowledge", "7.2", "A", Kind.ASIDE, "knowledge"), artifact="review/r-knowledge.md", final=True, timeout_s=3600
 )
@@ -152,10 +125,6 @@ EVERYBODY = (
     *(RESEARCHERS[0], SPEC, DESIGNER, *CRITICS, PLANNER, *WORKERS.values()),
     *(*VERIFIERS, *WEIGHED, R_KNOWLEDGE, POST_MORTEM),
 )
-
-
-def names(agents: Sequence[Agent]) -> list[str]:
-    return [one.name for one in agents]
 
 
 def resolved(patterns: Sequence[str], there: Sequence[str]) -> tuple[list[str], list[str]]:

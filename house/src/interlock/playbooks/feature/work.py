@@ -14,7 +14,6 @@ from typing import Any
 
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
 from interlock.playbooks.feature import answers, members, memory
-from interlock.playbooks.feature.answers import Wanted
 from interlock.playbooks.feature.decisions import FLOOR, LOST, Kind, Said, Verdict, slug_of
 from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
 from interlock.playbooks.feature.members import Agent
@@ -169,7 +168,7 @@ class Work:
         Args:
             reads: in place of what it usually reads.
             leaves: globs of further documents that it may leave.
-            check, before: see `Wanted`.
+            check, before: see `answers.answer`.
         """
         run, member = self.run, member or agent.name
         private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
@@ -184,14 +183,13 @@ class Work:
         facts = {
             "artifact": artifact,
             "private": private,
-            "about": agent.about,
             "missing": [self.at(path) for path in missing],
             "kind": agent.kind.value,
             "words": agent.kind.words,
             **inputs,
         }
-        known = {"criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
-        ending = run.fill("ending", **facts, **known, member=member, revises=agent.revises, evaluation=evaluation)
+        known = {"member": member, "criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
+        ending = run.fill("ending", **facts, **known, revises=agent.revises, evaluation=evaluation)
         proved = tuple(self.proved) if agent.kind is Kind.VERIFIER else ()
         if agent.name != "v-tests":  # who says why a weakened test is right
             proved = tuple(one.model_copy(update={"weak": None}) for one in proved)
@@ -201,7 +199,9 @@ class Work:
                 outputs=tuple(must),
                 may=(*may, *leaves, evaluation),
                 writes=writes,
-                read=partial(answers.answer, wanted=Wanted(agent, member, private, artifact, before, check)),
+                read=partial(
+                    answers.answer, agent, member, memory=private, artifact=artifact, before=before, check=check
+                ),
                 title=f"step {agent.step}: {member}",
             ),
             member=member,
