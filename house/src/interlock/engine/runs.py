@@ -14,7 +14,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from interlock.agents.process_tree import end_leftovers
 from interlock.engine.folder import RunFolder, holder, locked
 from interlock.engine.journal import read_lines
 from interlock.engine.keys import sha256
@@ -130,6 +129,8 @@ class Entry:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """Work on it, alone: also what an engine that died left running is ended."""
+        from interlock.agents.process_tree import end_leftovers  # heavy, and not for looking
+
         with locked(self.path / "lock", f"run {self.id}", self.id):
             end_leftovers(f"{self.id}/")
             self.folder.settle()
