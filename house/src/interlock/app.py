@@ -201,7 +201,7 @@ class Place:
         """Begin a run; `last`: one of the same key, whose pending work it takes over."""
         playbook, world, documents = player.playbook, player.world, tuple(player.playbook.documents(inputs))
         self.trees.declare(documents)
-        self._check_budget(_roles(player))  # found before anything is paid for
+        unwatched = self._check_budget(_roles(player))  # found before anything is paid for
         maker = await asyncio.to_thread(self.layers.maker)
         with entry.lock():
             try:
@@ -223,6 +223,8 @@ class Place:
                 )
                 if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
                     await world.keep(kept)
+                if unwatched:
+                    player.warn(unwatched)
                 if not maker.confined:
                     player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")
                 return entry, await self._play(player)
@@ -245,18 +247,20 @@ class Place:
             return commits.refused(branch)
         return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
 
-    def _check_budget(self, roles: Sequence[Role]) -> None:
-        """A budget in dollars needs clients that tell what they cost (RUN-14)."""
-        if self.settings.limits.budget_usd is None:
-            return
-        tables = {role.runner: self.settings.runner_named(role.runner) for role in roles}
-        silent = sorted(name for name, one in tables.items() if not clients.row(one.type, one.argv or ()).tells_cost)
-        if silent:
+    def _check_budget(self, roles: Sequence[Role]) -> str:
+        """What of a budget cannot be watched; one in dollars needs clients that tell what they cost (RUN-14)."""
+        limits, tables = self.settings.limits, {one.runner: self.settings.runner_named(one.runner) for one in roles}
+        rows = {name: clients.row(one.type, one.argv or ()) for name, one in sorted(tables.items())}
+        silent = [name for name, row in rows.items() if not row.tells_cost]
+        if silent and limits.budget_usd is not None:
             raise BadInput(
                 f"a budget in dollars was set, but {', '.join(silent)} does not tell what a call costs",
                 where="limits.budget_usd",
                 remedy="Set one in tokens: [limits] budget_tokens = N.",
             )
+        mute = [name for name, row in rows.items() if not row.tells_tokens]
+        told = f"the budget cannot be watched: {', '.join(mute)} does not tell what a call takes"
+        return told if mute and limits.budget_tokens is not None else ""
 
     def roles(self, playbook: Playbook, runner: str = "") -> list[Role]:
         """Who would be asked: runner, model, and the file of a role that is not ours (AGENT-02)."""
