@@ -87,7 +87,7 @@ class Scenario(Model):
 class Scripted:
     """An agent for every name: does what the scenario says, and else what form and contract ask for."""
 
-    ROW = Row("scripted", "scripted agent", "/bin/sh")
+    ROW = Row("scripted", "scripted agent", "/bin/sh", tells_tokens=False)
 
     def __init__(self, scenario: Scenario | None = None) -> None:
         self._scenario = scenario or Scenario()
