@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from interlock.documents.model import plain
 from interlock.engine import events as ev
+from interlock.engine.halts import Parked
 from interlock.workspace import scope
 from interlock.workspace.values import Change, Landing, Pending, Standing, Tree
 
@@ -116,6 +117,9 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
                 return settle("conflict", standing, landing=Landing(state="conflict", conflicts=merge.conflicts))
             if judged is not None and await _is_other(run, judged, merge.tree):
                 return settle("other", standing, merged=merge.tree, before=standing.tree)
+            if standing.away and judged is None:
+                why = f"documents are to come into the tree, and another branch than {run.where.branch} is checked out"
+                raise Parked("waiting", why, f"interlock resume {run.id}")
             if standing.away:
                 return settle("away", standing)
             before, after = standing.tree, merge.tree
@@ -127,8 +131,9 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
             landing = await world.finish(before, after)
             intent = None
         if landing.state == "done":
-            work = after if part == pair else (await merged(world, pair, after))[0]
-            now, left = standing.model_copy(update={"tree": after}), Pending(base=after, work=work)
+            now, left = standing.model_copy(update={"tree": after}), Pending(base=after, work=after)
+            if part != pair:  # the rest is pending as it was, also where it conflicts with the tree of this moment
+                left = Pending(base=part.work, work=pair.work)
             outcome = settle("done", now, left, merged=after, before=before, landing=landing)
             run.recorder.sync()
             return outcome

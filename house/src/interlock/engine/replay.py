@@ -157,14 +157,15 @@ class Recorder:
         members of its group; without one its last dispatch, with the whole turn of a loop that it is in."""
         outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
         if scope:
-            first = next((line.seq for line in outcomes if line.key.startswith(f"{scope}/")), 0)
+            first = next((line.seq for line in outcomes if line.key.startswith((f"{scope}/", f"{scope}#"))), 0)
             group, _, name = scope.rpartition("/")
             joined = [
                 line.event.members
                 for line in outcomes
                 if isinstance(line.event, ev.Joined) and line.key.rpartition("#")[0] == group
             ]
-            beside = tuple(f"{group}/{member}/" for members in joined for member in members if member != name)
+            others = [member for members in joined for member in members if member != name]
+            beside = tuple(f"{group}/{member}{mark}" for member in others for mark in "/#")
             return tuple(line.key for line in outcomes if 0 < first <= line.seq and not line.key.startswith(beside))
         last = next((line for line in reversed(outcomes) if isinstance(line.event, ev.Done)), None)
         since = last.seq if last else 0

@@ -11,23 +11,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from interlock.documents import changing
 from interlock.documents.changing import set_yaml
 from interlock.documents.markdown import Markdown
-from interlock.documents.model import canonical
 from interlock.documents.problems import load
 from interlock.documents.reading import Keys, read_yaml
-from interlock.engine.forms import Check as _Check
 from interlock.engine.forms import Claim, Form, Given, Unusable, Weakened
-from interlock.errors import BadInput
+from interlock.errors import BadInput, DocumentInvalid
 
 M = TypeVar("M", bound=BaseModel)
 Words = Annotated[list[str], Field(min_length=1)]
 CACHE = "docs/docs_cache_state.yaml"
 IGNORED = ("prompts/", CACHE)
-_ANY = TypeAdapter(Any)
 
 
 class Kept(BaseModel):
@@ -199,7 +196,7 @@ class Review(Form):
 
     def claim(self, criteria: Sequence[str]) -> Claim:
         """Criteria count as told where any is told; else the status speaks for all."""
-        named = {one.id: one.met for one in self.criteria}
+        named = {one.id.partition(":")[0].strip(): one.met for one in self.criteria}
         ids = {one: one.partition(":")[0] for one in criteria}
         passes = self.status == "ACCEPTED"
         failed = [name for name, how in (("build", self.build), ("tests", self.tests)) if how == "FAILED"]
@@ -231,7 +228,7 @@ class Executed(Form):
 
     status: Literal["SYNTAX_VALID", "ACCEPTED", "REJECTED", "SYNTAX_ERROR", "ERROR"] = "SYNTAX_VALID"
     first_code_change_at: str | None = None
-    checks: list[_Check] = []
+    checks: list[Any] = []
     notes: str = ""
     already_so: list[str] = Field(default=[], description="If nothing has to be done: the commands that show it.")
 
@@ -324,14 +321,15 @@ def has_title(plan: str) -> bool:
 
 def put(values: Mapping[Keys, Any]) -> Callable[[str], str]:
     """An edit: these values stand in the document."""
-    spelled = tuple((keys, canonical(value)) for keys, value in values.items())
+    spelled = tuple((keys, json.dumps(value)) for keys, value in values.items())
     return lambda text: _put(text, spelled)
 
 
 @lru_cache(maxsize=2048)
-def _put(text: str, values: tuple[tuple[Keys, bytes], ...]) -> str:
-    data_of(text, "the document")
-    return set_yaml(text, {keys: _ANY.validate_json(value) for keys, value in values})
+def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
+    if not isinstance(data_of(text, "the document") or {}, dict):
+        raise DocumentInvalid("the document is no mapping any more")
+    return set_yaml(text, {keys: json.loads(value) for keys, value in values})
 
 
 def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:

@@ -105,7 +105,7 @@ async def work_on(t: Ticket, step: Step, batch: Sequence[Task], row: Row) -> Non
     marks = {name: outcome(t, graph.task(name), report, stamp) for name, report in came.items()}
     await t.mark(graph, {name: mark for name, mark in marks.items() if mark})
     for name, report in came.items():
-        await t.answered(report, f"{t.run.scope}/tasks/{name}")
+        await t.answered(report, f"{t.run.scope}/tasks/{name}", scoped=True)
 
 
 def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
@@ -158,9 +158,9 @@ async def judged(t: Ticket, graph: Graph, step: Step, *, last: bool) -> tuple[Gr
     if not bad:
         done = {"status": "ACCEPTED", "completed_at": t.stamp(), "last_error": None}
         return await t.mark(graph, {task.id: done for task in worked}), False
-    names: list[str] = []
-    for name, output in bad:
-        names += [name] if name else blamed(output, group, worked)
+    names = [name for name, _ in bad if name]
+    if anybody := "\n".join(output for name, output in bad if not name):
+        names += blamed(anybody, group, worked)
     told = "\n\n".join(output for _, output in bad)[-MOST_TOLD:]
     rejected = {"status": "REJECTED", "last_error": told}
     once = {task.id: {"set_back": True} for task in group if task.status == "ACCEPTED"}

@@ -356,7 +356,7 @@ async def initializer(t: Ticket, mode: str) -> Any:
     report = await run.dispatch(call)
     if not report.ok:
         run.warn(f"the documentation was not refreshed: {' '.join(report.complaint.split()) or report.reason}")
-    t.docs_left = {path: await run.read(path) for path in DOCS}
+    t.docs_left |= {path: await run.read(path) for path in renew}
     return report
 
 

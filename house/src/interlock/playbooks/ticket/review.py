@@ -30,7 +30,7 @@ async def review(t: Ticket) -> str:
         call = Call(
             replace(REVIEWER, outputs=(path,), read=doc.reads(doc.Review, path)),
             inputs={**t.facts, "criteria": criteria, "weakened": weak},
-            reads=(t.here("tasks.yaml"),),
+            reads=(t.at("prompt.yaml"), t.here("tasks.yaml")),
             criteria=criteria,
             attempt=t.n + 1,
             proved=tuple(t.proved),

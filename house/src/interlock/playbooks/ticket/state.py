@@ -148,7 +148,10 @@ class Ticket:
     async def set(self, phase: str = "", step: str = "", head: str = "", **values: Any) -> None:
         """Bring progress.yaml up to date; `metrics__x` stands for a field within."""
         stamp = self.stamp()
-        named: dict[Keys, Any] = {tuple(name.split("__")): value for name, value in values.items()}
+        named: dict[Keys, Any] = {
+            tuple(int(part) if part.isdigit() else part for part in name.split("__")): value
+            for name, value in values.items()
+        }
         named[("last_updated",)] = stamp
         if phase:
             where = {"timestamp": stamp, "git_head": head or self.data["last_checkpoint"]["git_head"]}
@@ -161,10 +164,14 @@ class Ticket:
 
     async def end_iteration(self, status: str) -> None:
         """The iteration's own entry, and how long it took."""
-        known, stamp = self.data["iterations"], self.stamp()
-        took = round(self.minutes(known[self.n]["started_at"]), 1)
-        entries = [*known[: self.n], {**known[self.n], "status": status, "completed_at": stamp}]
-        await self.set(iterations=entries, metrics__latest_iteration_cycle_minutes_estimate=took)
+        stamp = self.stamp()
+        took = round(self.minutes(self.data["iterations"][self.n]["started_at"]), 1)
+        values = self.entry_of(status=status, completed_at=stamp)
+        await self.set(**values, metrics__latest_iteration_cycle_minutes_estimate=took)
+
+    def entry_of(self, **values: Any) -> dict[str, Any]:
+        """Fields of the iteration's own entry, as `set` takes them."""
+        return {f"iterations__{self.n}__{name}": value for name, value in values.items()}
 
     async def mark(self, graph: Graph, changes: Mapping[str, Mapping[str, Any]]) -> Graph:
         """The graph with these fields of these tasks, on disk, too."""
@@ -206,10 +213,8 @@ class Ticket:
         if first and not known["first_code_change_at"]:
             lead = self.minutes(self.data["created_at"]) - self.minutes(first)
             values |= {"first_code_change_at": first, "lead_time_to_first_code_change_minutes": max(0, round(lead))}
-        entry = {**self.data["iterations"][self.n]}
-        entry |= {"tasks_total": count["tasks_total"], "tasks_accepted": count["tasks_completed"]}
-        iterations = [*self.data["iterations"][: self.n], entry]
-        await self.set(iterations=iterations, **{f"metrics__{name}": value for name, value in values.items()}, **more)
+        more |= self.entry_of(tasks_total=count["tasks_total"], tasks_accepted=count["tasks_completed"])
+        await self.set(**{f"metrics__{name}": value for name, value in values.items()}, **more)
         left = values["remaining_minutes_estimate"]
         self.run.say(
             f"Progress: {count['percent_complete']}% | Completed: {count['tasks_completed']}/{count['tasks_total']} "
@@ -265,10 +270,10 @@ class Ticket:
         await self.flush()
         return await self.answered(await self.run.dispatch(call), self.run.scope)
 
-    async def answered(self, report: Report, scope: str) -> Report:
+    async def answered(self, report: Report, scope: str, *, scoped: bool = False) -> Report:
         if report.reason == "edited":
             raise self.edited(report.complaint)
-        if report.ok or report.reason in ("scope", "conflict"):
+        if report.ok or report.reason == "conflict" or (scoped and report.reason == "scope"):
             return report
         why = "; ".join(report.complaint.splitlines()) or report.reason
         raise await self.stop(f"{report.agent}: {why}", exit=5, again=scope)
