@@ -11,16 +11,14 @@ from interlock.playbooks.harness.stages import AGENTS, REMEDIATIONS, Stage
 _ORDER = tuple(AGENTS.values())
 
 
-def _calls(view: View) -> list[str]:
-    return [call.agent for call in view.calls.values() if call.calls]
-
-
 def _in_order(view: View) -> bool:
-    """Each stage follows the one before it, is repeated, or goes back to where a return or a rejection leads."""
+    """Each stage follows the one before it, is repeated, or goes back to where a return or a rejection leads; behind
+    the last one it is complete."""
     back = {"build", "tech-lead"}
-    places = [_ORDER.index(agent) for agent in _calls(view)]
+    places = [_ORDER.index(call.agent) for call in view.calls.values() if call.calls]
     steps = zip([-1, *places], places, strict=False)
-    return all(now <= last + 1 and (now >= last or _ORDER[now] in back) for last, now in steps)
+    ordered = all(now <= last + 1 and (now >= last or _ORDER[now] in back) for last, now in steps)
+    return ordered and (view.status is not Status.COMPLETE or places[-1] == len(_ORDER) - 1)
 
 
 def _approved(view: View) -> bool:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interlock.documents.markdown import Markdown, bullet, cells, markdown, plain_value
-from interlock.engine.forms import Check, Claim, Criterion, Form, Given, Unusable, read_form
+from interlock.engine.forms import Check, Claim, Criterion, Form, Given, Unusable, Weakened, read_form
 from interlock.playbooks.harness.stages import Stage
 from interlock.playbooks.harness.task_file import mark_of
 
@@ -54,6 +54,7 @@ class Judged(Answer):
     criteria: list[Criterion] = []
     checks: list[Check] = []
     no_check: str = ""
+    weakened: list[Weakened] = []
 
     @classmethod
     def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
@@ -69,6 +70,7 @@ class Judged(Answer):
             criteria=tuple((one.criterion, one.met) for one in self.criteria),
             blocking=tuple(self.issues or says),
             no_check=self.no_check,
+            explained=tuple(one.path for one in self.weakened),
         )
 
 
@@ -123,8 +125,17 @@ def read_judged(text: str, path: str, criteria: Sequence[str]) -> Judged | Unusa
     if problems:
         return Unusable(problems=tuple(problems))
     checks, no_check = _checks(page)
-    read = {"issues": _issues(page), "criteria": _criteria(page, criteria), "checks": checks, "no_check": no_check}
-    return Judged.model_validate(dict(zip(("result", "readiness"), said.values(), strict=True)) | read)
+    weakened = [match for item in page.items("Weakened") if (match := re.match(r"`([^`]+)`\W+(\w.*)", item.text))]
+    return Judged.model_validate(
+        {
+            **dict(zip(("result", "readiness"), said.values(), strict=True)),
+            "issues": _issues(page),
+            "criteria": _criteria(page, criteria),
+            "checks": checks,
+            "no_check": no_check,
+            "weakened": [{"path": match[1], "why": match[2]} for match in weakened],
+        }
+    )
 
 
 def _issues(page: Markdown) -> list[str]:
@@ -190,5 +201,6 @@ def spell_judged(form: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, s
         "## Checks",
         *(f"- `{each.command}`: {ends[each.result]}{', expected' if each.expected else ''}" for each in one.checks),
         *([f"- None: {one.no_check}"] if one.no_check else []),
+        *(["## Weakened", *(f"- `{each.path}`: {each.why}" for each in one.weakened)] if one.weakened else []),
     ]
     return {path: "\n".join(lines) + "\n" for path in outputs}
