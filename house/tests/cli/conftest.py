@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ import pytest
 from interlock.cli import door
 from interlock.cli.main import answer
 from interlock.errors import Status
+from interlock.playbooks.task import TASK
 from tests.whole.bench import Bench
 
 
@@ -101,6 +102,14 @@ def interlock(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Ite
     made.capture = capsysbinary
     made.trust()
     yield made
+
+
+@pytest.fixture
+def plays() -> Iterator[Callable[[Any], None]]:
+    """Has `task` go as a function says, for what no playbook of today does at once."""
+    before = TASK.play
+    yield lambda play: object.__setattr__(TASK, "play", play)
+    object.__setattr__(TASK, "play", before)
 
 
 @pytest.fixture(scope="session")

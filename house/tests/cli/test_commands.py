@@ -51,6 +51,7 @@ def test_one_word_that_is_no_command_names_the_nearest(interlock: CommandLine) -
     assert said.code == 2
     assert "Did you mean: interlock resume?" in said.err
     assert "interlock run task resum" in said.err
+    assert app.resolve_command(click.Context(app), ["mend it"])[0] == "run task"
 
 
 @pytest.mark.req("CLI-05", "RUN-11")

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from interlock.app import Place
+from interlock.cli.door import Door
+from interlock.cli.live import PlainView
+from interlock.cli.working import Asking
+from interlock.engine.run import Outcome, Run
+from interlock.errors import Diverged
 from interlock.workspace.layers.layers import Layers, Making
 from tests.cli.conftest import Answer, CommandLine
 
@@ -73,6 +81,53 @@ def test_a_gate_waits_and_is_decided_from_anywhere(interlock: CommandLine) -> No
     assert interlock(*approve, "--note", "all right").code == 0
     assert "approve" in interlock("show").out
     assert reject[0] == "reject"
+
+
+@pytest.mark.req("PERSON-01")
+def test_a_gate_shows_its_documents_with_size_and_change(
+    interlock: CommandLine, plays: Callable[[Any], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def asks(run: Run, inputs: object) -> Outcome:
+        async for _ in run.loop("round"):
+            if (
+                await run.gate("plan", "Is this the plan?", summary="two steps", shows=("plan.md",))
+            ).choice == "approve":
+                break
+        return Outcome.complete("planned")
+
+    plays(asks)
+    interlock.write("plan.md", "one\n")
+    said = interlock("Plan it").err
+    assert "  asks    Is this the plan?\n          two steps\n" in said
+    assert re.search(r"shows   plan.md +4 B\n", said)
+    assert re.search(r"shows   plan.md +4 B, as you saw it\n", interlock("reject", "--note", "more").err)
+    interlock.write("plan.md", "two!\n")
+    assert re.search(r"shows   plan.md +5 B, changed since it was asked\n", interlock("show").out)
+    assert interlock("resume").code == 4
+    assert re.search(r"shows   plan.md +5 B, changed since you saw it\n", interlock("show").out)
+    place = PlainView(runs=(door := Door(dir=str(interlock.top))).runs.path)
+    place.view = door.find("latest").view()
+    asking, gate = Asking(door, place), place.view.gate
+    assert gate is not None
+    words = iter(["a", ""])
+    monkeypatch.setattr(asking, "_read", lambda prompt: asyncio.sleep(0, next(words)))
+    message = asyncio.run(asking.ask(gate))
+    assert message is not None and (message.opening, message.shown) == (gate.opening, gate.shown), "to what was shown"
+    interlock.write("plan.md", "three\n")
+    said = interlock("approve").err
+    assert "Changed since it was asked, and decided as it is now: plan.md" in said and "complete in" in said
+
+
+@pytest.mark.req("RUN-09")
+def test_a_fault_in_the_middle_has_its_own_exit_code(interlock: CommandLine, plays: Callable[[Any], None]) -> None:
+    async def differs(run: Run, inputs: object) -> Outcome:
+        run.warn("it began")
+        raise Diverged("something else is asked", key="round-1", remedy="Say so.")
+
+    plays(differs)
+    said = interlock("Make add right", "--json")
+    assert (said.code, said.json["exit_code"], said.json["error"]["where"]) == (2, 2, "round-1")
+    assert said.json["run_id"] in said.err
 
 
 @pytest.mark.req("PERSON-02", "PERSON-03")

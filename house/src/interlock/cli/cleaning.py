@@ -18,7 +18,7 @@ def clean_up(door: Door, days: int, *, dry: bool) -> int:
     door.people_only("clean up")
     limit = datetime.now(UTC) - timedelta(days=days)
     kept, removed = 0, list[tuple[str, str, int]]()
-    for entry in door.place.runs.all():
+    for entry in door.runs.all():
         head = entry.head()
         if head is None or not head.status.has_ended or entry.holder() is not None:
             continue

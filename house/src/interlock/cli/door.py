@@ -143,17 +143,22 @@ class Door:
         return [failures.here(row, self.dir) for row in rows]
 
     def shown(self, view: View) -> dict[str, str]:
-        """Of each document that a gate shows: its size, and whether it is as it was when it was last decided about."""
+        """Of each document that a gate shows: its size, and whether it is as it was when it was asked and decided."""
+        from interlock.documents.files import read
+        from interlock.engine.keys import sha256
+
         about: dict[str, str] = {}
         if (gate := view.gate) is None:
             return about
         before = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
         for path, digest in gate.shown.items():
-            place = self.workspace.top / path
-            size = text.size(place.stat().st_size) if place.is_file() else "no such file"
+            content = read(self.workspace.top, path)
+            size = "no such file" if content is None else text.size(len(content))
             last = before[-1].get(path) if before else None
-            since = [] if last is None else ["as you saw it"] if last == digest else ["changed since you saw it"]
-            about[path] = ", ".join([size, *since])
+            since = "" if last is None else "as you saw it" if last == digest else "changed since you saw it"
+            if digest != ("" if content is None else sha256(content)):
+                since = "changed since it was asked"
+            about[path] = ", ".join(filter(None, (size, since)))
         return about
 
     # --- who

@@ -46,6 +46,7 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
 
 def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     settings_count(door)
+    door.runner = door.runner or entry.view().options.get("runner", "")
 
     async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
         return entry, await place.resume(entry, watcher, runner=door.runner, **how)

@@ -93,17 +93,15 @@ def work(door: Door, begin: Begin, name: str, source: str) -> int:
             pass
         except InterlockError as problem:
             error = problem
-    if came is not None:
-        code = finish(door, *came)
-        notified(door, came[1])
-        return code
-    if view.view is None or not (door.place.runs.path / view.view.run / "journal.jsonl").exists():
-        raise error or KeyboardInterrupt
-    if error is not None:
-        tell(*failures.told(error, door.dir))
-    entry = door.place.runs.find(view.view.run)
-    code = finish(door, entry, entry.view(), error)
-    notified(door, entry.view())
+    if came is None:
+        if view.view is None or not (door.runs.path / view.view.run / "journal.jsonl").exists():
+            raise error or KeyboardInterrupt
+        if error is not None:
+            tell(*failures.told(error, door.dir))
+        entry = door.runs.find(view.view.run)
+        came = entry, entry.view()
+    code = finish(door, *came, error)
+    notified(door, came[1])
     return code
 
 
@@ -129,7 +127,7 @@ def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
 def _watching(door: Door, playbook: str) -> dict[str, Any]:
     """What a view has to know of the place; of a playbook that begins here, who does the work."""
     preface = list(_preface(door, playbook)) if playbook else []
-    return {"runs": door.place.runs.path, "verbose": door.verbose, "preface": preface}
+    return {"runs": door.runs.path, "verbose": door.verbose, "preface": preface}
 
 
 def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
@@ -144,7 +142,7 @@ def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
 def earlier(door: Door, playbook: str) -> list[View]:
     """The last complete runs of a playbook, as far as they can be read."""
     found: list[View] = []
-    for entry in door.place.runs.all():
+    for entry in door.runs.all():
         if len(found) == EARLIER:
             break
         if entry.first.get("playbook") == playbook and (head := entry.head()) and head.status is Status.COMPLETE:
@@ -232,7 +230,7 @@ class Asking:
 
     async def _said_elsewhere(self, run: str) -> None:
         """What is said in another terminal meanwhile counts: the question here gives way to it."""
-        folder = self._door.place.runs.find(run).folder
+        folder = self._door.runs.find(run).folder
         while True:
             if any(folder.messages()):
                 self.later()
