@@ -55,6 +55,7 @@ from interlock.workspace.trees import Trees
 from interlock.workspace.values import Where
 
 SHIPPED = {
+    "adopt": "interlock.playbooks.adopt:ADOPT",
     "feature": "interlock.playbooks.feature:FEATURE",
     "harness": "interlock.playbooks.harness:HARNESS",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",

@@ -119,7 +119,8 @@ def is_borne_out(path: Path) -> str:
             return f"nobody had accepted {', '.join(landing.paths)}"
     proofs = [event for _, event in path.lines if isinstance(event, ev.Proved)]
     told = any(one.word == "told" and one.after and one.after.green for one in proofs)
-    accepted = bool(landed) or told or any(_accepted(path, *line) for line in path.lines)
+    asked = any(isinstance(event, ev.GateDecided) and event.choice != "reject" for _, event in path.lines)
+    accepted = bool(landed) or told or asked or any(_accepted(path, *line) for line in path.lines)
     return "nobody has accepted it" if path.view.status is Status.COMPLETE and not accepted else ""
 
 

@@ -285,8 +285,9 @@ class Performance:
         for again in range(AGAIN):
             proved = await self.run.prove(commands)
             for one in proved:
-                if one.word in RED:
-                    return Outcome.stopped(f"{one.name} must pass, and does not", self.shown(one))
+                if one.after is None or not one.after.green:
+                    whose = ": it is red on your own tree, too" if one.word == "theirs" else ""
+                    return Outcome.stopped(f"{one.name} must pass, and does not{whose}", self.shown(one))
             delivered = await self.run.deliver(f"{again}", proved[0].tree if proved else judged)
             judged = delivered.merged
             if delivered.state != "other":

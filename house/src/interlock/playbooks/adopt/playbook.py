@@ -1,0 +1,257 @@
+"""`adopt`: an orchestrator prompt becomes a playbook in YAML: each statement kept by code, or said not to be.
+
+Code checks quotes, the YAML, its rehearsal and the trace; a critic judges whether what is kept is what was said; a
+person approves; only then it is installed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from pydantic import Field
+
+from interlock.documents.model import Model, plain
+from interlock.engine.forms import Claim, Form, Given, Unusable
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Call, Outcome, Report, Row, Run
+from interlock.errors import BadInput
+from interlock.flows import drafts
+from interlock.flows.drafts import Statement
+from interlock.playbooks.adopt.statements import Part, Statements, name_of, parts_of, read_part, sample, statements_of
+
+TAKEN = ("adopt", "feature", "harness", "roadmap", "router", "task", "ticket")
+HOME, DRAFTS = ".interlock/playbooks", "docs/adopted"
+ROUNDS, TRIES = 3, 3
+SAMPLE = """\
+playbook: {name}
+summary: Played.
+key: once
+agents: {{worker: {{instructions: You work., writes: ["**"]}}}}
+steps:
+  - {{agent: worker, task: Work.}}
+  - {{end: done, status: complete, words: Done.}}
+"""
+
+
+class Inputs(Model):
+    """A prompt, and what becomes of it."""
+
+    file: str = Field(description="The orchestrator prompt, a Markdown file.")
+    name: str = Field("", description="What the playbook is called; else as the file.")
+    replace: bool = Field(False, description="Put it in the place of one of that name.")
+
+
+class Written(Form):
+    """What the author may say; its answer is its files."""
+
+    summary: str = ""
+
+
+class Faithful(Form):
+    """One statement, and whether what keeps it is what it says."""
+
+    id: str = Field(description="The statement's id, as it was given.")
+    faithful: bool
+    why: str = ""
+
+
+class Criticized(Form):
+    """What the critic says of each statement that is kept by the process."""
+
+    statements: list[Faithful]
+
+    @classmethod
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
+        return {"statements": [{"id": one, "faithful": True, "why": "as it says"} for one in criteria]}
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        return Claim(
+            passes=all(one.faithful for one in self.statements),
+            criteria=tuple((one.id, one.faithful) for one in self.statements),
+            notes=tuple(f"{one.id}: {one.why}" for one in self.statements if not one.faithful),
+            no_check="nothing is to be run",
+        )
+
+
+READER = Row("reader", "read", Statements, answers=True, repairs=TRIES - 1, timeout_s=1800)
+AUTHOR = Row("author", "write", Written, repairs=TRIES - 1)
+CRITIC = Row("critic", "criticize", Criticized, judges=True)
+
+
+async def adopt(run: Run, inputs: Inputs) -> Outcome:
+    """Read, write, criticize, ask, install."""
+    text, name = await run.read(inputs.file), name_of(inputs.file, inputs.name)
+    parts, target, folder = parts_of(text, inputs.file), f"{HOME}/{name}", f"{DRAFTS}/{name}"
+    there = [f"{target}/{one}" for one in await run.names(target)]
+    there += [f"{target}/agents/{one}" for one in await run.names(f"{target}/agents")]
+    there += [f"{HOME}/{one}" for one in await run.names(HOME) if one.rpartition(".")[0] == name]
+    if name in TAKEN or (there and not inputs.replace):
+        remedy = "Give it another name: --name NAME" + ("" if name in TAKEN else ", or put it in its place: --replace")
+        raise BadInput(f"there is a playbook {name!r} already", where=target, remedy=remedy)
+    statements = await read(run, parts)
+    draft = Draft(run, name, folder, statements)
+    told = json.dumps(plain(statements), indent=1, ensure_ascii=False)
+    await draft.keep(f"{folder}/statements.json", f"{told}\n")
+    if against := await draft.write_and_criticize():
+        go_on = f"interlock resume {run.id} --note TEXT"
+        return Outcome.stopped(f"the critic does not accept it: {against}", next=go_on)
+    decided = await run.approve(
+        "adopt",
+        f"Install {name} as it stands in {folder}?",
+        draft.revise,
+        rounds=1,
+        shows=(f"{folder}/summary.md", f"{folder}/playbook.yaml"),
+    )
+    if decided.choice == "reject":
+        return Outcome.stopped(f"a person rejected it: {decided.note}")
+    with run.step("install"):
+        return await draft.install(target, there)
+
+
+async def read(run: Run, parts: Sequence[Part]) -> list[Statement]:
+    """What the prompt says, statement by statement; readers side by side."""
+
+    def call(part: Part) -> Callable[[], Awaitable[Report]]:
+        row = replace(READER, read=partial(read_part, part=part))
+        asked = {"part": part.number, "lines": f"{part.first} to {part.first + len(part.lines) - 1}"}
+        texts = {"text": part.numbered}
+        made = Call(row, member=f"part-{part.number}", inputs=asked, texts=texts, known=sample(part))
+        return partial(run.dispatch, made)
+
+    came = await run.together("read", {f"part-{part.number}": call(part) for part in parts})
+    return [one for part in parts for one in statements_of(part, came[f"part-{part.number}"].form)]
+
+
+class Draft:
+    """The playbook that is being made, in `docs/adopted/`."""
+
+    def __init__(self, run: Run, name: str, folder: str, statements: Sequence[Statement]) -> None:
+        self.run, self.name, self.folder, self.statements = run, name, folder, statements
+        self.wrote: dict[str, str] = {}
+
+    @property
+    def files(self) -> tuple[str, str]:
+        return f"{self.folder}/playbook.yaml", f"{self.folder}/trace.json"
+
+    async def write_and_criticize(self, words: str = "") -> str:
+        """Until the critic has nothing against it; what it has, when the rounds are over."""
+        against = words
+        async for n in self.run.loop("round"):
+            _, _, before = await self.now()
+            await self.run.dispatch(self.write(n, against, _roles(before)))
+            yaml, trace, roles = await self.now()
+            if wrong := drafts.wrong(yaml, trace, _roles(roles), self.statements, self.name):
+                against = "\n".join(wrong)  # a person wrote into it meanwhile
+                continue
+            kept = [one for one in self.statements if _bound(trace, one.id)]
+            await self.keep(f"{self.folder}/summary.md", drafts.summary(yaml, trace, self.statements))
+            if not kept:
+                return ""
+            judged = await self.run.dispatch(self.criticize(n, kept, trace))
+            if judged.ruling is not None and judged.ruling.passes:
+                return ""
+            against = "\n".join((*judged.ruling.against, *judged.ruling.notes) if judged.ruling else (judged.reason,))
+        return " ".join(against.split())
+
+    def write(self, attempt: int, against: str, roles: Mapping[str, str]) -> Call:
+        yaml, trace = self.files
+        bound: dict[str, Any] = {one.id: {"not_enforced": "it is left to people"} for one in self.statements}
+        bound[self.statements[0].id] = {"places": ["steps[0].agent"]}
+        return Call(
+            replace(
+                AUTHOR, outputs=self.files, may=(f"{self.folder}/agents/*.md",), read=partial(self.read, roles=roles)
+            ),
+            inputs={"name": self.name},
+            texts={"statements": _table(self.statements), "folder": self.folder, "against": against},
+            samples={yaml: SAMPLE.format(name=self.name), trace: json.dumps(bound)},
+            attempt=attempt,
+        )
+
+    def criticize(self, attempt: int, kept: Sequence[Statement], trace: str) -> Call:
+        rows = [f"- {one.id}: {one.quote!r} is kept by {', '.join(_bound(trace, one.id))}" for one in kept]
+        return Call(
+            CRITIC,
+            inputs={"name": self.name},
+            texts={"rows": "\n".join(rows)},
+            reads=self.files,
+            criteria=tuple(one.id for one in kept),
+            attempt=attempt,
+        )
+
+    def read(self, given: Given, roles: Mapping[str, str]) -> Form | Unusable | None:
+        """The author's documents, as they have to be; roles that it left as they were count, too."""
+        yaml, trace = (given.outputs.get(path, "") for path in self.files)
+        left = {name: text for name, text in roles.items() if f"{self.folder}/agents/{name}.md" not in given.gone}
+        wrong = drafts.wrong(yaml, trace, {**left, **_roles(given.outputs)}, self.statements, self.name)
+        return Unusable(problems=tuple(wrong)) if wrong else Written()
+
+    async def now(self) -> tuple[str, str, dict[str, str]]:
+        """The draft as it stands, a person's edits too."""
+        yaml, trace = [await self.run.read(path) or "" for path in self.files]
+        folder = f"{self.folder}/agents"
+        paths = [f"{folder}/{one}" for one in await self.run.names(folder, "*.md")]
+        return yaml, trace, {path: await self.run.read(path) or "" for path in paths}
+
+    async def keep(self, path: str, text: str) -> None:
+        """A document of ours; what a person wrote into it is moved aside, never written over."""
+        now = await self.run.read(path)
+        if now is not None and text not in now and now != self.wrote.get(path):
+            await self.run.set_aside(path)
+        await self.run.change(path, lambda old: old if text in old else text)
+        self.wrote[path] = text
+
+    async def revise(self, note: str) -> None:
+        """With a person's words, once."""
+        with self.run.step("revised"):
+            await self.write_and_criticize(note)
+
+    async def install(self, target: str, there: Sequence[str]) -> Outcome:
+        """As a person approved it, checked again; the process last, so that nothing half is ever used."""
+        yaml, trace, roles = await self.now()
+        if wrong := drafts.wrong(yaml, trace, _roles(roles), self.statements, self.name):
+            go_on = f"interlock resume {self.run.id}"
+            return Outcome.stopped(f"the draft was edited, and cannot be used: {wrong[0]}", next=go_on, again="install")
+        for path in there:
+            await self.run.set_aside(path)
+        for path, text in roles.items():
+            await self.keep(f"{target}/agents/{path.rpartition('/')[2]}", text)
+        await self.keep(f"{target}/trace.md", drafts.summary(yaml, trace, self.statements))
+        await self.keep(f"{target}/playbook.yaml", yaml)
+        return Outcome.complete(f"{self.name} is installed in {target}", next=f"interlock plan {self.name}")
+
+
+def _roles(files: Any) -> dict[str, str]:
+    return {path.rpartition("/")[2].removesuffix(".md"): text for path, text in files.items() if path.endswith(".md")}
+
+
+def _bound(trace: str, identity: str) -> list[str]:
+    """The places that keep a statement."""
+    data = json.loads(trace)
+    found = data.get("statements", data).get(identity, {})
+    return list(found.get("places") or [])
+
+
+def _table(statements: Sequence[Statement]) -> str:
+    return "\n".join(
+        f"- {one.id} ({one.kind}, lines {one.lines[0]} to {one.lines[1]}): {' '.join(one.quote.split())}"
+        for one in statements
+    )
+
+
+ADOPT = Playbook(
+    name="adopt",
+    play=adopt,
+    inputs=Inputs,
+    rows=(READER, AUTHOR, CRITIC),
+    caps={"round": ROUNDS, "adopt": 2},
+    headline=lambda inputs: inputs.file,
+    key=lambda inputs, where: f"{inputs.name} {inputs.file}",
+    package="interlock.playbooks.adopt",
+    summary="An orchestrator prompt becomes a playbook in YAML.",
+    example={"file": "prompt.md"},
+    files={"prompt.md": "# Do it\n\nFirst build, then test.\n"},
+)
