@@ -126,6 +126,7 @@ def test_an_edit_on_an_older_version_is_put_on_the_present_one(person: Person, n
     assert work.texts(mended).get("f.py") == wanted
     assert mended.set_back == (("f.py",) if wanted != left else ())
     assert mended.clashes == (("f.py",) if clash else ())
+    assert mended.changed == (("f.py",) if wanted != now else ())
 
 
 @pytest.mark.req("TREE-03")
@@ -133,7 +134,7 @@ def test_a_move_is_no_absence(person: Person) -> None:
     """A file whose content stands elsewhere was moved; one that was removed, or moved in an older version, is back."""
     work = _work(person, REPLACED)
     assert work.texts(work.mend(f_py=None, g_py=REPLACED + "agent\n"))["g.py"] == REPLACED + "agent\n"
-    assert work.mend(f_py=None, g_py=REPLACED).set_back == ()
+    assert work.mend(f_py=None, g_py=REPLACED).set_back == () and work.mend(f_py=None, g_py=REPLACED).changed
     assert work.texts(work.mend(f_py=None))["f.py"] == REPLACED
     for older in (_rows(), _rows(**OLDER), _rows(r9="agent\n")):
         moved = work.mend(f_py=None, g_py=older)

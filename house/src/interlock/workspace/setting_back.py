@@ -39,6 +39,8 @@ class Mended:
     """Where it differs from the result."""
     clashes: tuple[str, ...] = ()
     """Those of them whose edit could not be put onto the present version."""
+    changed: tuple[str, ...] = ()
+    """Where it really changes, or moves, what the person has not committed."""
 
 
 def is_set_back(head: Entry | None, now: Entry | None, result: Entry | None, had: Iterable[str]) -> bool:
@@ -125,7 +127,8 @@ def mend(
         elif entry is not None:
             changes[delta.path] = entry
     tree = trees.graft(trees.tree_of(result, changes), shown, [*back, *clashes])
-    return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes))
+    changed = sorted(set(paths).difference(back, clashes))
+    return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes), tuple(changed))
 
 
 def _rebased(

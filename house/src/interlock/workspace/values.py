@@ -37,8 +37,6 @@ class RemarkKind(StrEnum):
     NESTED = "nested"
     """Work inside a repository of its own."""
     LARGE = "large"
-    IGNORED = "ignored"
-    WEAKENED = "weakened"
     OVER = "over"
     """The layer grew beyond its bounds: nothing of it counts."""
     NETWORK = "network"

@@ -35,9 +35,11 @@ def test_a_layer_shows_workspace_and_pending_work_and_nothing_outside_changes(be
     layer = bench.open(**{"src/three": "3\n", "src/two.py": None, "src/app.py": "pending\n"})
     out = bench.sh(layer, "cat README.md new build/out src/app.py src/three; ls src")
     assert out == "mine\nunsaved\nbuilt\npending\n3\napp.py\nthree\n"
-    bench.sh(layer, "echo x > x; echo y > src/app.py; rm new; echo z > build/out; git add -A; git commit -qm mine")
+    script = "echo x > x; echo y > src/app.py; echo y >> README.md; rm new; echo z > build/out"
+    bench.sh(layer, f"{script}; git add -A; git commit -qm mine")
     found = layer.found({})
-    assert bench.changes(layer, found) == {"x": "added", "src/app.py": "changed", "new": "deleted"}
+    changes = {"x": "added", "src/app.py": "changed", "README.md": "changed", "new": "deleted"}
+    assert bench.changes(layer, found) == changes and told(found) == {"changed unsaved work": ["README.md"]}
     assert found.ignored == ("build/out",) and found.mended != found.result, "taking the unsaved file away is set back"
     assert found.set_back == ("new",)
     assert files(bench.top) == before

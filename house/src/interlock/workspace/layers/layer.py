@@ -213,6 +213,7 @@ class Layer:
         result, clashes = self._freed(result, left)
         clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
         mended = mend(trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean)
+        left.tell(RemarkKind.CHANGED, "it had lines that are in no commit: one undo away", mended.changed)
         self._tell_what_is_only_in_git(left, clean[2] if clean else result)
         if self._relay and self._relay.refused:
             hosts = ", ".join(sorted(self._relay.refused))
