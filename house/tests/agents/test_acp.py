@@ -279,7 +279,7 @@ def test_how_a_row_is_started() -> None:
     role = Role(name="b", runner="m", type="acp", model="big")
     ask = Ask(role=role, brief="", transcript=Path("t"), budget_tokens=5, budget_usd=1.0)
     gemini = Acp("gemini", "--acp").start(ask, Seat("gemini", exchange="/x"))
-    assert gemini.argv == ("gemini", "--acp", "-m", "big")
+    assert gemini.argv == ("gemini", "--acp", "--model=big")
     assert gemini.files.keys() == {"gemini-settings.json"}
     codex = json.loads(Acp("codex-acp").start(ask, Seat("codex-acp")).env["CODEX_CONFIG"])
     assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)

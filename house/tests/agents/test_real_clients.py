@@ -38,6 +38,8 @@ SPOKEN = {
     "qwen-acp": ("--acp", "--auth-type", "openai"),
 }
 """What stands behind the program's name."""
+LATE = ("copilot", "copilot-acp", "gemini-acp")
+"""Who may not find a session again: one writes it late, one overwrites it when it is loaded within the same minute."""
 
 
 def package(name: str) -> str:
@@ -113,13 +115,19 @@ async def test_a_client_does_its_work_and_goes_on_with_its_session(
     assert got.exit == 0 or name in SPOKEN  # some of these have to be ended
     assert (one.top / "docs/note.md").read_text() == "hello\n"
     assert (one.top / "shell.txt").read_text() == "was-here\n"
-    assert (got.usage.tokens or 0) >= 3 * 1290
+    assert (got.usage.tokens or 0) >= (1 if name == "opencode-acp" else 3) * 1290  # it tells of its last request alone
     assert {NewsKind.SESSION, NewsKind.TOOL, NewsKind.TEXT} <= {news.kind for news in one.news}
     assert real.KEY not in one.ask.transcript.read_text()
     more = await one.call(no_layer, "@usage 100 7\n@say Still here.", session=got.session, spent=got.usage)
-    assert (more.finished, more.text, more.session, more.usage.tokens) == (True, "Still here.", got.session, 107)
-    assert "All done." in str(one.model.work[-1].talk.system) or len(one.model.work) > 3
+    if is_its_session_there(name, more):
+        assert (more.finished, more.text, more.session, more.usage.tokens) == (True, "Still here.", got.session, 107)
+        assert "All done." in str(one.model.work[-1].talk.system) or len(one.model.work) > 3
     assert one.model.unknown == []
+
+
+def is_its_session_there(name: str, more: Exit) -> bool:
+    """Else it says so, and the engine starts anew."""
+    return name not in LATE or more.trouble is None or more.trouble.kind is not TroubleKind.SESSION
 
 
 @pytest.mark.req("AGENT-05")
@@ -150,8 +158,9 @@ async def test_a_client_that_was_killed_goes_on_with_its_session(
     got = await at_work
     assert (got.finished, got.exit, got.timed_out) == (False, -9, False)
     more = await one.call(no_layer, "@say Still here.", session=got.session, spent=got.usage)
-    assert (more.finished, more.text, more.session) == (True, "Still here.", got.session)
-    assert "one.txt" in str(one.model.work[-1].talk)
+    if is_its_session_there(name, more):
+        assert (more.finished, more.text, more.session) == (True, "Still here.", got.session)
+        assert "one.txt" in str(one.model.work[-1].talk)
 
 
 REFUSALS = {
@@ -240,7 +249,8 @@ async def test_a_client_works_in_a_confined_layer(name: str, person: Callable[[s
     assert back is not None
     assert (back.finished, back.text, back.session) == (True, got.text, got.session)
     more = await one.call(layer, "@say Still here.", session=got.session)
-    assert (more.finished, more.text) == (True, "Still here.")
+    if is_its_session_there(name, more):
+        assert (more.finished, more.text) == (True, "Still here.")
 
 
 @pytest.mark.agents("claude")

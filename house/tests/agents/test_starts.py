@@ -43,8 +43,8 @@ def test_a_brief_of_any_size_is_no_argument(name: str) -> None:
     made = start(name, brief="ü" * 200_000, model="m-1", form=schema, session="S-1", budget_usd=1, budget_tokens=9)
     assert made.stdin == "ü" * 200_000
     line = " ".join(made.argv)
-    assert "m-1" in line
-    assert "S-1" in line
+    assert "=m-1" in line  # no option, whatever a role's file says
+    assert "=S-1" in line or "-- S-1" in line
     subprocess.run(["true", *made.argv[1:]], check=True, env={"PATH": "/usr/bin:/bin", **made.env})
 
 

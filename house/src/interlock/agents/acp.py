@@ -48,7 +48,7 @@ class Acp:
     def start(self, ask: Ask, seat: Seat) -> Start:
         row, headless = self._profile, self._profile.headless
         usual = Start(()) if headless is None else headless.start(ask, seat)
-        model = (row.model, ask.role.model) if row.model and ask.role.model else ()
+        model = (f"{row.model}={ask.role.model}",) if row.model and ask.role.model else ()
         return Start(
             (seat.program, *filled(self._args, ask, seat), *model),
             "",

@@ -105,7 +105,7 @@ ROWS = (
         harmless=re.compile(r"(Config warning|Warning): |\*Context compacted"),
     ),
     Profile(("opencode", "acp"), "opencode"),
-    Profile(("gemini", "--acp"), "gemini", model="-m", notices=_MODE, harmless=_MODE),
+    Profile(("gemini", "--acp"), "gemini", model="--model", notices=_MODE, harmless=_MODE),
     Profile(("qwen", "--acp"), "qwen", model="--model"),
     Profile(
         ("copilot", "--acp"),

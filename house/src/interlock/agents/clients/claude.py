@@ -42,11 +42,11 @@ def start(ask: Ask, seat: Seat) -> Start:
     else:  # Nobody is there to be asked: what is not allowed is refused.
         argv += ["--permission-mode", "acceptEdits", "--add-dir", seat.exchange, "--allowedTools", _FREE]
     if ask.session:
-        argv += ["--resume", ask.session]
+        argv.append(f"--resume={ask.session}")
     if ask.budget_usd is not None:
         argv += ["--max-budget-usd", f"{max(ask.budget_usd, 0.000001):.6f}"]
     if ask.role.model:
-        argv += ["--model", ask.role.model]
+        argv.append(f"--model={ask.role.model}")
     if ask.form is not None:
         argv += ["--json-schema", json.dumps(plain(ask.form))]
     return Start(tuple(argv), ask.brief, env)

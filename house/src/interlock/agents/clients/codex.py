@@ -48,11 +48,11 @@ def start(ask: Ask, seat: Seat) -> Start:
     for setting in settings:
         argv += ["-c", setting]
     if ask.role.model:
-        argv += ["-m", ask.role.model]
+        argv.append(f"--model={ask.role.model}")
     if ask.form is not None and (schema := strict(ask.form)) is not None:
         files[_SCHEMA] = json.dumps(schema)
         argv += ["--output-schema", f"{seat.exchange}/{_SCHEMA}"]
-    return Start((*argv, *((ask.session,) if ask.session else ()), "-"), ask.brief, files=files)
+    return Start((*argv, *(("--", ask.session) if ask.session else ()), "-"), ask.brief, files=files)
 
 
 def reader(ask: Ask, seat: Seat) -> Stream:

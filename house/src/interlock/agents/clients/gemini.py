@@ -50,11 +50,11 @@ def start(ask: Ask, seat: Seat) -> Start:
         argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
         files[_POLICY] = _NO_SEARCH
     if ask.session:
-        argv += ["--resume", ask.session]
+        argv.append(f"--resume={ask.session}")
     if not seat.confined:
         argv += ["--include-directories", seat.exchange]
     if ask.role.model:
-        argv += ["-m", ask.role.model]
+        argv.append(f"--model={ask.role.model}")
     env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
     return Start(tuple(argv), brief, env, files)
 

@@ -42,9 +42,9 @@ def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "run", "--format", "json", "--auto", "--title", "interlock"]
     argv += ["--print-logs", "--log-level", "ERROR"]
     if ask.session:
-        argv += ["--session", ask.session]
+        argv.append(f"--session={ask.session}")
     if ask.role.model:
-        argv += ["--model", ask.role.model]
+        argv.append(f"--model={ask.role.model}")
     outside = {"external_directory": {"*": "deny", f"{seat.exchange}/*": "allow"}}
     settings = {**_SETTINGS, "permission": {"*": "allow"} if seat.confined else outside}
     env = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DISABLE_AUTOUPDATE": "1"}

@@ -42,11 +42,11 @@ _FILE = "qwen-settings.json"
 def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo"]
     if ask.session:
-        argv += ["--resume", ask.session]
+        argv.append(f"--resume={ask.session}")
     if not seat.confined:
         argv += ["--include-directories", seat.exchange]
     if ask.role.model:
-        argv += ["--model", ask.role.model]
+        argv.append(f"--model={ask.role.model}")
     # The lowest of its settings files, so that all that a person has set stays.
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
     brief = taken_literally(ask.brief, seat.root / seat.place)
