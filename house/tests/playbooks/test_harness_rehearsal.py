@@ -225,7 +225,8 @@ TABLE = "| Field | Value |\n| --- | --- |\n| Validation Result | Pass |\n| Appro
 REPORTS: Mapping[str, str] = {
     "the seed's": USUAL,
     "bold": "# QA\n\n**Validation Result:** Passed\n**Approval Readiness:** Ready for Approval\n\n"
-    "## Blocking issues\n\nNone.\n\n## Acceptance criteria\n\n1. [x] **AC1** seen\n2. [X] AC2 seen\n\n## Notes\n\n- a shorter name?\n",
+    "## Blocking issues\n\nNone.\n\n"
+    "## Acceptance criteria\n\n1. [x] **AC1** seen\n2. [X] AC2 seen\n\n## Notes\n\n- a shorter name?\n",
     "a table": f"# QA report\n\n{TABLE}{NONE}| AC | met |\n| --- | --- |\n| AC1 | yes |\n| AC2 | met |\n",
     "sections": "# QA\n\n## Validation Result\n\nPassed\n\n## Approval Readiness\n\nReady\n\n"
     f"{NONE}- A name is greeted: satisfied\n- Nobody is greeted as the world. Yes, seen.\n",
