@@ -59,6 +59,7 @@ SHIPPED = {
     "feature": "interlock.playbooks.feature:FEATURE",
     "harness": "interlock.playbooks.harness:HARNESS",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
+    "router": "interlock.playbooks.router:ROUTER",
     "task": "interlock.playbooks.task:TASK",
     "ticket": "interlock.playbooks.ticket:TICKET",
 }

@@ -177,7 +177,7 @@ def test_waiting_is_bounded_and_a_resume_gives_it_its_time_again() -> None:
 def plays(bench: Bench, **facts: Any) -> None:
     """Who plays each role."""
     role = bench.world.role
-    bench.world.role = lambda name, *, judges: role(name, judges=judges).model_copy(update=facts)  # type: ignore[method-assign]
+    bench.world.role = lambda name, *, judges, file="": role(name, judges=judges).model_copy(update=facts)  # type: ignore[method-assign]
 
 
 @pytest.mark.req("RUN-15", "RUN-16")

@@ -329,7 +329,6 @@ def test_a_teams_own_agents_and_planner_work_as_they_are(tmp_path: Path) -> None
         road.write(f".github/agents/{name.lower()}.agent.md", ROLE.format(name=name))
     road.write(".github/skills/testing/SKILL.md", "# Testing\n")
     road.write("roadmap.json", json.dumps(PLANNED, indent=4))
-    road.write("interlock.toml", 'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n')
     road.write(
         "agent.sh",
         'brief=$(mktemp -d)/brief; cat > $brief; PATH=$PATH; cd $PWD; export brief\n. "acts/$INTERLOCK_MEMBER.sh"\n',
@@ -348,6 +347,7 @@ def test_a_teams_own_agents_and_planner_work_as_they_are(tmp_path: Path) -> None
         )
         road.write(f"acts/{name}.sh", told)
     road.commit("as the team has it")
+    road.write("interlock.toml", 'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n')
     shown = road.types("plan", "roadmap")
     for name in ("research", "architect", "testing", "review"):
         assert f".github/agents/{name}.agent.md" in shown.stdout, shown.stdout + shown.stderr

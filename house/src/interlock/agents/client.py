@@ -29,6 +29,10 @@ from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleK
 from interlock.documents.files import read_plain
 
 
+PARTIAL = "partial"
+"""The file of the exchange that appears when partial results are asked for."""
+
+
 @dataclass(frozen=True)
 class Row:
     """A client, as people and layers need to know it."""
@@ -146,14 +150,16 @@ async def call(
     if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
         return _exit(ask, said, Ended(error=f"{program!r} is not found.{remedy}"), redact)
-    for name in (*start.files, *start.leaves):
+    asks = layer.exchange / PARTIAL
+    for name in (*start.files, *start.leaves, PARTIAL):
         _clear(layer.exchange / name)
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
+    late = asyncio.get_running_loop().call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
     ended = await process.run(
         layer.wrap(start.argv, given, cwd=place),
         marker=ask.marker,
-        deadline_s=ask.timeout_s,
+        deadline_s=ask.timeout_s + ask.grace_s,
         redact=redact,
         stdin=said.talk or start.stdin.encode("utf-8", "backslashreplace"),
         on_line=share.hear_line,
@@ -165,7 +171,9 @@ async def call(
     ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
     said.end(ended, _left(layer.exchange, start, redact))
     came = _exit(ask, said, ended, redact, cut_off=share.enough.is_set())
-    return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out)})
+    if late is not None:
+        late.cancel()
+    return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out), "late": asks.exists()})
 
 
 def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | None:

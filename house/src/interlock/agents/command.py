@@ -13,14 +13,14 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import PARTIAL, Row, Seat, Start
 from interlock.agents.output import TRANSCRIPT_LIMIT
 from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading, parsed
 from interlock.agents.values import Ask
 
-BRIEF, RESULT, SCHEMA, PARTIAL = "brief.md", "result.json", "schema.json", "partial"
-"""Files of the exchange, as the variables of the protocol name them; the last one appears when time is up."""
+BRIEF, RESULT, SCHEMA = "brief.md", "result.json", "schema.json"
+"""Files of the exchange, as the variables of the protocol name them."""
 _PLACEHOLDER = re.compile(r"{(agent|member|step|attempt|playbook|model)}")
 
 

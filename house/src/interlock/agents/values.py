@@ -124,6 +124,10 @@ class Ask(Model):
     env: dict[str, str] = {}
     """What settings give to this runner, and the plain protocol's variables (DESIGN 5); they win over all others."""
     timeout_s: float = 3600
+    grace_s: float = 0
+    """At the deadline partial results are asked for, and this long waited for."""
+    hands: dict[str, Any] = {}
+    """What a run that is started within its layer finds there."""
     budget_usd: float | None = None
     budget_tokens: int | None = None
     transcript: Path
@@ -142,6 +146,8 @@ class Exit(Model):
     """None where it was ended by us, or never started."""
     started: bool = True
     timed_out: bool = False
+    late: bool = False
+    """It ended after its deadline, when partial results had been asked for."""
     over: str = ""
     """Which bound of the layer it broke; nothing of it counts."""
     exhausted: bool = False

@@ -105,7 +105,7 @@ class Dispatch:
         self.run = run
         self.call = call
         self.slot = slot
-        self.role = run.world.role(call.row.agent, judges=call.row.judges)
+        self.role = run.world.role(call.row.agent, judges=call.row.judges, file=call.row.role)
 
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
@@ -302,6 +302,8 @@ class Dispatch:
                 "INTERLOCK_SESSION": session,
             },
             timeout_s=self.role.timeout_s or row.timeout_s,
+            grace_s=row.grace_s,
+            hands=dict(call.hands),
             budget_usd=share[0],
             budget_tokens=share[1],
             transcript=run.world.folder.transcript(key, n),

@@ -66,6 +66,8 @@ class RunStarted(Event):
     documents: tuple[str, ...] = ()
     """Globs of the process's own documents: in every tree, also where the person ignores them."""
     parent: str = ""
+    outer: dict[str, Any] = {}
+    """Of a run that an agent began: what the engine laid into that agent's layer."""
     said: Words | None = None
     options: dict[str, Any] = {}
     """`--runner`, `--budget`: they hold until a resume says otherwise."""

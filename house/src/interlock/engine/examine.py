@@ -52,7 +52,7 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
         reason, words = trouble
         return report.model_copy(update={"reason": reason, "complaint": world.redact(words), "kept": kept})
 
-    read = await _read(run, call, ground, found, exit_.form, text, told)
+    read = await _read(run, call, ground, found, exit_, text, told)
     form = None if isinstance(read, Unusable) else read
     work = await _sort(run, call, dispatch.role, ground, found, form)
     owed = () if isinstance(form, Form) and form.gives_up() else row.outputs
@@ -85,11 +85,11 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
     return report
 
 
-async def _read(run: Run, call: Call, ground: Ground, found: Found, structured: Any, text: str, told: bool) -> Any:
+async def _read(run: Run, call: Call, ground: Ground, found: Found, exit_: Exit, text: str, told: bool) -> Any:
     """The form of an answer, why it cannot be used, or None where none is asked for."""
     row = call.row
     if row.read is None:
-        return read_form(row.form, structured, text) if row.form is not None else None
+        return read_form(row.form, exit_.form, text) if row.form is not None else None
     changed = [change.path for change in await run.world.between(ground.shown, found.result)] if row.may else []
     outputs, gone = {}, []
     for path in (*row.outputs, *(path for path in changed if scope.within(path, row.may))):
@@ -98,7 +98,7 @@ async def _read(run: Run, call: Call, ground: Ground, found: Found, structured: 
             outputs[path] = run.world.redact(content.decode("utf-8", "replace"))
         else:
             gone.append(path)
-    return row.read(Given(structured, text, outputs, tuple(gone), told))
+    return row.read(Given(exit_.form, text, outputs, tuple(gone), told, exit_.late))
 
 
 def _trouble(exit_: Exit) -> tuple[str, str] | None:

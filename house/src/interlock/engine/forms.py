@@ -243,6 +243,8 @@ class Given:
     """Documents that it may leave, and has deleted."""
     told: bool = False
     """It was asked once more already: what is still open counts as its worst."""
+    late: bool = False
+    """It came when partial results were asked for."""
 
 
 def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | Unusable:

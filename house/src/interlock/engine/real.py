@@ -321,12 +321,12 @@ class RealWorld:
         chosen = self._runner or own or (self._settings.judges if judges else None) or self._settings.runner
         return chosen or clients.first_found(os.environ, Path.home()).name
 
-    def role(self, name: str, *, judges: bool) -> Role:
+    def role(self, name: str, *, judges: bool, file: str = "") -> Role:
         runner = self.runner_of(name, judges=judges)
-        table = self._settings.runner_named(runner)
-        return self._roles.resolve(
-            name, runner=runner, table=table, settings=self._settings.agent(self._playbook, name)
-        )
+        table, settings = self._settings.runner_named(runner), self._settings.agent(self._playbook, name)
+        if file and not settings.role:
+            settings = settings.model_copy(update={"role": file})
+        return self._roles.resolve(name, runner=runner, table=table, settings=settings)
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
         if goes_on and not self._layers.has(self.run, slot):

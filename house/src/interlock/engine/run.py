@@ -71,6 +71,10 @@ class Row:
     lost: bool = False
     """A dispatch that came to nothing is a value for the playbook, not the run's halt."""
     title: str = ""
+    role: str = ""
+    """Its role file, in place of what is looked up by its name."""
+    grace_s: float = 0
+    """At its deadline partial results are asked for, and this long waited for."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ class Call:
     attempt: int = 1
     proved: tuple[ev.Proved, ...] = ()
     """What the engine ran on that very tree."""
+    hands: Mapping[str, Any] = field(default_factory=dict)
+    """What a run that its agent starts within its layer finds of this one (`RunStarted.outer`)."""
 
 
 class Limits(Model):

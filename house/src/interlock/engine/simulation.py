@@ -426,7 +426,7 @@ class Simulated:
         return Committed(commit=_blob(note.encode()))
 
     # agents and commands
-    def role(self, name: str, *, judges: bool) -> Role:
+    def role(self, name: str, *, judges: bool, file: str = "") -> Role:
         return Role(name=name, runner="simulated", type="scripted")
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> _Seat | None:

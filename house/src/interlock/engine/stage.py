@@ -224,8 +224,8 @@ class Stage(Clean):
         return self.row(ask.role.name, ask.env["INTERLOCK_MEMBER"])
 
     def row(self, agent: str, member: str) -> Row:
-        """A role's row; where it has several, its member is the title of one."""
-        return self.rows.get(member) or self.rows[agent]
+        """A role's row; where it has several, its member is the title of one; who is named late, the first."""
+        return self.rows.get(member) or self.rows.get(agent) or next(iter(self.rows.values()))
 
     def _answers(self, ask: Ask) -> dict[str, Any]:
         row = self._row(ask)

@@ -1,0 +1,5 @@
+"""The playbook `router`."""
+
+from interlock.playbooks.router.playbook import ROUTER
+
+__all__ = ["ROUTER"]
