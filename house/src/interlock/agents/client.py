@@ -28,7 +28,6 @@ from interlock.agents.trouble import kind_of_words, trouble
 from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
 
-
 PARTIAL = "partial"
 """The file of the exchange that appears when partial results are asked for."""
 
