@@ -21,6 +21,7 @@ from tests.real import Plain
 
 POLITE = "trap 'echo tidied; exit 7' TERM; echo working; while :; do sleep 0.02; done"
 DEAF = "trap '' TERM; echo working; while :; do sleep 0.1; done"
+MUTE = DEAF.replace("while", "exec >&- 2>&-; while")
 CHILD = "sh -c 'echo $$ > child; exec sleep 300' & while ! [ -s child ]; do sleep 0.01; done;"
 
 
@@ -83,7 +84,9 @@ def _full(*_: object) -> None:
 
 
 @pytest.mark.req("RUN-12")
-@pytest.mark.parametrize(("script", "out"), [(POLITE, b"working\ntidied\n"), (DEAF, b"working\n")])
+@pytest.mark.parametrize(
+    ("script", "out"), [(POLITE, b"working\ntidied\n"), (DEAF, b"working\n"), (MUTE, b"working\n")]
+)
 async def test_at_its_deadline_a_program_may_tidy_up_and_is_ended(
     execute: Execute, tmp_path: Path, script: str, out: bytes
 ) -> None:
