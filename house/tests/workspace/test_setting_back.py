@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from interlock.workspace.git import Entry
+from interlock.workspace.git import Entry, object_name
 from interlock.workspace.place import Workspace
 from interlock.workspace.setting_back import Mended, free, is_set_back, mend, owned
 from interlock.workspace.trees import Trees
@@ -127,6 +127,17 @@ def test_an_edit_on_an_older_version_is_put_on_the_present_one(person: Person, n
     assert mended.set_back == (("f.py",) if wanted != left else ())
     assert mended.clashes == (("f.py",) if clash else ())
     assert mended.changed == (("f.py",) if wanted != now else ())
+
+
+@pytest.mark.req("TREE-03")
+def test_versions_that_no_branch_has_are_known(person: Person, trees: Trees) -> None:
+    """Of a commit that was amended, of a stash, and what is staged; also when many paths are asked about."""
+    versions = [b"amended away\n", b"committed\n", b"stashed\n", b"staged\n"]
+    for content, way in zip(versions, ("commit -qam x", "commit -q --amend -am y", "stash -q", "add ."), strict=True):
+        person.write("a.txt", content)
+        person.git(*way.split())
+    found = trees.had([*(f"no/{at}" for at in range(600)), "a.txt"])["a.txt"]
+    assert {object_name(content) for content in versions} <= set(found)
 
 
 @pytest.mark.req("TREE-03")

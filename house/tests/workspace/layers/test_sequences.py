@@ -33,7 +33,7 @@ from .conftest import MAKERS
 
 SEQUENCES = int(os.environ.get("INTERLOCK_SEQUENCES", "40"))
 FIRST = int(os.environ.get("INTERLOCK_FIRST_SEED", "1"))
-KINDS = ("plain", "plain", "plain", "crlf", "autocrlf", "filter", "no git", "no commit", "worktree", "detached")
+KINDS = ("plain", "plain", "sparse", "crlf", "autocrlf", "filter", "no git", "no commit", "worktree", "detached")
 NAMES = ("app.py", "lib/core.py", "lib/util.py", "docs/ü b.md", "-dash.txt", "deep/er/x.c", "run.sh", "data.dat")
 
 
@@ -197,6 +197,8 @@ class Story:
                 person.age(path)
         if self.kind == "detached":
             person.git("checkout", "-q", "--detach")
+        if self.kind == "sparse":
+            person.git("sparse-checkout", "set", "lib", "docs")
         person.settle()
         person.write("cache.o", b"ignored " + person.says("cache.o"))
         self.ignored = person.files()["cache.o"]
