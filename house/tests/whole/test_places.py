@@ -160,3 +160,26 @@ def test_a_full_disk_leaves_no_folder_that_git_would_see(tmp_path: Path) -> None
     assert "Free some space" in str(told.value.remedy)
     bench.place().workspace.prepared()
     assert bench.run_git("status", "--porcelain") == ""
+
+
+@pytest.mark.req("RUN-15")
+@pytest.mark.parametrize(("jump", "slept"), [(0, 12), (-86_400, 12), (86_400, 5), (6, 6)])
+def test_a_clock_that_is_set_shortens_a_wait_and_never_makes_it_longer(
+    monkeypatch: pytest.MonkeyPatch, jump: int, slept: int
+) -> None:
+    """Twelve seconds to wait; behind the first five somebody sets the clock. One that went forward may have slept."""
+    began, passed = datetime.now(UTC), [0.0]
+
+    class Clock:
+        def now(self) -> datetime:
+            return began + timedelta(seconds=passed[0] + (jump if passed[0] else 0))
+
+    async def sleep(seconds: float) -> None:
+        passed[0] += seconds
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    monkeypatch.setattr(real.time, "monotonic", lambda: passed[0])
+    world: Any = Clock()
+    with pytest.raises(StopIteration):
+        real.RealWorld.sleep_until(world, began + timedelta(seconds=12)).send(None)
+    assert passed[0] == slept

@@ -13,6 +13,7 @@ import secrets
 import shlex
 import shutil
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -136,8 +137,10 @@ class RealWorld:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 0
 
     async def sleep_until(self, at: datetime) -> None:
-        """By the wall clock: a machine that slept has waited, too."""
-        while (left := (at - self.now()).total_seconds()) > 0:  # noqa: ASYNC110 - no event tells the time of day
+        """By the wall clock: a machine that slept has waited, too; but never longer, where the clock was set back."""
+        ends = time.monotonic() + (at - self.now()).total_seconds()
+        # No event tells the time of day.
+        while (left := min((at - self.now()).total_seconds(), ends - time.monotonic())) > 0:  # noqa: ASYNC110
             await asyncio.sleep(min(left, 5.0))
 
     async def together(
