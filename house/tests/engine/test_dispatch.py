@@ -152,6 +152,22 @@ def test_where_no_end_is_told_it_waits_in_steps_that_grow_to_an_hour() -> None:
 
 
 @pytest.mark.req("RUN-15")
+def test_a_clock_that_was_set_back_is_nothing_to_wait_for() -> None:
+    """Before its start, by the clock, a run goes on as ever; nothing that took time took less than none."""
+    bench = Bench()
+
+    def back() -> None:
+        bench.world.clock -= timedelta(days=1)
+
+    bench.cast.moments["called round-1/builder"] = [back]
+    view = bench.start()
+    assert view.status is Status.COMPLETE
+    assert view.start is not None
+    assert bench.world.clock < view.start.at
+    assert all(call.seconds >= 0 for call in view.calls.values())
+
+
+@pytest.mark.req("RUN-15")
 @pytest.mark.parametrize("after", [timedelta(hours=5), timedelta(days=7)])
 def test_it_waits_until_the_end_that_is_told_and_a_little_longer(after: timedelta) -> None:
     bench = Bench(one())

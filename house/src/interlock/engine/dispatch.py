@@ -331,11 +331,11 @@ class Dispatch:
         own."""
         run, role, traces = self.run, self.role, self.slot.traces
         last, made = traces[-1] if traces else None, self._cut_off
-        until = run.limited.get(role.runner, run.start.at)
+        until = [run.limited[role.runner]] if role.runner in run.limited else []
         if isinstance(last, ev.Tried) and last.move == "wait" and last.until and made and made.runner == role.runner:
-            until = max(until, last.until)
-        if until > run.world.now():
-            await run.world.sleep_until(until)
+            until.append(last.until)
+        if until and max(until) > run.world.now():
+            await run.world.sleep_until(max(until))
 
     async def _between(self, report: ev.Report, move: Move, exit_: Exit, used: Counter[str]) -> None:
         """What is noted and waited for before the next call of the same dispatch."""

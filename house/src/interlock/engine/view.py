@@ -44,7 +44,7 @@ class CallView:
 
     @property
     def seconds(self) -> float:
-        return (self.ended - self.started).total_seconds() if self.ended else 0
+        return max((self.ended - self.started).total_seconds(), 0) if self.ended else 0
 
 
 @dataclass
