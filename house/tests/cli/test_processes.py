@@ -92,10 +92,14 @@ def test_the_first_signal_ends_in_order_and_the_run_goes_on_later(
 
 
 @pytest.mark.req("RUN-12")
-def test_the_second_signal_ends_at_once(interlock: CommandLine) -> None:
-    interlock.act("builder", HANGS)
+def test_the_second_signal_ends_at_once(interlock: CommandLine, tmp_path: Path) -> None:
+    """And whatever an agent started with it, also what hears no TERM."""
+    os.mkfifo(alive := tmp_path / "alive")
+    reader = os.open(alive, os.O_RDONLY | os.O_NONBLOCK)
+    interlock.act("builder", f"exec 9> {alive}; echo I live >&9; {HANGS}")
     process = interlock.spawn("Make add right")
     until(process, "builder begins")
+    assert select.select([reader], [], [], LIMIT_S)[0] and os.read(reader, 100) == b"I live\n"
 
     process.send_signal(signal.SIGINT)
     until(process, "Once more ends at once")
@@ -103,6 +107,7 @@ def test_the_second_signal_ends_at_once(interlock: CommandLine) -> None:
 
     assert process.wait(LIMIT_S) == 130
     assert Place(interlock.top).runs.find("latest").holder() is None
+    assert select.select([reader], [], [], LIMIT_S)[0] and os.read(reader, 100) == b""
     process.communicate()
 
 
@@ -124,18 +129,23 @@ def test_a_cancel_reaches_a_run_that_works(interlock: CommandLine) -> None:
 def test_detached_it_goes_on_alone_and_is_watched(interlock: CommandLine, tmp_path: Path) -> None:
     go = tmp_path / "go"
     os.mkfifo(go)
-    interlock.act("builder", f"cat > /dev/null; cat {go} > /dev/null; sed -i 's/a - b/a + b/' lib.py; echo done")
+    waits = f"mkdir {tmp_path}/first 2> /dev/null && cat {go} > /dev/null"
+    interlock.act("builder", f"cat > /dev/null; {waits}; sed -i 's/a - b/a + b/' lib.py; echo done")
+    ends, held = os.pipe()
 
-    process = interlock.spawn("Make add right", "--detach", "--json")
+    process = interlock.spawn("Make add right", "--detach", "--json", pass_fds=(held,))
+    os.close(held)
     out, err = process.communicate(timeout=LIMIT_S)  # to the end of its streams: it holds none of them
 
     assert process.returncode == 0
+    assert select.select([ends], [], [], LIMIT_S)[0] and os.read(ends, 1) == b"", "nor anything else of the caller's"
     run = json.loads(out)["run_id"]
     assert json.loads(out)["status"] == "working"
     assert f"interlock watch {run}" in err
-    watch = interlock.spawn("watch")
-    until(watch, "builder begins")
     assert interlock("show").out.splitlines()[-1] == f"  next    interlock watch {run}"
+    assert interlock("Do something else", "--check", "none").code in (0, 3)
+    watch = interlock.spawn("watch")
+    assert run in until(watch, "builder begins"), "what works, not what is the latest"
     go.write_text("go")
     out, err = watch.communicate(timeout=LIMIT_S)
     assert (watch.returncode, "complete in" in err) == (0, True)

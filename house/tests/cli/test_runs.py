@@ -67,12 +67,20 @@ def test_with_json_stdout_is_one_object_whose_names_are_kept(interlock: CommandL
 
 
 @pytest.mark.req("CLI-02")
-def test_nothing_about_the_machinery_without_verbose(interlock: CommandLine) -> None:
+def test_nothing_about_the_machinery_without_verbose(interlock: CommandLine, plays: Callable[[Any], None]) -> None:
     quiet = interlock("Make add right").err
     run = interlock.latest()
 
     assert not re.search(r"round-1/|#1|journal|sha|[0-9a-f]{10}", quiet.replace(run, ""))
     assert "round-1/builder#1" in interlock("show", run, "builder").out
+
+    async def notes(run: Run, inputs: object) -> Outcome:
+        run.note("inner", n=1)
+        return Outcome.complete("so it is")
+
+    plays(notes)
+    assert ["fact    inner" in interlock(*words).err for words in (("Do it",), ("Do it again", "-v"))] == [False, True]
+    assert ["fact" in interlock("show", "--log", *words).out for words in ((), ("-v",))] == [False, True]
 
 
 @pytest.mark.req("TS-01", "RUN-08")
@@ -290,6 +298,7 @@ def test_words_of_others_cannot_move_the_cursor(done: CommandLine) -> None:
     assert "\x1b" not in listed
     assert "Do\\x1b[2J it error: all is lost" in listed
     assert os.linesep + "error" not in done("show").out
+    assert "found: x\n    Error: lost" in done("runs", "--status", "x\nError: lost").err
 
 
 @pytest.mark.req("CLI-04")

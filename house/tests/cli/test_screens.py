@@ -102,6 +102,18 @@ def test_json_has_no_character_that_moves_a_cursor_and_no_number_without_a_name(
     assert json.loads(raw) == {"a": "x\x1b[2J\u202e", "b": None, "c": "ü"}
 
 
+@pytest.mark.req("CLI-04")
+def test_only_a_terminal_is_protected_from_a_playbooks_output(
+    capsysbinary: pytest.CaptureFixture[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output.write_output(b"a\x1b[2J")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    output.write_output(b"b\x1b[2J")
+    output.print_patch(b"+\xff\x1b[2J\n")
+
+    assert capsysbinary.readouterr().out == b"a\x1b[2Jb\\x1b[2J\n+\\xff\\x1b[2J\n"
+
+
 # --- rows
 
 
@@ -278,10 +290,16 @@ async def test_what_stays_on_a_small_terminal_reads_like_a_pipe() -> None:
 
 
 def test_a_typo_makes_no_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    view = PlainView(preface=[("agents", "claude", "signed in")])
-    play(lambda run, key: view.told(run, key) if not run.ran else None, commands=())
+    view, lines = PlainView(preface=[("agents", "claude", "signed in")]), 0
 
-    assert "claude" not in capsys.readouterr().err.split("builder")[0].split("task")[0]
+    def told(run: View, key: str) -> None:
+        nonlocal lines
+        if not (run.ran or run.calls):
+            view.told(run, key)
+            lines += 1
+
+    play(told)
+    assert (lines > 0, capsys.readouterr().err) == (True, "")
 
 
 @pytest.mark.parametrize(

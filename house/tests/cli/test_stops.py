@@ -45,11 +45,12 @@ def test_a_refusal_leads_on_with_words_and_with_the_work(interlock: CommandLine)
     assert apply[0] == "apply"
 
 
-@pytest.mark.req("TREE-14")
+@pytest.mark.req("TREE-14", "RUN-10")
 def test_refused_work_is_shown_and_applied_on_a_persons_word(interlock: CommandLine) -> None:
     interlock.refuses()
-    said = interlock("Make add right")
+    said = interlock("Make add right", "--rounds", "1")
 
+    assert len(interlock("show", "--json").json["dispatches"]) == 2, "as many rounds as were asked for"
     assert "+    return a + b" in interlock("diff").out
     assert "a - b" in interlock.read("lib.py")
     assert interlock(*leads_on(said)[1]).code == 0

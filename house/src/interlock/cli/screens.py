@@ -41,12 +41,16 @@ def head(view: View, width: int | None, facts: Sequence[str]) -> str:
 
 def facts(view: View, stands: Status, usual_s: float | None = None) -> list[str]:
     """Time, the rest of it where it is known how long such a run usually takes, and cost."""
-    ended = [call for call in view.calls.values() if call.report]  # who is at work tells its cost at the end
-    known = view.cost_known or (stands is Status.WORKING and all(one.spent.cost_usd is not None for one in ended))
-    cost = [text.money(view.usage.cost_usd, known)] if view.usage.cost_usd is not None else []
     took = seconds(view, stands)
     left = [f"about {text.running(usual_s - took)} left"] if usual_s and usual_s - took > 1 else []
-    return [text.running(took), *left, *cost]
+    return [text.running(took), *left, *(_cost(view, stands) if view.usage.cost_usd is not None else ())]
+
+
+def _cost(view: View, stands: Status) -> list[str]:
+    """Who is at work tells its cost at the end: until then it is not unknown."""
+    told = [call.spent.cost_usd is not None for call in view.calls.values() if call.report]
+    known = view.cost_known or (stands is Status.WORKING and all(told))
+    return [text.money(view.usage.cost_usd, known)] if told or stands is not Status.WORKING else []
 
 
 def seconds(view: View, stands: Status) -> float:
@@ -95,7 +99,7 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
         shown: of each document that waits for a decision what is known: its size, whether it has changed.
     """
     calls = sum(call.calls for call in view.calls.values())
-    spent = [text.count(calls, "call"), text.money(view.usage.cost_usd, view.cost_known)] if calls else []
+    spent = [text.count(calls, "call"), *_cost(view, stands)] if calls else []
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(seconds(view, stands))}"]
     rows = [*asked(view.gate, shown or {})] if view.gate else []
     if view.why and stands is not Status.COMPLETE and view.gate is None:

@@ -113,7 +113,8 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
             )
     done = asyncio.run(act(entry, paths, dry=dry))
     word = f"{'would be ' if dry else ''}{'taken out' if undoes else 'brought'}"
-    rows = [f"{text.count(len(done.paths), 'file')} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]
+    whose = "" if run else f" of run {entry.id}"
+    rows = [f"{text.count(len(done.paths), 'file')}{whose} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]
     if done.kept:
         rows.append(f"Kept as it is, since both changed it: {text.few(done.kept, FEW)}")
     if undoes:
