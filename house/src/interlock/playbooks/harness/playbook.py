@@ -201,7 +201,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
         house.judged, ruling = report.shown, report.ruling
         against = ruling.against if ruling and not ruling.passes else ()
         return await verdict(house, Judged.model_validate(report.form), against, row, checks)
-    if stage is Stage.BUILD and (idle := await _idle(run, Built.model_validate(report.form))):
+    if stage is Stage.BUILD and (idle := await _idle(run, report)):
         house.against = idle
         return await negative(house, [idle], row, checks)
     return await advance(house, row, checks)
@@ -274,13 +274,15 @@ def _counts(run: Run, stage: Stage, path: str, report: Report, flawed: str) -> t
     )
 
 
-async def _idle(run: Run, built: Built) -> str:
+async def _idle(run: Run, report: Report) -> str:
     """What speaks against a Build that changed nothing (EVID-08); empty: it did, or shows that it is so already."""
-    pair = run.view.pending
-    if pair is not None and pair.base != pair.work:
+    pair, built = run.view.pending, Built.model_validate(report.form)
+    if report.paths and pair is not None and pair.base != pair.work:
         return ""
-    if not built.already_so:
-        return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
+    if not built.already_so or not report.paths:
+        return (
+            "Nothing was changed. If it is so already, name the commands that show it in `already_so`, and report it."
+        )
     claims = [Command(name=f"claim-{n}", line=line) for n, line in enumerate(built.already_so, 1)]
     return "\n\n".join(_red(run, await run.prove(claims)).values())
 

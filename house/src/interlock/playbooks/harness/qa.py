@@ -80,7 +80,7 @@ def read_answer(
     """What the agent of a stage answers; its artifact decides, unless it says that it could not do its work.
 
     Args:
-        old: what stood at its place when it began.
+        old: what stood at its place when it began; Build's own work shows that its report is not the old one.
     """
     form = Built if stage is Stage.BUILD else Answer
     said = read_form(form, given.structured, given.text)
@@ -89,7 +89,7 @@ def read_answer(
         negative = {"result": "Issues Found", "readiness": "Back to Build"}
         return Judged.model_validate(negative | answer.model_dump()) if stage is Stage.QA else answer
     text = given.outputs.get(path)
-    if text is None or text == old:
+    if text is None or (text == old and stage is not Stage.BUILD):
         return Unusable(problems=(f"{path}: missing: it was not written in this stage",))
     if why := flaw(text, headings):
         return Unusable(problems=(f"{path}: {why}",))

@@ -1,0 +1,446 @@
+"""`harness`, whole, by the real world: by the command line, killed, cloned, meddled with, in a team's own files."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from interlock.app import Watcher, playbook_named
+from interlock.engine.view import View
+from interlock.errors import BadInput, Status
+from tests.whole.bench import Bench
+
+ID = "TASK-001"
+TASK = f"""\
+# Make add right
+
+- Task ID: {ID}
+
+## Objective
+
+`add` subtracts. It should add.
+
+## Acceptance Criteria
+
+- add(1, 2) is 3
+"""
+AUTONOMOUS = TASK.replace("- Task ID", "- Workflow Mode: autonomous\n- Task ID")
+SCENARIO = """\
+reactions:
+  - agent: build
+    files:
+      lib.py: "def add(a, b):\\n    return a + b\\n"
+      harness/artifacts/TASK-001/build.md: "# Built\\n\\n## Changes\\n\\n- lib.py\\n\\n## Verification\\n"
+"""
+SETTINGS = """\
+runner = "played"
+[runners.played]
+type = "scripted"
+scenario = "scenario.yaml"
+[commands]
+test = "sh check.sh"
+"""
+ORDER = ["po-spec", "feature-design", "tech-lead", "build", "qa"]
+STATE, REPORT = "harness/run-state.md", f"harness/runs/{ID}-run-report.md"
+
+
+class Town(Bench):
+    """The small project of `task`, with a governed task and agents that play."""
+
+    def __init__(self, top: Path, task: str = TASK, **bench: Any) -> None:
+        super().__init__(top, **bench)
+        self.write("interlock.toml", SETTINGS)
+        self.write("scenario.yaml", SCENARIO)
+        for path, text in playbook_named("harness").brings.items():
+            self.write(path, text)
+        self.write(f"harness/tasks/{ID}.md", task)
+        if self.git:
+            self.commit("a task")
+
+    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
+        return subprocess.run(program, cwd=self.top, capture_output=True, text=True, check=False)
+
+    async def begin(self, watcher: Watcher | None = None, task: str = ID, **given: Any) -> View:
+        playbook = playbook_named("harness")
+        assert playbook.flags is not None
+        flags = {name: given.pop(name) for name in [*given] if name in playbook.flags.model_fields}
+        inputs = playbook.inputs.model_validate({"task": task, **given})
+        made = playbook.flags.model_validate(flags)
+        _, view = await self.place().run(playbook, inputs, watcher or Watcher(), said=made.note, flags=made)  # type: ignore[attr-defined]
+        return view
+
+    def calls(self, view: View) -> list[str]:
+        return [call.agent for call in view.calls.values() if call.report]
+
+
+@pytest.mark.req("HN-23", "HN-07", "HN-80", "HN-88", "HN-97", "RUN-08", "CLI-04", "TREE-14", "PERSON-05")
+def test_from_init_to_complete_by_the_command_line(tmp_path: Path) -> None:
+    """Two gates, answered by commands that are printed; the code is in the tree behind the last one alone."""
+    town = Bench(tmp_path / "p")
+    town.__class__ = Town
+    assert isinstance(town, Town)
+    town.write("interlock.toml", SETTINGS)
+    town.write("scenario.yaml", SCENARIO)
+    said = town.types("run", "harness")
+    assert (said.returncode, "No task to run: name a task or provide" in said.stderr) == (2, True), said.stderr
+    said = town.types("run", "harness", ID)
+    assert said.returncode == 2 and "Task file not found: harness/tasks/TASK-001.md" in said.stderr
+    assert said.stderr.count("Missing required file") == 7 and "interlock init harness" in said.stderr
+    made = town.types("init", "harness")
+    assert made.stdout.count("written: harness/") == 7 and "kept as it is: interlock.toml" in made.stdout
+    assert town.types("init", "harness").stdout.count("kept as it is") == 8
+    town.write(f"harness/tasks/{ID}.md", TASK)
+    town.commit("a task")
+    before = town.read("lib.py")
+    said = town.types("run", "harness", ID)
+    assert (said.returncode, said.stdout) == (4, ""), said.stderr
+    assert "Approve the plan of TASK-001, Make add right, before Build?" in said.stderr
+    run = re.findall(r"interlock approve (\S+)", said.stderr)[-1]
+    refused = town.types("resume", run, "--from", "Design")
+    assert refused.returncode == 2 and "waits for a decision" in refused.stderr
+    again = town.types("run", "harness")
+    assert again.returncode == 4 and "interlock approve" in again.stderr, "the task of run-state"
+    said = town.types("approve", run)
+    assert said.returncode == 4 and "for Complete?" in said.stderr and town.read("lib.py") == before
+    assert "return a + b" in town.types("diff", run).stdout
+    said = town.types("approve", run)
+    assert said.returncode == 0 and "return a + b" in town.read("lib.py"), said.stderr
+    assert "red -> green, mended" in said.stderr
+    assert town.types("run", "harness", ID).returncode == 0
+    assert town.run_git("status", "--porcelain").split() == [
+        *("M", "lib.py", "??", "harness/artifacts/", "??", STATE, "??", "harness/runs/")
+    ]  # fmt: skip
+    undone = town.types("undo", run)
+    assert undone.returncode == 0 and town.read("lib.py") == before
+
+
+@pytest.mark.req("HN-116", "HN-02", "CLI-01")
+def test_options_of_one_process_reach_it_from_resume(tmp_path: Path) -> None:
+    town = Town(tmp_path / "p", AUTONOMOUS)
+    town.write("scenario.yaml", f"{SCENARIO}  - agent: qa\n    misbehave: lie\n")
+    said = town.types("run", "harness", ID)
+    assert said.returncode == 5 and "qa.md: missing" in said.stderr, said.stderr
+    assert town.types("run", "harness", ID).returncode == 3, "Blocked, and nobody resumed"
+    qa = "# QA\n\nValidation Result: Passed\nApproval Readiness: Ready\n\n## Blocking Issues\n\n- None\n\n"
+    town.write(f"harness/artifacts/{ID}/qa.md", f"{qa}## Acceptance Criteria\n\n- [x] AC1: seen by me\n")
+    said = town.types("resume", "--fallback", "QA")
+    assert said.returncode == 0, said.stderr
+    assert "a person (fallback)" in town.read(REPORT) and "return a + b" in town.read("lib.py")
+    wrong = town.types("resume", "--from", "Nowhere")
+    assert wrong.returncode == 2 and "Implementation Planning" in wrong.stderr
+
+
+@pytest.mark.req("TREE-03", "TREE-04", "PERSON-04", "HN-05", "HN-89")
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_a_person_works_on_meanwhile_and_an_agent_sets_everything_back(tmp_path: Path, mode: str) -> None:
+    """Their unsaved lines, a new file, a remark in run-state and the plan as they changed it at its gate stay."""
+    town = Town(tmp_path / "p", mode=mode)
+    town.write("interlock.toml", f'{SETTINGS.replace("played", "mine")}[sandbox]\nmode = "{mode}"\n')
+    argv = 'type = "command"\nargv = ["sh", "agent.sh"]'
+    town.write(
+        "interlock.toml", town.read("interlock.toml").replace('type = "scripted"\nscenario = "scenario.yaml"', argv)
+    )
+    town.write("agent.sh", AGENT)
+    town.commit("agents")
+    town.write("notes.txt", "one\nTWO, unsaved\nthree\n")
+
+    def told(view: View, key: str) -> None:
+        if "feature-design" in key and "Ann" not in town.read(STATE):
+            town.write(STATE, town.read(STATE) + "\nAnn looks after this.\n")
+            town.write("new.txt", "of theirs\n")
+
+    view = asyncio.run(town.begin(Watcher(told=told)))
+    assert view.status is Status.WAITING, view.why
+    plan = f"harness/artifacts/{ID}/implementation-planning.md"
+    town.write(plan, town.read(plan) + "\n- and mind the umlauts\n")
+    entry = town.place().runs.find("latest")
+    for _ in range(2):
+        town.place().decide(entry, "approve")
+        view = town.resume()
+    assert view.status is Status.COMPLETE, view.why
+    assert town.read("notes.txt") == "one\nTWO, unsaved\nthree\n" and town.read("new.txt") == "of theirs\n"
+    assert "umlauts" in town.read(plan) and "Ann looks after this." in town.read(STATE)
+    assert "return a + b" in town.read("lib.py") and town.calls(view) == ORDER
+    assert town.run_git("log", "--format=%s").split("\n") == ["agents", "a task", "first"]
+
+
+AGENT = """\
+# each writes its artifact; whoever builds sets everything back first
+cat > brief.txt
+out=$(sed -n 's/^The stage is finished when `\\([^`]*\\)`.*/\\1/p' brief.txt)
+rm brief.txt
+case "$INTERLOCK_AGENT" in
+  build)
+    git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .
+    sed -i 's/a - b/a + b/' lib.py; git add -A; git -c user.name=A -c user.email=a@a commit -qm mine ;;
+esac
+mkdir -p "$(dirname "$out")"
+{
+  echo "# $INTERLOCK_AGENT"
+  for title in Requirements "Acceptance Criteria" Overview Decisions Steps Changes Verification; do
+    [ "$INTERLOCK_AGENT" = qa ] || printf '\\n## %s\\n\\n- one\\n' "$title"
+  done
+  [ "$INTERLOCK_AGENT" = qa ] && cat <<'END'
+
+Validation Result: Passed
+Approval Readiness: Ready
+
+## Blocking Issues
+
+- None
+
+## Acceptance Criteria
+
+- [x] AC1: add(1, 2) is 3
+END
+} > "$out"
+echo "I did it."
+"""
+
+
+@pytest.mark.req("RUN-08", "HN-117", "HN-39")
+def test_another_clone_goes_on_at_each_gate(tmp_path: Path) -> None:
+    """Without `.interlock/`: at the gate before Build the plan is approved there; before Complete the code is missing,
+    and Build makes it again."""
+    town = Town(tmp_path / "here")
+    assert asyncio.run(town.begin()).status is Status.WAITING
+    town.commit("a plan to be approved")
+    town.run_git("clone", "-q", ".", "../there")
+    there = Town.there(tmp_path / "there")
+    assert isinstance(there, Town)
+    said = there.types("run", "harness")
+    assert said.returncode == 4 and "before Build?" in said.stderr
+    assert there.types("approve").returncode == 4
+    there.commit("built")
+    assert "return a - b" in there.read("lib.py")
+    there.run_git("clone", "-q", ".", "../third")
+    third = Town.there(tmp_path / "third")
+    assert isinstance(third, Town)
+    said = third.types("run", "harness")
+    assert said.returncode == 4 and "not here: Build makes it again" in said.stderr, said.stderr
+    assert third.types("approve").returncode == 0
+    assert "return a + b" in third.read("lib.py")
+    assert third.calls(third.place().runs.find("latest").view()) == ["build", "qa"]
+
+
+@pytest.mark.req("RUN-17", "RUN-07", "HN-110")
+def test_two_at_once(tmp_path: Path) -> None:
+    """A `task` beside it completes; another governed task is a conflict, and changes nothing."""
+    town = Town(tmp_path / "p", AUTONOMOUS)
+    town.write("harness/tasks/TASK-002.md", TASK.replace(ID, "TASK-002"))
+    town.write("scenario.yaml", f"{SCENARIO}  - agent: builder\n    files: {{other.py: 'a + b'}}\n")
+
+    async def both() -> list[Any]:
+        beside = asyncio.ensure_future(town.start("Write other.py"))
+        came: list[Any] = []
+
+        def told(view: View, key: str) -> None:
+            if "feature-design" in key and not came:
+                came.append(asyncio.ensure_future(town.begin(task="TASK-002")))
+
+        view = await town.begin(Watcher(told=told))
+        with pytest.raises(BadInput, match="Active task conflict: run-state is for TASK-001"):
+            await came[0]
+        return [view, (await beside)[1]]
+
+    views = asyncio.run(both())
+    assert [view.status for view in views] == [Status.COMPLETE] * 2, [view.why for view in views]
+    assert "return a + b" in town.read("lib.py") and town.read("other.py") == "a + b"
+
+
+# --- killed
+
+DIES = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from interlock.app import Watcher
+from tests.whole.test_harness import Town
+
+town, at, seen = Town.there(Path(sys.argv[1])), int(sys.argv[2]), 0
+
+def told(view, key):
+    global seen
+    seen += 1
+    if seen == at:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(town.begin(Watcher(told=told)))
+"""
+CHANCE = r"20\d\d-\d\d-\d\d(T[\d:.]+Z)?"
+
+
+def ends_as_undisturbed(top: Path, event: int, usual: dict[str, str]) -> bool:
+    """Killed at that event and gone on; False: it had ended before."""
+    town = Town(top, AUTONOMOUS)
+    done = subprocess.run(
+        [sys.executable, "-c", DIES, str(top), str(event)],
+        cwd=Path(__file__).parents[2],
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    assert done.returncode in (0, -signal.SIGKILL)
+    if done.returncode == 0:
+        return False
+    view = asyncio.run(town.begin())
+    assert view.status is Status.COMPLETE, (event, view.why)
+    assert texts(town) == usual, event
+    assert town.calls(view) in ([], ORDER), event
+    return True
+
+
+def texts(town: Town) -> dict[str, str]:
+    names = town.run_git("ls-files", "-co", "--exclude-standard").split("\n")
+    return {name: re.sub(CHANCE, "", town.read(name)) for name in names}
+
+
+@pytest.fixture
+def undisturbed(tmp_path: Path) -> dict[str, str]:
+    town = Town(tmp_path / "usual", AUTONOMOUS)
+    assert asyncio.run(town.begin()).status is Status.COMPLETE
+    return texts(town)
+
+
+@pytest.mark.req("RUN-03", "RUN-05", "HN-112")
+@pytest.mark.parametrize("event", [25, 80, 125])
+def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, event: int, undisturbed: dict[str, str]) -> None:
+    """Both documents byte for byte but for times, all other files, nobody who had ended called again."""
+    assert ends_as_undisturbed(tmp_path / "p", event, undisturbed)
+
+
+@pytest.mark.long
+@pytest.mark.req("RUN-03", "RUN-05")
+def test_killed_at_every_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
+    event = 1
+    while ends_as_undisturbed(tmp_path / str(event), event, undisturbed):
+        event += 1
+    assert event > 120
+
+
+# --- in a team's own files, from the seed's text alone
+
+ROLE = """\
+---
+name: {name}
+description: Our {name} agent
+tools: ["edit", "search"]
+---
+
+# {name}
+
+You are the {name} agent of the harbour team. Stay within your stage.
+"""
+STANDARDS = {
+    "run-state-standard": "Run-state is the live state of the active task. Its fields are always accurate.",
+    "task-lifecycle": "Specification, Design, Implementation Planning, Build, QA, Awaiting Approval, Complete",
+    "feature-workflow": "One stage agent at a time.",
+    "run-id-standard": "RUN-YYYY-MM-DD-TASKID-STAGE",
+    "stage-input-contracts": "",
+}
+CONTRACT = """
+## {stage}
+
+Purpose: our own.
+
+Required inputs:
+
+- the task file, `harness/tasks/TASK-ID.md`
+{more}
+Do not read anything else. If something is missing, escalate.
+"""
+TEMPLATES = {
+    "run-state-template.md": "# Run State\n\n## Task ID\n\n## Task File\n\n## Current Status\n\n## Current Stage\n\n"
+    "## Current Run ID\n\n## Completed Stages\n\n## Artifact Paths\n\n## Approval Mode\n\n## Stop Reason\n\n"
+    "## Notes\n\nOwner: Ann\n",
+    "run_report_template.md": "# Run Report\n\n| Item | Value |\n| --- | --- |\n| Task ID | |\n| Task Title | |\n"
+    "| Current Stage | |\n| Current Run ID | |\n| Stop Reason | |\n\n## Stage Outcomes\n\n## Validation Evidence\n\n"
+    "Kept for the auditors.\n",
+}
+OWN_TASK = f"""\
+# Task: Make add right
+
+Task ID: {ID}
+Status: Ready
+
+## Objective
+`add` subtracts.
+
+## Acceptance Criteria
+1. add(1, 2) is 3
+
+## Artifact Paths
+- Specification: docs/specs/{ID}-spec.md
+- Design: docs/specs/{ID}-design.md
+- Implementation Plan: docs/specs/{ID}-plan.md
+- Build Report: docs/specs/{ID}-build.md
+- QA Report: docs/specs/{ID}-qa.md
+
+## Approval
+- Require Approval Before Build: No
+- Require Approval Before Complete: Yes
+"""
+OWN_AGENT = AGENT.replace("git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .", ":").replace(
+    "- [x] AC1: add(1, 2) is 3", "1. add(1, 2) is 3: met, see check.sh"
+)
+
+
+@pytest.mark.req("AGENT-07", "AGENT-02", "PERSON-07", "HN-12", "HN-53", "HN-89", "HN-91")
+def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
+    """Agents for another client, standards, contracts, templates and a task in the layout that the seed leads to."""
+    town = Bench(tmp_path / "p")
+    town.__class__ = Town
+    assert isinstance(town, Town)
+    for name in ORDER:
+        town.write(f".github/agents/{name}.agent.md", ROLE.format(name=name))
+    town.write(".github/agents/orchestrator.agent.md", ROLE.format(name="orchestrator"))
+    for name, text in STANDARDS.items():
+        town.write(f"harness/standards/{name}.md", f"# {name}\n\n{text}\n")
+    stages = ("Specification", "Design", "Implementation Planning", "Build", "QA")
+    more = (
+        "",
+        f"- `docs/specs/{ID}-spec.md`\n",
+        f"- `docs/specs/{ID}-design.md`\n",
+        "- the plan\n",
+        "- the build report\n",
+    )
+    sections = [CONTRACT.format(stage=stage, more=one) for stage, one in zip(stages, more, strict=True)]
+    town.write("harness/standards/stage-input-contracts.md", "# Stage Input Contracts\n" + "".join(sections))
+    for name, text in TEMPLATES.items():
+        town.write(f"harness/templates/{name}", text)
+    town.write("harness/roles/orchestrator.md", "# The orchestrator\n")
+    town.write(f"harness/tasks/{ID}.md", OWN_TASK)
+    town.write("agent.sh", OWN_AGENT)
+    town.commit("as the team has it")
+    shown = town.types("plan", "harness", ID)
+    assert all(f".github/agents/{name}.agent.md" in shown.stdout for name in ORDER), shown.stdout + shown.stderr
+    said = town.types("run", "harness", ID)
+    assert said.returncode == 4 and "for Complete?" in said.stderr, said.stderr
+    assert "requires, as it is written: Specification: harness/tasks/TASK-ID.md" in " ".join(said.stderr.split())
+    said = town.types("approve")
+    assert said.returncode == 0, said.stderr
+    assert "return a + b" in town.read("lib.py")
+    state, report = town.read(STATE), town.read(REPORT)
+    assert state.startswith("# Run State\n\n## Task ID\n\nTASK-001\n") and "Owner: Ann" in state
+    assert "## Current Status\n\nComplete\n" in state and "- Require Approval Before Build: No" in state
+    assert f"- QA: docs/specs/{ID}-qa.md" in state and "Last Event: TASK-001 is Complete." in state
+    assert "Kept for the auditors." in report and "| Task Title | Task: Make add right |" in report
+    outcomes = report.partition("## Stage Outcomes")[2]
+    assert re.findall(r"\| (\S+) \| (?:Completed|Not required) ", outcomes) == [
+        *ORDER[:3],
+        "-",
+        *ORDER[3:],
+        "interlock",
+    ]
+    view = town.place().runs.find("latest").view()
+    assert [call.calls for call in view.calls.values()] == [1] * 5
+    briefs = [file.read_text() for file in (town.place().runs.find("latest").path / "dispatches").rglob("brief.md")]
+    assert sum("of the harbour team" in text for text in briefs) == 5
+    assert sum("Purpose: our own." in text and "Do not read anything else." in text for text in briefs) == 5
+    assert any(f"`docs/specs/{ID}-spec.md`" in text for text in briefs)
