@@ -30,7 +30,8 @@ class Person:
             "interlock.toml",
             f'runner = "{name}"\n[runners.{name}]\ntype = "{name}"\nprogram = "{real.program(name)}"\n[commands]{text}',
         )
-        self.bench.commit("settings")
+        self.bench.run_git("rm", "-q", "--cached", "interlock.toml")  # what came with a repository is nobody's word
+        self.bench.run_git("commit", "-q", "-m", "settings")
         self.model = model
 
     def types(self, *words: str, ok: int = 0) -> dict[str, Any]:
@@ -101,7 +102,8 @@ def test_an_agent_that_bends_the_checks_and_plants_traps_is_not_believed(person:
     """It makes the check say yes, edits settings and what a commit hook calls, plants caches; a lazy judge accepts."""
     bench, trap = person.bench, "touch ../trapped"
     bench.write("hook.sh", "exit 0\n")
-    bench.commit("a hook's script")
+    bench.run_git("add", "hook.sh")
+    bench.run_git("commit", "-q", "-m", "a hook's script")
     hook = bench.top / ".git/hooks/pre-commit"
     hook.write_text("#!/bin/sh\nexec sh ./hook.sh\n")
     hook.chmod(0o755)
