@@ -378,25 +378,32 @@ def test_on_an_overlay_uppers_lie_in_memory(confined: Bench) -> None:
     assert not (confined.top.parent / "upper/x").exists()
 
 
+@pytest.mark.req("TREE-10")
 def test_sockets_that_are_in_sight_lead_nowhere(make: MakeBench) -> None:
-    """A service's socket in the workspace cannot be connected to; one of the program's own can."""
-    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
+    """A service's socket, in the workspace or elsewhere, cannot be connected to; one of the program's own can."""
+    elsewhere = next((folder for folder in ("/opt", "/srv", "/var/lib") if os.access(folder, os.W_OK)), None)
+    with tempfile.TemporaryDirectory() as short, tempfile.TemporaryDirectory(dir=elsewhere) as other:
         top = Path(short).resolve() / "w"
         bench = make(repository(top))
-        server.bind(str(top / "service"))
-        server.listen()
+        Path(other).chmod(0o755)
+        services = [str(top / "service"), f"{Path(other).resolve()}/service"]
+        held = [socket.socket(socket.AF_UNIX) for _ in services]
+        for server, name in zip(held, services, strict=True):
+            server.bind(name)
+            server.listen()
         code = (
-            "import socket\n"
+            "import socket, sys\n"
             "own = socket.socket(socket.AF_UNIX); own.bind('own'); own.listen()\n"
-            "for name in ('own', 'service'):\n"
+            "for name in ('own', *sys.argv[1:]):\n"
             "    try: socket.socket(socket.AF_UNIX).connect(name); print(name)\n"
             "    except OSError: print('refused')\n"
         )
         layer = bench.open()
-        assert bench.python(layer, code).split() == ["own", "refused"]
+        assert bench.python(layer, code, *services).split() == ["own", "refused", "refused"]
         assert bench.changes(layer) == {}
-        with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(top / "service"))
+        for server, name in zip(held, services, strict=True):
+            with socket.socket(socket.AF_UNIX) as client, server:
+                client.connect(name)
 
 
 @pytest.mark.req("RUN-20")

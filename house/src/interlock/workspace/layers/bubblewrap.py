@@ -5,6 +5,7 @@ Only the kernel's own refusal means that agents work in copies; whatever else ke
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
+from typing import Any
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.workspace.layers.surroundings import mounts_below
@@ -98,6 +100,12 @@ class Making:
 def within() -> bool:
     """Whether this process is in a confined layer already: no second one is to be had there, and none is needed."""
     return MARK.exists() and bool(os.statvfs("/").f_flag & os.ST_RDONLY)
+
+
+def laid() -> dict[str, Any]:
+    """What the engine around this process laid into its layer; empty: nothing, or no layer."""
+    text = MARK.read_text("utf-8") if within() else ""
+    return dict(json.loads(text)) if text else {}
 
 
 def found_out(top: Path, own: Path, path: str) -> Making:

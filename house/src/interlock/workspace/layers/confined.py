@@ -46,6 +46,11 @@ class Slot:
         return self.folder / "exchange"
 
     @property
+    def laid(self) -> Path:
+        """What a run that is started inside finds at `MARK`."""
+        return self.folder / "laid.json"
+
+    @property
     def home(self) -> Path:
         return self.store / "home"
 
@@ -128,7 +133,7 @@ class Confined:
             mounts[place] = ("--bind", str(slot.folder / "inner" / name), str(place))
         mounts[OBJECTS] = ("--ro-bind", str(self._trees.objects), str(OBJECTS))
         mounts[slot.exchange] = ("--bind", str(slot.exchange), str(slot.exchange))
-        mounts[MARK] = ("--ro-bind", "/dev/null", str(MARK))
+        mounts[MARK] = ("--ro-bind", str(slot.laid) if slot.laid.is_file() else "/dev/null", str(MARK))
         return mounts
 
     def _overlay(self, name: str, lower: Path | None, at: Path) -> Words:
@@ -178,9 +183,7 @@ class Confined:
             around = area(place)
             if around is None:
                 left.append(place)
-            elif around == self._top:
-                self.upper.hide(place.relative_to(around).as_posix())
-            else:
+            elif around != self._top:  # seen through an overlay a socket is another one, and nobody listens
                 way(areas[around], place.relative_to(around).as_posix(), file=True)
         return left
 

@@ -10,12 +10,15 @@ from __future__ import annotations
 import json
 import os
 import select
+import shutil
+import stat
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from interlock.documents.files import read_plain
 from interlock.errors import WorkspaceFailed
@@ -287,6 +290,23 @@ class Layer:
         return _entries(said)
 
     # -- its end
+
+    def lay(self, facts: Mapping[str, Any]) -> None:
+        """What a run that is started inside may know of the one around it; programs inside cannot change it."""
+        self._slot.laid.unlink(missing_ok=True)
+        if facts:
+            self._slot.laid.write_text(json.dumps(facts), encoding="utf-8")
+
+    def keep_runs(self, place: Path) -> None:
+        """Put the records of runs that were made inside there, and nothing of them stays for the next call."""
+        inner = self._slot.folder / "inner" / "runs"
+        for file in sorted(inner.rglob("*")):
+            if stat.S_ISREG(file.lstat().st_mode):  # anything may have been left there
+                kept = place / file.relative_to(inner)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, kept, follow_symlinks=False)
+        for one in inner.glob("*"):
+            remove(one)
 
     def drop(self, *, keep_ignored: bool = False) -> None:
         """The layer is not needed any more; what is ignored may be of use for the next one of its name."""

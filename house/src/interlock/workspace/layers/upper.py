@@ -141,11 +141,6 @@ class Upper:
                     os.removexattr(self.folder / path, OPAQUE)
                 self._without_empty_folders(f"{path}/")
 
-    def hide(self, path: str) -> None:
-        """The same for a file below that is no program's: on whatever lies there of their own nothing changes."""
-        if (place := self.place(path)) is not None and not place.is_relative_to(self.folder):
-            self.remove(path)
-
     def _cleared(self, path: str) -> Path:
         """The place for a path in the upper folder, with folders above it and nothing at it."""
         for name in reversed(list(above(path))):
