@@ -34,7 +34,7 @@ ROW = Row(
     urls=("GOOGLE_GEMINI_BASE_URL", "GOOGLE_VERTEX_BASE_URL", "CODE_ASSIST_ENDPOINT"),
 )
 _SETTINGS = {
-    "general": {"enableAutoUpdate": False, "maxAttempts": 3},
+    "general": {"enableAutoUpdate": False},
     "privacy": {"usageStatisticsEnabled": False},
     "telemetry": {"enabled": False},
 }
