@@ -376,6 +376,16 @@ def test_what_is_found_beside_the_named_checks_runs_once_at_the_end(rest: list[C
     assert view.status is (Status.STOPPED if says == "broken" else Status.COMPLETE)
 
 
+@pytest.mark.req("EVID-07", "EVID-14")
+def test_a_person_is_asked_about_what_was_weakened_beside_the_named_checks_too() -> None:
+    bench = Bench(files={"lib.py": b"x", TEST: b"assert"}, commands=[CHECK], limits=Limits(weakened="ask"))
+    bench.cast.commands = {"check": weakly, "pytest": lambda files: GREEN if "work.py" in files else RED}
+    bench.cast.acts["builder"] = [said(None, {"work.py": b"1", TEST: b"skip"})]
+    bench.cast.decisions = [{"choice": "approve"}]
+    assert bench.start(check=["pytest"]).status is Status.COMPLETE
+    assert [gate.question for gate in bench.events("gate opened")] == [f"Accept weakened checks: {TEST}?"]
+
+
 # --- what a judge claims
 
 

@@ -96,13 +96,14 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
             if against := _refused(verdict):
                 continue
             judged = judged or verdict.shown
-        if question := _question(run, inputs, proved):
+        beside = await run.rest(commands)
+        if against := _red(run, beside):
+            continue
+        if question := _question(run, inputs, proved, beside):
             decided = await run.gate("accept", question)
             if decided.choice == "reject":
                 against = f"A person was asked: {question} They say: {decided.note}"
                 continue
-        if against := _red(run, await run.rest(commands)):
-            continue
         if inputs.commit and (hooks := await run.hooks(_message(inputs))):
             against = f"The commit hooks refuse it: {hooks.problem}\n\n{run.text(hooks.out)}"
             if n == inputs.rounds:
@@ -192,9 +193,9 @@ def _weakened(proved: Sequence[Proved]) -> list[str]:
     return list(dict.fromkeys(path for one in proved if one.weak for path in (*one.weak.paths, *one.weak.gone)))
 
 
-def _question(run: Run, inputs: Inputs, proved: Sequence[Proved]) -> str:
+def _question(run: Run, inputs: Inputs, proved: Sequence[Proved], beside: Sequence[Proved]) -> str:
     """What a person is asked before the work is accepted; empty: nothing."""
-    if (weak := _weakened(proved)) and (run.limits.weakened == "ask" or not inputs.review):
+    if (weak := _weakened([*proved, *beside])) and (run.limits.weakened == "ask" or not inputs.review):
         return f"Accept weakened checks: {', '.join(weak)}?"
     pair = run.view.pending
     changed = pair is not None and pair.base != pair.work
