@@ -32,6 +32,10 @@ class DetachedView(PlainView):
         super().__init__(runs=runs, **how)
         self._caller, self._runs = caller, runs
 
+    def is_at_work(self, view: View) -> bool:
+        """What it asks before any work is said to the caller, as a refusal is."""
+        return super().is_at_work(view) and (view.gate is None or bool(view.calls or view.ran))
+
     def begin(self, view: View) -> None:
         _speak_into(self._runs / view.run / WORDS)
         with suppress(OSError):  # the caller may have gone meanwhile

@@ -55,11 +55,15 @@ class PlainView:
             self._narrator.pass_by(view)
             self._held.append(Row(view.at or datetime.now(UTC), "run", "goes on"))
         self._held += [row for row in self._narrator.take(view, key) if self._verbose or row.tone != "detail"]
-        if not self.began and (goes_on or view.calls or view.ran or view.gates or not view.status.is_open):
+        if not self.began and (goes_on or self.is_at_work(view)):
             self.began = True
             self.begin(view)
         while self.began and self._held:
             self.row(self._held.pop(0))
+
+    def is_at_work(self, view: View) -> bool:
+        """Something has happened that belongs to the run, and is no refusal."""
+        return bool(view.calls or view.ran or view.gates or not view.status.is_open)
 
     def begin(self, view: View) -> None:
         complain(screens.head(view, None, [view.run]))

@@ -114,7 +114,7 @@ async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> 
     kept = None if fields is None else run.world.folder.put(new.encode())
     content = old.encode(new)
     if raw != content:
-        if _is_away(run) and raw != await run.world.document(path):
+        if _is_away(run) and (raw is None or raw != await run.world.document(path)):
             why = f"{path} is to be written, and another branch than {run.where.branch} is checked out"
             raise Parked("waiting", why, f"interlock resume {run.id}")
         slot.add(ev.Intended(what="write", facts={"path": path}), sync=True)

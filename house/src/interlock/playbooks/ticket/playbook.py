@@ -289,6 +289,7 @@ async def plan(t: Ticket) -> None:
         head, stamp = (await run.branch(t.data["branch"])).head, t.stamp()
         entries = [*t.data["iterations"][: t.n], {**doc.new_iteration(t.n, stamp), "status": "IN_PROGRESS"}]
         await t.set("PLANNING", "O1", head, iteration_number=t.n, status="IN_PROGRESS", iterations=entries)
+        await run.change(t.here(".gitkeep"), lambda text: text)
         t.log("iteration.start", "O1", number=t.n + 1)
     with run.step("O3"):
         await t.set("PLANNING", "O3")
@@ -454,7 +455,7 @@ def _key(inputs: Inputs, where: Where) -> str:
 
 
 def _documents(inputs: Inputs) -> Sequence[str]:
-    return (f"prompts/{find_ticket(inputs.request, inputs.jira)}/**", doc.CACHE)
+    return (f"prompts/{find_ticket(inputs.request, inputs.jira)}/**", doc.CACHE, *DOCS)
 
 
 TICKET = Playbook(
