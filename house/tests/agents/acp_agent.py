@@ -1,6 +1,6 @@
 """An agent that speaks the Agent Client Protocol and plays what its first argument says, as JSON; started by tests.
 
-greeting, session, load    what is added to these answers (`load`: what was said before; null: it knows no session)
+greeting, session, load    what is added to these answers (`load`: what was said before, an error, or null: unknown)
 mute                       it never answers
 turn                       what it does when it is asked: [kind, value] one after the other, see `turn`
 """
@@ -80,8 +80,8 @@ def main() -> None:
                 send(id=number, result={"protocolVersion": 1, "agentCapabilities": able, **NATURE.get("greeting", {})})
             case "session/new":
                 send(id=number, result={"sessionId": "s1", **NATURE.get("session", {})})
-            case "session/load" if NATURE["load"] is None:
-                send(id=number, error={"code": -32002, "message": "Resource not found"})
+            case "session/load" if not isinstance(NATURE["load"], list):
+                send(id=number, error=NATURE["load"] or {"code": -32002, "message": "Resource not found"})
             case "session/load":
                 for fields in NATURE["load"]:
                     update(fields)

@@ -230,6 +230,13 @@ async def test_a_session_goes_on(given: Given) -> None:
     assert [facts["text"] for facts in given.told("text")] == ["Now."]
 
 
+async def test_who_is_not_signed_in_has_lost_no_session(given: Given) -> None:
+    """It would be no better anew."""
+    exit_ = await given.call(ask={"session": "s1"}, load={"code": -32000, "message": "Authentication required"})
+    assert exit_.trouble is not None
+    assert exit_.trouble.kind is TroubleKind.LOGIN
+
+
 @pytest.mark.parametrize("nature", [{}, {"load": None}, {"load": []}])
 async def test_a_session_that_is_lost_is_said(given: Given, nature: dict[str, Any]) -> None:
     """It cannot load any, does not know this one, or remembers nothing: whoever asked begins anew."""

@@ -28,8 +28,6 @@ GREETING_S = 60.0
 """How long an agent may take for its first answer; what says nothing until then does not speak the protocol."""
 _BREAK_OFF_S = 1.5
 """How long it may take to break off its turn; those that can need a quarter of a second."""
-_SIGN_IN = -32000
-"""The protocol's number for an agent that is not signed in."""
 _GREETING = {
     "protocolVersion": VERSION,
     "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
@@ -63,9 +61,9 @@ class Acp:
 class _Failed(Exception):
     """It cannot be spoken with as it should be, or answered a request of ours with an error."""
 
-    def __init__(self, trouble: Trouble, code: object = None) -> None:
+    def __init__(self, trouble: Trouble) -> None:
         super().__init__(trouble.text)
-        self.trouble, self.code = trouble, code
+        self.trouble = trouble
 
 
 class Conversation(Reading):
@@ -275,7 +273,7 @@ class Conversation(Reading):
         try:
             offer = await self._request("session/load", {**opening, "sessionId": self._ask.session})
         except _Failed as failed:
-            raise (failed if failed.code == _SIGN_IN else lost) from None
+            raise (failed if failed.trouble.kind is TroubleKind.LOGIN else lost) from None
         finally:
             self._telling_again = False
         if not self._remembers:  # it told nothing again
@@ -312,7 +310,7 @@ def _result(answer: Json) -> Json:
         code = error.at("code").value
         # 500 is what an adapter answers to whatever it does not know.
         status = code if isinstance(code, int) and 400 <= code < 500 else None
-        raise _Failed(trouble(_words_of(error), status=status), code)
+        raise _Failed(trouble(_words_of(error), status=status))
     return answer.at("result")
 
 
