@@ -189,6 +189,14 @@ def person(request: pytest.FixtureRequest, model: llm.Model, tmp_path: Path) -> 
     return Person(request.param, model, tmp_path)
 
 
+def trusts(person: Person) -> None:
+    """What settings that came with the repository start."""
+    words = ("playbooks", "trust", "interlock.toml")
+    subprocess.run(
+        [sys.executable, "-m", "interlock.cli.main", *words], cwd=person.bench.top, env=person.env, check=True
+    )
+
+
 @pytest.mark.req("AGENT-06")
 def test_with_real_agents(person: Person) -> None:
     """Each client works by its own tools; one verifier fails, and what it found is planned and mended."""
@@ -205,6 +213,7 @@ def test_with_real_agents(person: Person) -> None:
     ):
         done = llm.form({"status": "DONE", "summary": "done"})
         person.model.rules.append(llm.Rule(pattern, (llm.shell(does), *steps, done)))
+    trusts(person)
     view = person.types("run", "feature", REQUEST)
     assert view["status"] == "complete", view["reason"]
     assert "a + b" in bench.read("lib.py")

@@ -1,7 +1,7 @@
 """What a run would take, before it is begun (PROOF-02): every way it can go by itself is played in simulation.
 
-Nothing is called, run or written for it.  Deaths, weather and what people do meanwhile are left out: they repeat what
-there is, and say nothing about the process.
+Nothing is called, run or written for it.  Deaths, weather and what people do meanwhile are left out, and so are entries
+of lists in answers: they repeat what there is, and say nothing about the process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def outlook(
             inputs,
             caps=caps,
             make=lambda stage: Simulated(FILES, cast=stage, toolbox=toolbox, branch="main"),
-            only=lambda name: name.endswith(EACH) and name.removesuffix(EACH) not in WEATHER,
+            only=lambda name: name.endswith(EACH) and name.removesuffix(EACH) not in WEATHER and ": " not in name,
         )
     )
     complete = [path.calls for path in paths if path.view.status is Status.COMPLETE]

@@ -180,7 +180,9 @@ class Stage(Clean):
             if name.endswith("end") and exit_.trouble is not None:
                 trouble = exit_.trouble.model_copy(update={"until": self.world.clock + timedelta(hours=5)})
                 exit_ = exit_.model_copy(update={"trouble": trouble})
-            return Act(usual.files if exit_.started else {}, exit_)
+            done = dict(usual.files) if exit_.started else {}
+            self._writes_anew(ask, done, files)
+            return Act(done, exit_)
         form = self._answers(ask).get(name.removeprefix(f"{IDLE}, "))
         if name == MEANS_IT:
             form = {**answers.best(ask.form or {}, ask.known), "takes_back": [UNSAVED]}
@@ -190,11 +192,7 @@ class Stage(Clean):
         if name in (LOSES, GARBLES):
             done = {path: b"\0" for path in ask.outputs if name == GARBLES}
         spell = self._row(ask).spell
-        rewritten = {path for path, text in done.items() if ask.samples.get(path)}
-        # What it has seen and writes anew is a change like any other (TREE-03).
-        self.wrote = [
-            (path, line) for path, line in self.wrote if path not in rewritten or line not in files.get(path, b"")
-        ]
+        self._writes_anew(ask, done, files)
         if isinstance(form, dict) and spell is not None:
             done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
             form = None
@@ -202,6 +200,13 @@ class Stage(Clean):
         if name == COLLIDES and (path := self._left(ask)):
             extra = {path: self.worked(files.get(path, b""), key)}
         return Act({**done, **extra}, usual.exit if form is None else self.said(form))
+
+    def _writes_anew(self, ask: Ask, done: Mapping[str, Any], files: Files) -> None:
+        """What an agent has seen and writes anew is a change like any other (TREE-03)."""
+        rewritten = {path for path in done if ask.samples.get(path)}
+        self.wrote = [
+            (path, line) for path, line in self.wrote if path not in rewritten or line not in files.get(path, b"")
+        ]
 
     def _left(self, ask: Ask | None = None) -> str:
         """A file that an agent left, and not for this call; empty: none."""

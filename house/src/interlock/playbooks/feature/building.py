@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 from interlock.engine.forms import Given
@@ -47,19 +48,19 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         return [] if made.waves else ["plan.md: it leaves nothing to be done"]
 
     work.rounds["plan"] += 1
-    n = work.rounds["plan"]
+    free = next(name for n in count(len(work.tasks) + 1) if (name := f"T{n:02}") not in work.tasks)
     told = {"refused": "", "found": "", **texts, "constraints": work.constraints, "states": states(work)}
     with work.run.step("4"):
         heard = await work.alone(
             members.PLANNER,
-            again=n,
+            again=work.rounds["plan"],
             human=human,
             reads=reads,
             check=check,
             leaves=(work.at("tasks/*.md"),),
-            samples=sample(work.at("").rstrip("/"), f"T{n:02}"),
+            samples=sample(work.at("").rstrip("/"), free),
             mode=mode,
-            first=f"T{n:02}",
+            first=free,
             texts=told,
         )
         if heard.form is None:
