@@ -235,6 +235,16 @@ def test_a_terminal_gets_what_it_can_show(
     assert max(len(line.rstrip("\r")) for line in block.splitlines()) <= 60
 
 
+@pytest.mark.req("CLI-04")
+def test_what_is_shown_fits_a_narrow_terminal(done: CommandLine) -> None:
+    terminal = Terminal(done, "show", columns=50)
+
+    assert terminal.end() == 0
+    lines = terminal.seen.replace("\r", "").splitlines()
+    assert any(line.startswith("  checks  sh check.sh") for line in lines)
+    assert [line for line in lines if len(line) > 50 and "interlock" not in line] == []
+
+
 @pytest.mark.req("TREE-08")
 def test_guarded_work_is_asked_for_at_the_end(interlock: CommandLine) -> None:
     interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be nice > CLAUDE.md; echo done")

@@ -87,6 +87,8 @@ def test_nothing_about_the_machinery_without_verbose(interlock: CommandLine, pla
 def test_asked_again_after_its_end_it_is_a_new_run(done: CommandLine) -> None:
     first = done.latest()
 
+    said = done("resume", first, "--note", "and the docs")
+    assert (said.code, "is complete" in said.err) == (2, True), "words are not dropped in silence"
     assert done("Make add right", "--check", "true").code in (0, 3)
     assert done.latest() != first
     assert done("show", first).out.endswith(f"  next    interlock diff {first}\n")
@@ -158,6 +160,8 @@ def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(done: 
     done.act("builder", "echo '# nicer' >> lib.py; echo done")
     assert done("Make it nice").code == 3
     stopped = done.latest()
+    done.act("builder", "exit 3")
+    assert done("Leave it open").code == 5, "an open run is never cleaned"
     folder = done.top / ".interlock"
 
     planned = done("runs", "--clean", "--older", "0", "--dry-run", "--json").json
@@ -170,7 +174,7 @@ def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(done: 
     assert not (folder / "runs" / complete).exists()
     assert (folder / "runs" / stopped).exists()
     assert not (folder / "layers" / stopped).exists()
-    assert done("apply").code == 0
+    assert done("apply", stopped).code == 0
 
 
 @pytest.mark.req("TREE-06")
@@ -312,3 +316,15 @@ def test_output_of_a_playbook_is_on_stdout_byte_for_byte(interlock: CommandLine,
     assert interlock("Say it", "--json").json["output"] == said.out
     again = interlock("resume", "latest")
     assert (again.code, again.out, "nothing was done" in again.err) == (0, said.out, True)
+
+
+@pytest.mark.req("AGENT-02")
+def test_a_role_of_the_teams_own_is_named_with_its_file(interlock: CommandLine) -> None:
+    """At the start, in `plan` and in `show`."""
+    interlock.write(".interlock/agents/builder.md", "---\nname: builder\n---\nYou mend things, kindly.\n")
+
+    planned = interlock("plan", "task", "Make add right").out
+    said = interlock("Make add right").err
+    shown = interlock("show", "latest", "builder").out
+    for words in (planned, said, shown):
+        assert re.search(r"builder .*\.interlock/agents/builder\.md|role \.interlock/agents/builder\.md", words), words

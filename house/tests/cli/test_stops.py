@@ -163,6 +163,7 @@ def test_a_run_is_named_where_several_wait(interlock: CommandLine) -> None:
     said = interlock("approve")
 
     assert (said.code, "2 runs wait" in said.err) == (2, True)
+    assert (interlock("show", "task-").code, "begins several runs" in interlock("show", "task-").err) == (2, True)
     assert interlock("show").out.startswith("task  Make it better")
     assert interlock("approve", interlock.latest()[:-1]).code == 0
     assert interlock("show").out.startswith("task  Make add right")  # the only one that waits

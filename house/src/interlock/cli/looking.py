@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
-from interlock.cli.output import columns, complain, print_json, print_lines, print_patch, tell
+from interlock.cli.output import columns, complain, print_json, print_lines, print_patch, tell, write_output
 from interlock.cli.telling import Narrator
 from interlock.engine.afterwards import Work, delivered, left
 from interlock.engine.journal import read_lines
@@ -85,7 +85,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
         return 0
     view, held = entry.view(), entry.holder() is not None
     if markdown:
-        print_lines([receipt(view).rstrip("\n")])
+        write_output(receipt(view).encode("utf-8", "backslashreplace"))
     elif door.json:
         output = entry.output(view).decode("utf-8", "replace")
         print_json(view.to_json(worked_on=held, output=output) | {"exit_code": 0})
@@ -100,8 +100,9 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
         complain(*(f"  records: {records}/{key}" for key in lines if key in view.calls))
     else:
         stands = view.status_now(held)
-        head = screens.head(view, text.WIDTH, screens.facts(view, stands))
-        print_lines([head, screens.stages(view, text.WIDTH), "", *screens.steps(view, narrator), ""])
+        width = min(text.WIDTH, columns(sys.stdout) or text.WIDTH)
+        head = screens.head(view, width, screens.facts(view, stands))
+        print_lines([head, screens.stages(view, width), "", *screens.steps(view, narrator), ""])
         print_lines(door.ending(view, stands))
     return 0
 

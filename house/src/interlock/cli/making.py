@@ -12,7 +12,7 @@ from interlock.agents import clients
 from interlock.app import playbook_named
 from interlock.cli.commands import app
 from interlock.cli.door import Door
-from interlock.cli.output import print_lines, tell
+from interlock.cli.output import print_lines, tell, write_output
 from interlock.errors import BadInput
 from interlock.settings import FILE
 
@@ -81,7 +81,7 @@ def _runner(there: list[clients.Installed]) -> str:
 def _completion(shell: str) -> int:
     """The script of a shell, on stdout, and where it goes on stderr."""
     made: Any = get_completion_class(shell)
-    print_lines([made(app, {}, "interlock", "_INTERLOCK_COMPLETE").source()])
+    write_output(made(app, {}, "interlock", "_INTERLOCK_COMPLETE").source().encode() + b"\n")
     places = {"bash": "~/.bashrc", "zsh": "~/.zshrc", "fish": "~/.config/fish/completions/interlock.fish"}
     how = ">" if shell == "fish" else ">>"
     tell(f"  next    interlock init --completion {shell} {how} {places[shell]}")

@@ -61,8 +61,10 @@ def print_json(value: Any) -> None:
 
 
 def print_lines(lines: Iterable[str]) -> None:
-    """What was asked for, on stdout, with nothing in it that moves a cursor, whoever wrote it."""
-    _put("".join(f"{text.harmless(line)}\n" for line in lines).encode("utf-8", "backslashreplace"))
+    """What was asked for, on stdout: in the columns of a terminal, with nothing in it that moves a cursor."""
+    width = columns(sys.stdout)
+    fitted = lines if width is None else (text.fitted(line, width, 10) for line in lines)
+    _put("".join(f"{text.harmless(line)}\n" for line in fitted).encode("utf-8", "backslashreplace"))
 
 
 def print_patch(patch: bytes) -> None:

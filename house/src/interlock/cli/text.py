@@ -79,7 +79,7 @@ def _rows(row: str, width: int, below: int) -> Iterator[str]:
         return
     lead = len(row) - len(row.lstrip())
     deeper = " " * (lead + below if lead + below + LEAST <= width else min(lead, 2))
-    now, at = row[:lead], lead
+    now, at = row[:lead] if lead + LEAST <= width else deeper, lead
     for word in _WORD.finditer(row, lead):
         gap, at = row[at : word.start()], word.end()
         if columns(now + gap + word[0]) > max(width, len(deeper) + LEAST) and now.strip():
