@@ -13,6 +13,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -23,6 +24,8 @@ from interlock.workspace.layers.surroundings import mounts_below
 from interlock.workspace.layers.upper import not_copied, remove, scratch, shares_blocks, walk
 
 MARK = Path("/dev/interlock-layer")
+LAID, COPIED = "laid.json", "tree"
+"""In a layer's folder: what a run that is started within it finds, in a confined one at `MARK`; a private copy."""
 """There in every confined layer and nowhere else: interlock knows by it that an agent started it."""
 MEMORY = Path("/dev/shm")
 """Where uppers lie when the workspace's file system takes none; gone after a reboot."""
@@ -102,10 +105,17 @@ def within() -> bool:
     return MARK.exists() and bool(os.statvfs("/").f_flag & os.ST_RDONLY)
 
 
-def laid() -> dict[str, Any]:
-    """What the engine around this process laid into its layer; empty: nothing, or no layer."""
-    text = MARK.read_text("utf-8") if within() else ""
-    return dict(json.loads(text)) if text else {}
+def laid(top: Path) -> dict[str, Any]:
+    """What the engine around this process laid into its layer; empty: nothing, or no layer.
+
+    A copy within a layer is a layer, too, with its own beside it: nobody gets less deep by writing there.
+    """
+    found: dict[str, Any] = {}
+    for place in (MARK if within() else None, top.parent / LAID if top.name == COPIED else None):
+        with suppress(OSError, ValueError):
+            told = json.loads(place.read_text("utf-8")) if place else {}
+            found = told if told.get("depth", 0) > found.get("depth", 0) else found
+    return found
 
 
 def found_out(top: Path, own: Path, path: str) -> Making:

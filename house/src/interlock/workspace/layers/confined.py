@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.workspace.layers import gitdir, inside
-from interlock.workspace.layers.bubblewrap import MARK, Making
+from interlock.workspace.layers.bubblewrap import LAID, MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
 from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
@@ -48,7 +48,7 @@ class Slot:
     @property
     def laid(self) -> Path:
         """What a run that is started inside finds at `MARK`."""
-        return self.folder / "laid.json"
+        return self.folder / LAID
 
     @property
     def home(self) -> Path:

@@ -30,7 +30,7 @@ from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.contents import Reading, State
 from interlock.workspace.layers.relay import Relay
 from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
-from interlock.workspace.place import stamp, status_of
+from interlock.workspace.place import HOME, stamp, status_of
 from interlock.workspace.setting_back import free, mend
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Found, Remark, RemarkKind, Tree
@@ -299,7 +299,7 @@ class Layer:
 
     def keep_runs(self, place: Path) -> None:
         """Put the records of runs that were made inside there, and nothing of them stays for the next call."""
-        inner = self._slot.folder / "inner" / "runs"
+        inner = self._slot.folder / "inner" / "runs" if self._line else self.root / HOME / "runs"
         for file in sorted(inner.rglob("*")):
             if stat.S_ISREG(file.lstat().st_mode):  # anything may have been left there
                 kept = place / file.relative_to(inner)

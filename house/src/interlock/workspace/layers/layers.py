@@ -17,7 +17,7 @@ from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
 from interlock.workspace.git import GITLINK, Entry, index_lines
 from interlock.workspace.layers import gitdir, logins
-from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
+from interlock.workspace.layers.bubblewrap import COPIED, MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
 from interlock.workspace.layers.contents import State, bring, clear
 from interlock.workspace.layers.layer import Layer
@@ -93,7 +93,7 @@ class Layers:
         return MEMORY / f"interlock-{os.geteuid()}-{_short(self._top)}"
 
     def _held_folder(self, slot: Slot) -> Path:
-        return slot.store / "top" if self._confines else slot.folder / "tree"
+        return slot.store / "top" if self._confines else slot.folder / COPIED
 
     def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Upper, Confined | None]:
         """Where the writes of a layer lie, its folders made; it can lie on what another one left."""

@@ -10,6 +10,7 @@ import os
 import pwd
 import re
 import stat
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -41,6 +42,8 @@ _DOWNLOADS = (
 _ENVIRONMENTS = (".venv", "venv", "env")
 """What the workspace's own environment for Python is called."""
 _MANY_LINKS = 400
+SETTLED_S = 3
+"""A younger socket is as one that comes after the start; many go again, and bubblewrap fails over one that is gone."""
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
@@ -110,7 +113,8 @@ def masked_sockets(around: Surroundings) -> Iterator[Path]:
             if len(parts) == 8 and parts[7].startswith("/"):
                 with suppress(OSError):
                     place = Path(parts[7]).parent.resolve() / Path(parts[7]).name
-                    is_socket = stat.S_ISSOCK(place.lstat().st_mode)
+                    status = place.lstat()
+                    is_socket = stat.S_ISSOCK(status.st_mode) and time.time() - status.st_ctime > SETTLED_S
                     if is_socket and not around.hides(place) and all(map(_lets_in, place.parents)):
                         yield place
 
