@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from interlock.cli.telling import _call
 from interlock.errors import BadInput, Exit
 from interlock.playbooks.feature import FEATURE
 from interlock.playbooks.feature.playbook import NO_PAUSE
@@ -159,7 +160,8 @@ CASES = [
     ),
     case(
         "a critic without a memory file is an error, and two of four decide",
-        *("FT-55", "FT-57", "FT-60"),
+        *("FT-55", "FT-57", "FT-58", "FT-60"),
+        kit={"files": {f"{ROOT}/memory/ct-strategy.mem.md": b"## Highest Severity\nLow\n"}},
         ct_strategy=mute("ct-strategy"),
         ct_security=ERROR,
         memory=[
@@ -570,6 +572,9 @@ def test_what_agents_are_told_and_where_their_work_lies() -> None:
     assert seen["researcher-impact"] == [f"{ROOT}/initial-request.md", f"{ROOT}/memory.md"]
     assert not any("agent-metrics" in path or "post-mortems" in path for path in seen["post-mortem"])
     assert bench.doc("initial-request.md") == f"# Initial Request\n\n{request}\n"
+    told = [words for call in view.calls.values() for words in _call(call)]
+    assert ("ct-security", "begins", "step 3b.1  simulated", "begin") in told
+    assert {tone for *_, tone in told} == {"begin", "good"}, "nobody's DONE is shown as if it were against the work"
     for call in view.calls.values():
         brief = bench.brief(call.member)
         assert brief.startswith(f"# step {call.step}: {call.member}: ")
@@ -579,8 +584,10 @@ def test_what_agents_are_told_and_where_their_work_lies() -> None:
     inputs = bench.brief("spec").partition("## Inputs")[2]
     assert inputs.index("memory/researcher-impact.mem.md") < inputs.index("research/impact.md")
     bench = Feature()
-    bench.acts(planner=plans(["T1"]), designer=mute("designer"))
+    rates = says(files={"artifact-evaluations/spec.md": "- artifact: research/impact.md\n"})
+    bench.acts(planner=plans(["T1"]), designer=mute("designer"), spec=rates)
     bench.go()
+    assert bench.doc("artifact-evaluations/spec.md").startswith("- artifact")
     assert f"Not available: `{ROOT}/memory/designer.mem.md`" in bench.brief("planner")
     changed = {path for path in bench.world.files if path not in bench.world.head}
     assert {path for path in changed if not path.startswith(ROOT)} == {"src/T1.py"}
@@ -611,6 +618,21 @@ def test_the_post_mortem_gets_the_telemetry() -> None:
     bench.go()
     log = bench.doc("agent-metrics/2026-01-01-2-run-log.md")
     assert "```yaml\nfeature: greeting\nrun_date: 2026-01-01-2\ndispatches:\n" in log and "Agent: spec" in log
+
+
+@pytest.mark.req("FT-60")
+def test_memories_that_are_there_a_second_later_count() -> None:
+    bench = Feature()
+    late = ("ct-security", "ct-scalability", "ct-strategy")
+    bench.acts(**{name.replace("-", "_"): mute(name) for name in late})
+
+    def mends() -> None:
+        for name in late[:2]:
+            bench.world.files[f"{ROOT}/memory/{name}.mem.md"] = b"## Highest Severity\nLow\n"
+
+    bench.cast.moments["called 3b.1/critics/ct-strategy"] = [lambda: None, mends]
+    assert story(bench.go()) == CLEAN
+    assert "severity values [Low, Low, Low, ERROR], result: DONE." in bench.doc("memory.md")
 
 
 APPROVES, REJECTS = {"choice": "approve"}, {"choice": "reject", "note": "Look at the tests, too."}

@@ -164,7 +164,8 @@ def _call(call: CallView) -> Iterator[Said]:
     who, report = call.member or call.agent, call.report
     if call.calls:
         again = f", call {call.calls}" if call.calls > 1 else ""
-        yield who, f"begins{again}", "  ".join(filter(None, (call.runner, call.model))), "begin"
+        step = f"step {call.step}" if call.step[:1].isdigit() else ""  # where the process numbers its steps
+        yield who, f"begins{again}", "  ".join(filter(None, (step, call.runner, call.model))), "begin"
     for tried in call.tries:
         until = call.until if tried is call.tries[-1] and call.state == "waiting" else None
         yield who, "again" if until is None else f"waits until {text.clock(until)}", _why(tried), "note"
@@ -198,7 +199,7 @@ def outcome(call: CallView) -> tuple[str, Tone]:
     if report.ruling is not None:
         return ("accepts", "good") if report.ruling.passes else ("does not accept", "bad")
     word = form_of(call).get("status") or "done"
-    return ("ok", "good") if word == "done" else (str(word), "bad")
+    return ("ok", "good") if str(word).casefold() in ("done", "success") else (str(word), "bad")
 
 
 def _figures(call: CallView) -> Iterator[str]:
