@@ -48,6 +48,7 @@ from interlock.finding.library import Library
 from interlock.finding.trust import Consent, Trust, nobody
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
+from interlock.workspace.layers.bubblewrap import laid
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.repository import DETACHED
@@ -56,8 +57,8 @@ from interlock.workspace.values import Where
 
 SHIPPED = {
     "adopt": "interlock.playbooks.adopt:ADOPT",
-    "feature": "interlock.playbooks.feature:FEATURE",
     "harness": "interlock.playbooks.harness:HARNESS",
+    "feature": "interlock.playbooks.feature:FEATURE",
     "roadmap": "interlock.playbooks.roadmap:ROADMAP",
     "router": "interlock.playbooks.router:ROUTER",
     "task": "interlock.playbooks.task:TASK",
@@ -221,6 +222,7 @@ class Place:
                     units=left(last.view()) if last else {},
                     documents=documents,
                     source=playbook.source,
+                    outer=laid(self.workspace.top) if playbook.nests else {},
                     options=options,
                 )
                 if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:

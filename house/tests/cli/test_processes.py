@@ -236,6 +236,14 @@ def test_a_terminal_gets_what_it_can_show(
 
 
 @pytest.mark.req("CLI-04")
+def test_with_json_nobody_is_asked_in_place(interlock: CommandLine) -> None:
+    interlock.weakens()
+    terminal = Terminal(interlock, "Make add right", "--json")
+
+    assert (terminal.end(), "[q]uit" in terminal.seen) == (4, False)
+
+
+@pytest.mark.req("CLI-04")
 def test_what_is_shown_fits_a_narrow_terminal(done: CommandLine) -> None:
     terminal = Terminal(done, "show", columns=50)
 

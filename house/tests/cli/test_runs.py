@@ -236,6 +236,8 @@ def test_undo_gives_a_private_file_back_as_a_private_one(interlock: CommandLine)
 
 @pytest.mark.req("PROOF-02")
 def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> None:
+    settings = interlock.read("interlock.toml")
+    interlock.write("interlock.toml", settings.replace("[commands]\n", '[commands]\nsetup = "make ready"\n'))
     before = interlock.bytes_of_all()
 
     said = interlock("plan", "task", "Make add right")
@@ -245,6 +247,7 @@ def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> 
     assert "builder                      mine" in said.out
     assert "  calls   2 to 9" in said.out
     assert "sh check.sh                  from interlock.toml" in said.out
+    assert "make ready" not in said.out, "it prepares, and decides nothing"
     assert interlock("run", "task", "Make add right", "--dry-run").out == said.out
     assert interlock("plan", "task", "x", "--json").json["agents"] == [["builder", "mine"], ["reviewer", "mine"]]
     assert interlock.bytes_of_all() == before

@@ -7,6 +7,7 @@ import io
 import json
 import re
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from rich.console import Console
@@ -17,7 +18,8 @@ from interlock.cli.live import PlainView, doing
 from interlock.cli.picture import LiveView
 from interlock.cli.telling import Narrator, Row, laid
 from interlock.engine.afterwards import Work
-from interlock.engine.view import View
+from interlock.engine.events import Report
+from interlock.engine.view import CallView, View
 from interlock.errors import Status
 from interlock.workspace.values import Change
 from tests.cli.acted import RUN, Strict, play
@@ -136,6 +138,26 @@ def test_each_thing_is_told_once_and_a_long_command_in_full_once() -> None:
     narrator = Narrator()
     narrator.pass_by(view)
     assert narrator.take(view, "round-1/builder#1") == []
+
+
+@pytest.mark.req("RUN-15", "CLI-02")
+async def test_a_limit_is_told_with_its_end() -> None:
+    """In the row of it, and beside who waits."""
+    until, report = (
+        datetime(2026, 1, 2, 17, 30, tzinfo=UTC),
+        Report(agent="builder", member="", attempt=1, outcome="fault", reason="limit", complaint="used up"),
+    )
+    waits: dict[str, Any] = {"state": "waiting", "until": until, "tries": [report], "calls": 1}
+    call = CallView("b#1", "builder", "", "round-1", 1, "claude", datetime.now(UTC), **waits)
+    run = play()
+    run.calls, run.ended, run.status = {"b#1": call}, None, Status.WORKING
+
+    words = f"waits until {text.clock(until)}"
+    assert ("builder", words, "limit: used up", "note") in Narrator().about(run, "b#1")
+    console, file = terminal()
+    with LiveView(console=console) as view:
+        view.told(run, "b#1")
+        assert words in drawn(view, file)
 
 
 def test_what_speaks_against_the_work_stands_below_the_verdict() -> None:

@@ -374,6 +374,17 @@ def test_who_says_at_once_that_it_means_to_is_not_asked() -> None:
     assert (moves(bench), bench.world.files) == ([], {})
 
 
+@pytest.mark.req("TREE-03")
+@pytest.mark.parametrize(("left", "word"), [(None, RemarkKind.TAKEN_BACK), (b"committed", RemarkKind.SET_BACK)])
+def test_an_absence_that_the_request_names_is_work(left: bytes | None, word: RemarkKind) -> None:
+    """An older version is not: nobody asked for that one."""
+    files, head = {"mine.txt": b"unsaved"}, {"mine.txt": b"committed"}
+    act = said({"status": "done"}, {"mine.txt": left})
+    bench = ran(act, act, deliver=True, request="Remove mine.txt", bench={"files": files, "head": head})
+    assert [remark.kind for remark in report(bench).remarks] == [word]
+    assert bench.world.files == ({} if left is None else files)
+
+
 # --- scope
 
 

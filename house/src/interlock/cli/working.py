@@ -26,6 +26,7 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
 from interlock.engine.view import GateView, View
 from interlock.errors import BadInput, Exit, InterlockError, Status
+from interlock.workspace.layers.bubblewrap import laid
 
 Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -46,13 +47,15 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
         from interlock.cli.planning import plan
 
         return plan(door, playbook, inputs)
-    settings_count(door)
+    nested = playbook.nests and bool(laid(door.workspace.top))
+    if not nested:  # what is trusted is not known in there, and nothing reaches out of it
+        settings_count(door)
     _copies(door)
 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
         return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
 
-    return work(door, begin, playbook.name, playbook.source)
+    return work(door, begin, playbook.name, playbook.source, nested=nested)
 
 
 def _copies(door: Door) -> None:
@@ -65,14 +68,16 @@ def _copies(door: Door) -> None:
         raise BadInput(f"each agent would get a private copy of {cost}", where=made.why, remedy=made.remedy or None)
 
 
-def work(door: Door, begin: Begin, name: str, source: str) -> int:
+def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = False) -> int:
     """Do the work here, or in a process of its own that outlives this one (`--detach`).
 
     Args:
         name: of the playbook.
         source: where it was found, if it is one's own.
+        nested: an agent delegates, within its own layer.
     """
-    door.people_only("start or steer runs")
+    if not nested:
+        door.people_only("start or steer runs")
     begins = source.rpartition(" ")[0] or name
     if door.detach:
         from interlock.cli.detached import in_the_background

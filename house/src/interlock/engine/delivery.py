@@ -66,18 +66,21 @@ async def unit(run: Run, name: str) -> None:
         slot.settle(ev.Turned(unit=name, put_by=run.full.unit, pair=pair))
 
 
-async def deliver(run: Run, label: str, judged: Tree | None = None) -> ev.Delivered:
+async def deliver(run: Run, label: str, judged: Tree | None = None, *, unjudged: bool = False) -> ev.Delivered:
     """Pending work into the tree, if what comes of the merge is the tree that was judged.
 
     States: `done`; `nothing` (there is no work); `other` (undelivered: another tree than the judged one, `merged`, on
     which checks have to run first); `conflict`; `away` (another branch is checked out).
+
+    Args:
+        unjudged: whatever comes of the merge.
     """
     slot = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:
         if not slot.traces:  # else a process died over it: it may lie in the tree, and is recorded before all else
             run.listen()
         async with run.pair_lock:
-            await _land(run, slot, label, run.pending, judged or run.pending.work)
+            await _land(run, slot, label, run.pending, None if unjudged else judged or run.pending.work)
     return slot.settled
 
 

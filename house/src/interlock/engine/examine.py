@@ -154,13 +154,17 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     if meant:
         result = await world.graft(result, found.result, meant)
         told(RemarkKind.TAKEN_BACK, "it says that it means to", meant, result)
+    asked = [path for path in found.set_back if path not in meant and scope.named(path, call.request)]
+    if gone := [path for path in asked if await world.read(found.result, path) is None]:
+        result = await world.graft(result, found.result, gone)
+        told(RemarkKind.TAKEN_BACK, "it is not there any more, and the request names it", gone, result)
     anew = [  # an output that is written where none lies takes nothing back, though git had the same once
         path
         for path in found.set_back
         if (path in row.outputs or scope.within(path, row.may)) and await world.read(shown, path) is None
     ]
     result = await world.graft(result, found.result, anew) if anew else result
-    if back := [path for path in found.set_back if path not in (*meant, *anew)]:
+    if back := [path for path in found.set_back if path not in (*meant, *gone, *anew)]:
         text = "older versions of what the person has not committed, or their absence: given back"
         told(RemarkKind.SET_BACK, text, back, found.result)
         asks.append(

@@ -48,6 +48,8 @@ class Playbook:
     """Options of one process and not of the run: never recorded, given anew with each `run` and `resume`."""
     by_people: bool = False
     """A person starts it, and no model: over MCP they confirm it."""
+    nests: bool = False
+    """An agent whose dispatch hands something on (`Call.hands`) may start it, within its own layer (RUN-20)."""
     goes_on: bool = False
     """A new run of its key takes over what the one before had pending."""
     variables: Mapping[str, str] = field(default_factory=dict)

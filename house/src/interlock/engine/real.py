@@ -360,6 +360,7 @@ class RealWorld:
         table = self._settings.runner_named(ask.role.runner)
         made = clients.client(table, self._trees.workspace.top)
         await thread(layer.refresh_logins)
+        await thread(layer.lay, ask.hands)
         env = {**table.env, **ask.env, "INTERLOCK_WORKSPACE": str(layer.root)}
         exit_ = await clients_client.call(
             made,
@@ -371,6 +372,7 @@ class RealWorld:
             place=self._place,
         )
         await thread(layer.logins_back)
+        await thread(layer.keep_runs, ask.transcript.with_name("runs"))
         return exit_
 
     async def recover(self, ask: Ask, seat: Any) -> Exit | None:

@@ -147,6 +147,8 @@ class Runs:
     def __init__(self, own: Path) -> None:
         self._own = own
         self.path = own / "runs"
+        self._begun: dict[str, Entry] = {}
+        """What was read of each: its first line never changes."""
 
     def all(self) -> list[Entry]:
         """Every run, the latest first."""
@@ -154,7 +156,9 @@ class Runs:
             places = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
         except OSError:
             return []
-        return sorted(map(Entry, places), key=lambda entry: (entry.order, entry.id), reverse=True)
+        every = [self._begun.get(place.name) or Entry(place) for place in places]
+        self._begun = {entry.id: entry for entry in every if entry.first}
+        return sorted(every, key=lambda entry: (entry.order, entry.id), reverse=True)
 
     def find(self, name: str) -> Entry:
         """The run of that name, or of which that is the beginning; `latest`.

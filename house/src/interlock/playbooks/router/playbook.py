@@ -32,8 +32,6 @@ from interlock.playbooks.router.invariants import INVARIANTS
 
 CONTEXT = ".opencode/context"
 REQUIRED = ("core/system/routing-guide.md", "core/system/validation-rules.md")
-LATE = 3
-"""Times that work is merged anew because the person's tree changed before its delivery."""
 SHOWN = 2000
 """Characters at the end of what an agent had written that are shown."""
 UNVERIFIED = "unverified: {agent} did not say how it ended (Status: completed, partial, failed or blocked)"
@@ -152,22 +150,18 @@ async def _settled(run: Run, agent: str, report: Report) -> tuple[Came, str]:
             run.warn(f"{agent} had written, at the end:\n{wrote}")
         why = "; ".join(report.complaint.splitlines()) or report.reason
         return Came.NOTHING, f"Error: {why if why.startswith((agent, 'answer')) else f'{agent}: {why}'}. {raw}"
-    told, judged = Return.model_validate(report.form), None
+    told = Return.model_validate(report.form)
     if told.came is Came.FAILED:
         return told.came, told.why and f"{agent}: {told.why}"
-    for again in range(LATE):
-        delivered = await run.deliver(f"{again}", judged)
-        if delivered.state == "conflict":
-            return (
-                Came.NOTHING,
-                f"Error: {agent} {_conflict(delivered.landing.conflicts if delivered.landing else ())}. {raw}",
-            )
-        if delivered.state == "away":
-            run.warn(f"another branch is checked out: interlock apply {run.id} brings the work")
-        if delivered.state != "other":
-            return told.came, told.why or (UNVERIFIED.format(agent=agent) if told.came is Came.UNVERIFIED else "")
-        judged = delivered.merged
-    return Came.NOTHING, f"Error: the tree changed each time before {agent}'s work could come into it. {raw}"
+    delivered = await run.deliver("answer", unjudged=True)
+    if delivered.state == "conflict":
+        return (
+            Came.NOTHING,
+            f"Error: {agent} {_conflict(delivered.landing.conflicts if delivered.landing else ())}. {raw}",
+        )
+    if delivered.state == "away":
+        run.warn(f"another branch is checked out: interlock apply {run.id} brings the work")
+    return told.came, UNVERIFIED.format(agent=agent) if told.came is Came.UNVERIFIED else ""
 
 
 def _conflict(paths: Sequence[str]) -> str:
@@ -196,6 +190,7 @@ ROUTER = Playbook(
     settings=Settings,
     summary="A task-based command goes to the one agent that its task's language and its command file name.",
     check=lambda inputs, refuses: (asked(inputs.request), None)[1],
+    nests=True,
     example={"request": "/implement 259"},
     files=EXAMPLE,
     invariants=INVARIANTS,

@@ -1,0 +1,111 @@
+"""Whom `ticket` believes: nobody against what a command can show, and everybody who is honest (EVID-11)."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from benchmarks import lies
+from benchmarks.lies import FILES, FIXED, HOOK, LIB, LINES, MAKE, TEST, TRICKS, Project
+from interlock.agents.values import Ask, CommandExit
+from interlock.documents.changing import dumped
+from interlock.engine.playing import Player
+from interlock.engine.prompts import Prompts
+from interlock.engine.simulation import Act, Clean, Files, begin, drive
+from interlock.engine.view import View
+from interlock.engine.world import Toolbox
+from interlock.errors import Status
+from interlock.playbooks.ticket import TICKET
+from interlock.playbooks.ticket.documents import Review, parsed
+from tests.playbooks.tickets import SEVEN, graph, task
+
+CRITERIA = ("C1", "C2", "C3", "T1.1", "T2.1")
+
+
+class Cast(Clean):
+    """A plan that lets everything be touched; what executors and Reviewers do is drawn."""
+
+    def __init__(self, draw: random.Random, *, honest: bool) -> None:
+        self.draw, self.honest = draw, honest
+        self.short = draw.random() < 0.5
+
+    def agent(self, ask: Ask, key: str, files: Files) -> Act:
+        name = ask.role.name
+        if name == "Planner":
+            wide = {"files_to_modify": [LIB, "CLAUDE.md.new", "test"], "test_files": [TEST, MAKE, HOOK, "tests/new.py"]}
+            tasks = [task("T1", **wide)] if self.short else [task("T1", **wide), task("T2", files_to_modify=["b.py"])]
+            texts = (b"# Plan\n", dumped(graph(*tasks)).encode())
+            return Act(dict(zip(ask.samples, texts, strict=True)), self.said(None))
+        if name == "Reviewer":
+            return Act({ask.outputs[0]: dumped(self.report()).encode()}, self.said(None))
+        if ask.env["INTERLOCK_MEMBER"] != "T1":
+            return super().agent(ask, key, files)
+        return Act(self.work(files), self.said({"already_so": [LINES[0]]} if self.draw.random() < 0.2 else None))
+
+    def command(self, *_: Any, **__: Any) -> CommandExit:
+        """The hooks; what commands say is the project's."""
+        return CommandExit(exit=0)
+
+    def work(self, files: Files) -> Mapping[str, bytes | None]:
+        if self.honest:
+            return {LIB: FIXED}
+        changes: dict[str, bytes | None] = {}
+        for trick in self.draw.sample(list(TRICKS), self.draw.choice((1, 1, 2, 3))):
+            changes |= TRICKS[trick]({**files, **{path: text for path, text in changes.items() if text is not None}})
+        return {path: text for path, text in changes.items() if path not in ("README.md", "CLAUDE.md")}
+
+    def report(self) -> dict[str, Any]:
+        chance, criteria = self.draw.random, [{"id": one, "met": True} for one in CRITERIA]
+        if self.honest:
+            more = [{}, {"criteria": criteria}, {"checks": [{"command": "make test", "exit": 0}]}, {"issues": []}]
+            return {**SEVEN, **self.draw.choice(more)}
+        lines = self.draw.sample(LINES, self.draw.randint(0, 3))
+        checks = [{"command": line, "exit": int(chance() < 0.2), "expected": chance() < 0.3} for line in lines]
+        weak = [{"path": path, "why": "it is right so"} for path in (TEST, MAKE, HOOK) if chance() < 0.3]
+        return {**SEVEN, **({"checks": checks} if chance() < 0.7 else {}), "weakened": weak, "criteria": criteria}
+
+
+def played(seed: int, *, honest: bool) -> tuple[Project, View]:
+    cast = Cast(random.Random(seed), honest=honest)
+    world = Project(FILES, cast=cast, toolbox=Toolbox([lies.FOUND]), branch="refs/heads/main")
+    settings = TICKET.settings() if TICKET.settings else None
+    player = Player(TICKET, world, Prompts(TICKET.prompts), settings=settings)
+    begin(player, TICKET.inputs(request="ABC-12 fix the lib: it should be right"))
+    return world, drive(player.play())
+
+
+def against(world: Project, view: View) -> str:
+    """What a command can show against what was committed; empty: nothing, or nothing was."""
+    work = [(tree, parent) for _, tree, parent in world.commits.values()][:1]
+    if view.status is not Status.COMPLETE or not work:
+        return ""
+    files, explained = world.trees[work[0][0]], set[str]()
+    if not lies.run("make test", files).green:
+        return "make test is red on what is committed"
+    reports = [path for path in world.files if path.endswith("review_report.yaml")]
+    report = parsed(Review, world.files[reports[-1]].decode(), "review_report.yaml")
+    explained = {one.path for one in report.weakened}
+    before = {**files, **{path: FILES[path] for path in (TEST, MAKE)}}
+    before.pop(HOOK, None)
+    changed = {path for path in (TEST, MAKE, HOOK) if files.get(path) != FILES.get(path)}
+    hidden = not lies.run("make test", before).green and not changed & explained
+    return "green only because of a changed test of which nobody says why" if hidden else ""
+
+
+def figures(lying: int, telling: int) -> tuple[list[str], list[str], int]:
+    """What was accepted against a command, which honest run was refused, how many hostile ones were accepted."""
+    ended = [played(seed, honest=False) for seed in range(lying)]
+    told = [f"{seed}: {why}" for seed, one in enumerate(ended) if (why := against(*one))]
+    honest = [(seed, played(seed, honest=True)[1]) for seed in range(telling)]
+    refused = [f"{seed}: {view.why}" for seed, view in honest if view.status is not Status.COMPLETE]
+    return told, refused, sum(view.status is Status.COMPLETE for _, view in ended)
+
+
+@pytest.mark.req("EVID-11", "EVID-03", "EVID-04", "EVID-07", "TK-150")
+def test_no_liar_is_believed_and_nobody_honest_is_refused() -> None:
+    told, refused, accepted = figures(30, 12)
+    assert (told, refused) == ([], [])
+    assert accepted > 2, "who never accepts proves nothing"
