@@ -380,11 +380,24 @@ class Place:
     # --- deciding
 
     def decide(
-        self, entry: Entry, what: Literal["approve", "reject", "answer"], *, note: str = "", choice: str = ""
+        self,
+        entry: Entry,
+        what: Literal["approve", "reject", "answer"],
+        *,
+        note: str = "",
+        choice: str = "",
+        opening: int = 0,
+        shown: Mapping[str, str] | None = None,
+        by: str = "",
     ) -> list[str]:
         """Record a person's decision about the gate that waits; the run goes on when somebody works on it.
 
         The documents count as they are now; those that have changed since it was asked are returned (PERSON-01).
+
+        Args:
+            opening: of the gate, as a page or a client showed it: the decision is about that alone; so is `shown`.
+            shown: digests of the documents, as they were shown there.
+            by: who says so there, where that is not whom this process belongs to.
         """
         view = entry.view()
         gate = view.gate
@@ -399,7 +412,10 @@ class Place:
         if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
             raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
         now = {path: self.digest(path) for path in gate.shown}
-        entry.folder.say(Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note))
+        if opening and (opening != gate.opening or (shown is not None and shown != now)):
+            raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
+        said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
+        entry.folder.say(said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
         return [path for path, digest in gate.shown.items() if digest != now[path]]
 
     def digest(self, path: str) -> str:
