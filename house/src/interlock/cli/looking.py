@@ -153,14 +153,14 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
     """What is delivered and pending; with an agent, what each of its dispatches changed."""
     entry, agent = door.meant(
         words,
-        lambda: door.first(lambda view: list(_of_run(view)), "work to show"),
+        lambda: door.first(lambda view: list(of_run(view)), "work to show"),
         lambda view, name: any(name in (call.agent, call.member) for call in view.calls.values()),
     )
     view, trees, work = entry.view(), door.trees, door.work(entry.view())
     shown = [
         (name, pair, changes)
-        for title, pair in (_by_agent(view, agent) if agent else _of_run(view))
-        for name, changes in _as_it_is_now(title, trees.between(pair.base, pair.work), work)
+        for title, pair in (_by_agent(view, agent) if agent else of_run(view))
+        for name, changes in as_it_is_now(title, trees.between(pair.base, pair.work), work)
     ]
     if not shown:
         tell(f"Run {entry.id} has changed nothing{f' by {agent}' if agent else ''}.")
@@ -178,13 +178,13 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
 DELIVERED, PENDING, HELD = "delivered", "pending: not delivered", "held back: guarded paths"
 
 
-def _of_run(view: View) -> Iterator[tuple[str, Pending]]:
+def of_run(view: View) -> Iterator[tuple[str, Pending]]:
     yield from ((DELIVERED, pair) for pair in delivered(view))
     yield from ((PENDING, pair) for pair in left(view).values())
     yield from ((HELD, pair) for pair in view.held)
 
 
-def _as_it_is_now(title: str, changes: Sequence[Change], work: Work) -> Iterator[tuple[str, list[Change]]]:
+def as_it_is_now(title: str, changes: Sequence[Change], work: Work) -> Iterator[tuple[str, list[Change]]]:
     """What a person took out again since, or brought, under a name of its own."""
     out = {one.path for one in work.undone}
     waits = {one.path for one in (*work.pending, *work.held)}

@@ -43,10 +43,10 @@ def facts(view: View, stands: Status, usual_s: float | None = None) -> list[str]
     """Time, the rest of it where it is known how long such a run usually takes, and cost."""
     took = seconds(view, stands)
     left = [f"about {text.running(usual_s - took)} left"] if usual_s and usual_s - took > 1 else []
-    return [text.running(took), *left, *(_cost(view, stands) if view.usage.cost_usd is not None else ())]
+    return [text.running(took), *left, *(cost(view, stands) if view.usage.cost_usd is not None else ())]
 
 
-def _cost(view: View, stands: Status) -> list[str]:
+def cost(view: View, stands: Status) -> list[str]:
     """Who is at work tells its cost at the end: until then it is not unknown."""
     told = [call.spent.cost_usd is not None for call in view.calls.values() if call.report]
     known = view.cost_known or (stands is Status.WORKING and all(told))
@@ -99,14 +99,14 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
         shown: of each document that waits for a decision what is known: its size, whether it has changed.
     """
     calls = sum(call.calls for call in view.calls.values())
-    spent = [text.count(calls, "call"), *_cost(view, stands)] if calls else []
+    spent = [text.count(calls, "call"), *cost(view, stands)] if calls else []
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(seconds(view, stands))}"]
     rows = [*asked(view.gate, shown or {})] if view.gate else []
     if view.why and stands is not Status.COMPLETE and view.gate is None:
         rows.append(("why", view.why, ""))
     rows += [*_checks(view), *judged(view), *_work(view, work)]
     rows += [("note", warning, "") for warning in view.warnings[:MOST]]
-    known = dict.fromkeys((*_deciding(view), *_next(view, stands, work)))
+    known = commands(view, stands, work)
     return [
         "  ".join([*took, *spent]),
         *block(rows),
@@ -132,14 +132,14 @@ def asked(gate: GateView, shown: Mapping[str, str]) -> Iterator[Told]:
 
 
 def _checks(view: View) -> Iterator[Told]:
-    yield from (("checks", pair.command, _pair(pair)) for pair in view.pairs.values())
+    yield from (("checks", pair.command, pair_words(pair)) for pair in view.pairs.values())
     if not view.pairs and any(call.report for call in view.calls.values()):
         yield "checks", "none", ""
     if view.shown_by is not None and not view.shown_by.get("by"):
         yield "", "no check tells this work from none", ""
 
 
-def _pair(pair: PairView) -> str:
+def pair_words(pair: PairView) -> str:
     """Before and after, and the one word for both."""
     before = "-" if pair.before is None else "green" if pair.before.green else "red"
     one = pair.proved
@@ -188,6 +188,11 @@ def in_lines(change: Change) -> str:
     counted = [f"{sign}{number}" for sign, number in (("+", change.added), ("-", change.removed)) if number is not None]
     kind = f" ({change.kind})" if change.kind not in ("changed", "added") or not counted else ""
     return f"{text.line(change.path, 400)} {' '.join(counted)}".rstrip() + kind
+
+
+def commands(view: View, stands: Status, work: Work) -> list[str]:
+    """What a person can type next: how to decide, and the one command that leads on."""
+    return list(dict.fromkeys((*_deciding(view), *_next(view, stands, work))))
 
 
 def _deciding(view: View) -> Iterator[str]:

@@ -72,7 +72,7 @@ class Narrator:
 
     def take(self, view: View, key: str) -> list[Row]:
         """What is new, after the line about this key was folded."""
-        new = [*self._fresh("", _of_run(view)), *self.about(view, key)]
+        new = [*self._fresh("", of_run(view)), *self.about(view, key)]
         return [Row(view.at, *said) for said in new] if view.at is not None else []
 
     def pass_by(self, view: View) -> None:
@@ -127,7 +127,7 @@ class Narrator:
         return "check", pair.command, f"{state}: this is what is to be done{ways}", "note"
 
 
-def _of_run(view: View) -> Iterator[Said]:
+def of_run(view: View) -> Iterator[Said]:
     """What belongs to no place of its own."""
     yield from (("note", warning, "", "note") for warning in view.warnings)
     yield from (("said", f"{words.who}: {words.text}", "", "plain") for words in view.words if not words.gate)

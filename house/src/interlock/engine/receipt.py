@@ -33,7 +33,7 @@ def _head(view: View) -> Iterator[str]:
 def _checks(view: View) -> Iterator[str]:
     """Each command before and after, by whom it was run and on which tree."""
     rows = [_pair(pair) for pair in view.pairs.values()]
-    for call in _last_words(view):
+    for call in last_words(view):
         assert call.report is not None
         for check in call.report.checks:
             tree = check.ran.tree if check.ran else call.report.shown
@@ -67,7 +67,7 @@ def _after(pair: PairView) -> ev.Run1 | None:
 
 def _judges(view: View) -> Iterator[str]:
     """The last word of each judge: criteria, what it found, its summary and notes as they stand."""
-    for call in _last_words(view):
+    for call in last_words(view):
         report = call.report
         assert report is not None
         assert report.ruling is not None
@@ -114,7 +114,7 @@ def _work(view: View) -> Iterator[str]:
         yield from ("", f"Not delivered: `interlock diff {view.run}` shows it, `interlock apply {view.run}` brings it.")
 
 
-def _last_words(view: View) -> list[CallView]:
+def last_words(view: View) -> list[CallView]:
     return list({_name(call): call for call in view.calls.values() if call.report and call.report.ruling}.values())
 
 
