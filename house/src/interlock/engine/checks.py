@@ -61,38 +61,7 @@ async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
             if one.line not in known
         ]
         slot.settle(ev.Got(verb="toolbox", value=left))
-    proved = []
-    for one in slot.settled.value:
-        command = Command(**one)
-        place = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
-        if place.outcome is None:
-            place.settle(await _beside(run, command))
-        proved.append(place.settled)
-    return proved
-
-
-async def _beside(run: Run, command: Command) -> ev.Proved:
-    """One run after; before only where that is not green; broken only where a second run says so, too."""
-    standing = await run.standing()
-    tree = await tree_now(run)
-    after = await run_on(run, command, standing, tree)
-    before, broken, flaky = None, list[str](), False
-    if not after.green:
-        before = await run_on(run, command, standing, standing.tree)
-        if _breaks(run, before, after):
-            after = await run_on(run, command, standing, tree, again=True)
-            broken = _breaks(run, before, after)
-            flaky = not broken
-    word: Any = "held" if after.green else "broken" if broken else "known"
-    weak = None if broken else await _weakened(run, command, standing, tree, before, after)
-    return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(broken), weak=weak)
-
-
-def _breaks(run: Run, before: ev.Run1, after: ev.Run1) -> list[str]:
-    """What is red after, and was not before; one that cannot tell its tests any more broke as a whole."""
-    pairs = _by_test(run, before, after)
-    was_red = _red(_tests(run, before))
-    return [*pairs.broken, *(test for test in pairs.still_red if test == junit.WHOLE and test not in was_red)]
+    return [await _once(run, Command(**one), named=False) for one in slot.settled.value]
 
 
 def _pair(
@@ -178,16 +147,17 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
     return proved
 
 
-async def _once(run: Run, command: Command) -> ev.Proved:
+async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
     slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
     if slot.outcome is None:
         run.listen()
-        slot.settle(await _prove(run, command))
+        slot.settle(await _prove(run, command, named=named))
         run.recorder.sync()
     return slot.settled
 
 
-async def _prove(run: Run, command: Command) -> ev.Proved:
+async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
+    """A pair on the tree of this moment. What nobody named has its before only where it is red, and may stay so."""
     before = _before(run, command)
     standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
@@ -195,6 +165,8 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
         return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
     after = await run_on(run, command, standing, tree)
+    if before is None and not named and not after.green:
+        before = await run_on(run, command, standing, standing.tree)
     flaky = False
     if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
         again = await run_on(run, command, standing, tree, again=True)
@@ -204,7 +176,7 @@ async def _prove(run: Run, command: Command) -> ev.Proved:
         basis = alone = await run_on(run, command, standing, standing.tree)
         before = alone if alone.green else before
         theirs = _theirs(run, before, alone, after)
-    word, tests = ("theirs", theirs) if theirs else _word(run, basis, after)
+    word, tests = ("theirs", theirs) if theirs else _word(run, basis, after, may_be_red=not named)
     stands = after.green or word not in RED
     weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
     return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
@@ -233,12 +205,13 @@ def _tests(run: Run, one: ev.Run1) -> junit.Tests:
     return told or {junit.WHOLE: junit.PASSED if one.green else junit.FAILED}
 
 
-def _word(run: Run, before: ev.Run1 | None, after: ev.Run1) -> tuple[Any, list[str]]:
-    """The one word of a pair, and the tests that made it."""
+def _word(run: Run, before: ev.Run1 | None, after: ev.Run1, *, may_be_red: bool = False) -> tuple[Any, list[str]]:
+    """The one word of a pair, and the tests that made it; `may_be_red`: what is red before may stay so."""
     if before is None:
         return ("held" if after.green else "broken"), []
     was = _tests(run, before)
-    word, tests = junit.word(was, _tests(run, after), _red(was) if run.start.inputs.get("accept_baseline") else ())
+    known = _red(was) if may_be_red or run.start.inputs.get("accept_baseline") else ()
+    word, tests = junit.word(was, _tests(run, after), known)
     return word, list(tests)
 
 
