@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, PrivateAttr, Strict, create_model, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    Strict,
+    create_model,
+    model_validator,
+)
 
 from interlock.documents.model import Model
 from interlock.documents.reading import pointer
@@ -62,8 +71,9 @@ Variable = Annotated[
     Plain, _must(_can_be_set, "a variable needs a name without '=' that does not begin with INTERLOCK_")
 ]
 Address = Annotated[Plain, _must(_ADDRESS.fullmatch, "expected an address that begins with http:// or https://")]
-# TOML has lists; strict models would want a tuple.
-Globs = Annotated[tuple[Glob, ...], Strict(False)]
+# TOML has lists; strict models would want a tuple. One glob may stand alone.
+_ALONE = BeforeValidator(lambda said: [said] if isinstance(said, str) else said)
+Globs = Annotated[tuple[Glob, ...], Strict(False), _ALONE]
 Hosts = Annotated[tuple[Host, ...], Strict(False)]
 Argv = Annotated[
     tuple[Plain, ...],

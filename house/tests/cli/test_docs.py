@@ -3,30 +3,40 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import shlex
 import sys
+import textwrap
 import traceback
 from pathlib import Path
 from typing import Any
 
 import click
 import pytest
+from ruamel.yaml import YAML
 
 from interlock.agents import process
 from interlock.cli.commands import app
 from interlock.errors import Exit
 from tests.cli.conftest import CommandLine
+from tests.workspace.layers.ways_out import WAYS
 from tools import reference
 
 HOUSE = Path(__file__).parents[2]
 PAGES = [HOUSE / "README.md", *sorted((HOUSE / "docs").rglob("*.md"))]
 
 
+def blocks(page: Path, kind: str) -> list[str]:
+    """Its fenced blocks of that kind."""
+    found = re.findall(rf"^( *)```{kind}\n(.*?)^ *```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    return [textwrap.dedent(text) for _, text in found]
+
+
 def examples(page: Path) -> list[list[str]]:
     """The command lines of its shell blocks."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", page.read_text("utf-8"), re.MULTILINE | re.DOTALL)
-    return [shlex.split(line)[1:] for block in blocks for line in block.splitlines() if line.startswith("interlock")]
+    lines = [line for block in blocks(page, "sh") for line in block.splitlines()]
+    return [shlex.split(line)[1:] for line in lines if line.startswith("interlock")]
 
 
 @pytest.mark.req("HOUSE-05", "CLI-01")
@@ -90,3 +100,71 @@ def test_the_exit_codes_are_those_of_the_table() -> None:
     told = re.findall(r"^\| (\d+) \|", (HOUSE / "docs" / "quickstart.md").read_text("utf-8"), re.MULTILINE)
 
     assert [int(code) for code in told] == [int(code) for code in Exit]
+
+
+@pytest.mark.req("HOUSE-05")
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_example_of_settings_can_be_used(page: Path, interlock: CommandLine) -> None:
+    for text in blocks(page, "toml"):
+        interlock.write("interlock.toml", text)
+        assert interlock.place().settings.file == "interlock.toml"
+
+
+@pytest.mark.req("TREE-10", "HOUSE-05")
+def test_the_ways_out_are_counted_on_a_page() -> None:
+    text = (HOUSE / "docs" / "sandbox.md").read_text("utf-8")
+    assert f"{len(WAYS)} ways out" in text
+    assert sum(map(int, re.findall(r"^\| (\d+) \|", text, re.MULTILINE))) == len(WAYS)
+
+
+@pytest.mark.req("HOUSE-05", "HN-23")
+def test_the_task_on_the_page_of_harness_can_be_run(interlock: CommandLine) -> None:
+    (task,) = blocks(HOUSE / "docs/playbooks/harness.md", "markdown")
+    assert interlock("init", "harness").code == 0
+    interlock.write("harness/tasks/TASK-012.md", task)
+    said = interlock("plan", "harness", "TASK-012")
+    assert said.code == 0, said.err
+
+
+@pytest.mark.req("HOUSE-05", "RT-71")
+def test_the_page_of_router_quotes_what_is_said(interlock: CommandLine) -> None:
+    interlock.write(".opencode/specs/TODO.md", "# TODO\n\n### 259. Add\n")
+    said = interlock("run", "router", "/implement 999")
+    assert said.code == 2 and said.err.strip() in (HOUSE / "docs/playbooks/router.md").read_text("utf-8")
+
+
+CLAUDE = """\
+#!/usr/bin/env python3
+import json, subprocess
+said = subprocess.run(["sh", "agent.sh"], capture_output=True, text=True).stdout
+used = {"input_tokens": 5, "output_tokens": 5}
+for line in (
+    {"type": "system", "subtype": "init", "session_id": "s", "model": "m"},
+    {"type": "assistant", "message": {"id": "1", "content": [{"type": "text", "text": said}], "usage": used}},
+    {"type": "result", "subtype": "success", "is_error": False, "result": said, "session_id": "s",
+     "total_cost_usd": 0.01, "usage": used},
+):
+    print(json.dumps(line))
+"""
+
+
+@pytest.mark.req("HOUSE-05", "RUN-14")
+def test_the_workflow_for_ci_runs_but_for_the_model(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its commands, with a program in Claude Code's place that says what that would."""
+    (text,) = blocks(HOUSE / "docs" / "agents.md", "yaml")
+    steps = YAML(typ="safe").load(text)["jobs"]["mend"]["steps"]
+    lines = [line for step in steps if "interlock " in (line := step.get("run", "")) and "install" not in line]
+    program = interlock.top.parent / "bin" / "claude"
+    program.parent.mkdir()
+    program.write_text(CLAUDE)
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    monkeypatch.setenv("ANTHROPIC_API_KEY", "a key")
+    monkeypatch.setenv("INTERLOCK_SANDBOX_MODE", "off")
+    interlock.write("interlock.toml", '[commands]\ntest = "sh check.sh"\n')
+    interlock.commit("settings")
+    asked, shown = (shlex.split(line)[1:] for line in lines)
+    said = interlock(*asked)
+    assert said.code == 0, said.err
+    assert "a + b" in interlock.run_git("show", "mend/test:lib.py")
+    assert "mended" in interlock(*shown[: shown.index(">>")]).out
