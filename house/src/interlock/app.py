@@ -100,6 +100,8 @@ class Watcher:
     """After each line: the run as it stands now, and the key that the line is about."""
     ask: Callable[[GateView], Awaitable[Message | None]] | None = None
     """The person at the terminal, if one is there."""
+    saved: Callable[[], Awaitable[None]] | None = None
+    """Awaited after each dispatch, before the playbook goes on (`interlock.fleet`)."""
 
 
 @dataclass
@@ -173,8 +175,13 @@ class Place:
         runner: str = "",
         said: str = "",
         flags: Model | None = None,
+        works: bool = True,
     ) -> tuple[Entry, View]:
-        """Begin a run, or go on with the open one of its key and inputs (RUN-08)."""
+        """Begin a run, or go on with the open one of its key and inputs (RUN-08).
+
+        Args:
+            works: False: it is only begun; somebody else works on it.
+        """
         if playbook.check is not None:
             playbook.check(inputs, self.refuses_commits)
         where, budget = self.trees.where(), self.options.get("limits.budget_usd")
@@ -187,6 +194,8 @@ class Place:
                         f"run {last.id} of the same request is open, with other options",
                         remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
                     )
+                if not works:
+                    return last, last.view()
                 view = await self.resume(last, watcher, runner=runner, said=said, flags=flags, budget=budget)
                 return last, view
             anew = playbook.repeats is None or getattr(flags, "new_run", False)
@@ -196,10 +205,20 @@ class Place:
             entry = self.runs.new(playbook.name, datetime.now(UTC))
             player = self._player(playbook, entry, watcher, runner, flags)
             options = _known(runner=runner, budget=budget)
-            return await self._begin(player, entry, inputs, key, last if playbook.goes_on else None, said, options)
+            last = last if playbook.goes_on else None
+            return await self._begin(player, entry, inputs, key, last, said, options, works=works)
 
     async def _begin(
-        self, player: Player, entry: Entry, inputs: Model, key: str, last: Entry | None, said: str, options: Any
+        self,
+        player: Player,
+        entry: Entry,
+        inputs: Model,
+        key: str,
+        last: Entry | None,
+        said: str,
+        options: Any,
+        *,
+        works: bool,
     ) -> tuple[Entry, View]:
         """Begin a run; `last`: one of the same key, whose pending work it takes over."""
         playbook, world, documents = player.playbook, player.world, tuple(player.playbook.documents(inputs))
@@ -231,6 +250,9 @@ class Place:
                     player.warn(unwatched)
                 if not maker.confined:
                     player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")
+                if not works:
+                    player.recorder.sync()
+                    return entry, player.view
                 return entry, await self._play(player)
             except BadInput:
                 if not player.view.calls:
@@ -359,6 +381,7 @@ class Place:
             flags=dict(flags) if flags else {},
             hear=watcher.hear,
             told=lambda event, key: watcher.told(player.view, key),
+            saved=watcher.saved,
         )
         return player
 

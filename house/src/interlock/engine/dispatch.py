@@ -87,6 +87,8 @@ async def dispatch(run: Run, call: Call) -> ev.Report:
     if slot.outcome is None:
         run.listen()
         await Dispatch(run, call, slot).perform()
+        if run.saved is not None:
+            await run.saved()
     report: ev.Report = slot.settled.report
     if row.outputs or row.may:
         left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]

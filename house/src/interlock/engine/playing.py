@@ -6,7 +6,7 @@ World-free: the doors put the parts together (`interlock.app`), simulations do, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
 
@@ -42,12 +42,13 @@ class Player:
         flags: Mapping[str, Any] | None = None,
         hear: Callable[[str, Any], None] | None = None,
         told: Callable[[ev.Event, str], None] | None = None,
+        saved: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.playbook = playbook
         self.world = world
         self.recorder = Recorder(Journal(world.folder.medium), world.folder, world.now, told)
         self._prompts, self._settings, self._limits = prompts, settings, limits
-        self._flags, self._hear = flags, hear
+        self._flags, self._hear, self._saved = flags, hear, saved
 
     @property
     def view(self) -> View:
@@ -121,6 +122,7 @@ class Player:
             limits=self._limits,
             flags=self._flags,
             hear=self._hear,
+            saved=self._saved,
         )
         keys.begin()
         try:

@@ -155,6 +155,7 @@ class Run:
         limits: Limits | None = None,
         flags: Mapping[str, Any] | None = None,
         hear: Callable[[str, Any], None] | None = None,
+        saved: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
         self.recorder = recorder
         self.world = world
@@ -164,6 +165,8 @@ class Run:
         self.flags = flags or {}
         """Options of this process, not of the run: never recorded."""
         self.hear = hear or (lambda key, news: None)
+        self.saved = saved
+        """Awaited when a dispatch was recorded, before the playbook goes on: what was done is safe elsewhere, then."""
         self._keys = keys.Keys()
         self.pair_lock = asyncio.Lock()
         """Members side by side move the pending pair on one after the other."""

@@ -21,6 +21,8 @@ from interlock.engine.view import View, fold
 from interlock.errors import Refused, Status, nearest
 
 _TAIL = 65_536
+FAR, HELD = "far", "held.json"
+"""Where runs of elsewhere lie, and the note in a run's folder of who has it there."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,25 @@ class Entry:
         """What the playbook itself has to say."""
         return self.folder.get(view.ended.output) if view.ended and view.ended.output else b""
 
+    @property
+    def is_far(self) -> bool:
+        """It is worked on elsewhere: this is a copy to look at, or what was left here when it went."""
+        return self.path.parent.name == FAR
+
+    @property
+    def held(self) -> dict[str, Any]:
+        """What is noted of the remote that carries it, and of who has it; empty: it was never carried."""
+        with suppress(OSError, ValueError):
+            found = json.loads((self.path / HELD).read_bytes())
+            return found if isinstance(found, dict) else {}
+        return {}
+
     def holder(self) -> dict[str, Any] | None:
         """Who works on it, if anybody does."""
-        return holder(self.path / "lock")
+        if not self.is_far:
+            return holder(self.path / "lock")
+        held = self.held
+        return {"pid": held["holder"], "host": held["remote"], "run": self.id} if held.get("holder") else None
 
     def status(self, view: View | None = None) -> Status:
         return (view or self.view()).status_now(self.holder() is not None)
@@ -131,10 +149,20 @@ class Entry:
         """Work on it, alone: also what an engine that died left running is ended."""
         from interlock.agents.process_tree import end_leftovers  # heavy, and not for looking
 
+        if self.is_far:
+            who = self.held.get("holder") or "nobody"
+            raise Refused(
+                f"run {self.id} is not here: {who} works on it, and {self.held.get('remote', 'a remote')} has it",
+                remedy=f"Bring it here: interlock fleet take {self.id}",
+            )
         with locked(self.path / "lock", f"run {self.id}", self.id):
             end_leftovers(f"{self.id}/")
             self.folder.settle()
             yield
+
+
+def _begun_at(entry: Entry) -> str:
+    return str(entry.first.get("at", ""))
 
 
 def _waits(entry: Entry, status: Status) -> bool:
@@ -160,17 +188,25 @@ class Runs:
         self._begun = {entry.id: entry for entry in every if entry.first}
         return sorted(every, key=lambda entry: (entry.order, entry.id), reverse=True)
 
+    def far(self) -> list[Entry]:
+        """Runs of elsewhere; none of them is meant by `latest`, or by leaving the name out."""
+        try:
+            return sorted((Entry(place) for place in (self._own / FAR).iterdir() if place.is_dir()), key=_begun_at)
+        except OSError:
+            return []
+
     def find(self, name: str) -> Entry:
-        """The run of that name, or of which that is the beginning; `latest`.
+        """The run of that name, or of which that is the beginning, also one of elsewhere; `latest`.
 
         Raises:
             Refused: none, or several.
         """
         every = self.all()
-        if not every:
-            raise Refused("there are no runs here yet", where=str(self.path), remedy='Begin one: interlock "REQUEST"')
-        if name == "latest":
+        if every and name == "latest":
             return every[0]
+        every += self.far()
+        if not every or name == "latest":
+            raise Refused("there are no runs here yet", where=str(self.path), remedy='Begin one: interlock "REQUEST"')
         found = [entry for entry in every if entry.id == name] or [
             entry for entry in every if entry.id.startswith(name)
         ]
