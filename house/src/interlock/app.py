@@ -31,7 +31,7 @@ from interlock.documents.files import read
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
-from interlock.engine import afterwards
+from interlock.engine import afterwards, playing
 from interlock.engine.afterwards import How, Moved, Work, left
 from interlock.engine.against import Compared, against
 from interlock.engine.folder import Message
@@ -455,7 +455,7 @@ class Place:
             entry.folder.say(Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
         with entry.lock():
-            self._player(self.playbook_of(view), entry, Watcher()).cancel(who())
+            playing.cancel(entry.folder, lambda: datetime.now(UTC), who())
         return True
 
     # --- its work

@@ -24,15 +24,32 @@ TOLD = (Status.WAITING, Status.FAILED, Status.COMPLETE, Status.DEGRADED, Status.
 """How a run may stand when somebody is told; one that a person interrupted is no news to them."""
 
 
-def notify(command: Sequence[str] | None, top: Path, view: View, patience_s: float = PATIENCE_S) -> str:
-    """Tell it how the run stands; why that did not work, or nothing."""
-    status = view.status_now(worked_on=False)
+def notify(
+    command: Sequence[str] | None,
+    top: Path,
+    view: View,
+    *,
+    address: str | None = None,
+    output: str = "",
+    patience_s: float = PATIENCE_S,
+) -> str:
+    """Tell it how the run stands; why that did not work, or nothing.
+
+    Args:
+        address: where people reach the page; the gate's stands in the notice then.
+        output: what the playbook itself has to say.
+    """
+    asks = view.status is Status.WORKING and view.gate is not None  # somebody may sit at the terminal, or may not
+    status = Status.WAITING if asks else view.status_now(worked_on=False)
     if not command or status not in TOLD:
         return ""
+    run = view.to_json(output=output) | ({"status": status.value, "exit_code": int(status.exit)} if asks else {})
+    if run["gate"] is not None and address:
+        run["gate"]["url"] = f"{address.rstrip('/')}/runs/{view.run}"
     theirs = without_our_own(os.environ, top)
     kept = {name: value for name, value in theirs.items() if not name.startswith("INTERLOCK_")}
     with tempfile.TemporaryFile() as facts:
-        facts.write(json.dumps(view.to_json()).encode())
+        facts.write(json.dumps(run).encode())
         facts.seek(0)
         try:
             told = subprocess.Popen(

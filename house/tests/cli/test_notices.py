@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from interlock import notices
 from interlock.cli import trusting
 from interlock.engine.runs import Runs
 from tests.cli.conftest import CommandLine
+from tests.cli.test_processes import Terminal
 
 
 def tells(interlock: CommandLine, command: str) -> Path:
@@ -26,9 +28,12 @@ def tells(interlock: CommandLine, command: str) -> Path:
 def test_a_gate_an_end_and_a_failure_are_told_with_the_run(interlock: CommandLine) -> None:
     interlock.weakens()
     told = tells(interlock, "cat >> $1; echo >> $1; env | grep -c ^INTERLOCK_ >> $1.env; exit 0")
+    address = '[web]\naddress = "https://box.example/interlock/"\n'
+    interlock.write("interlock.toml", (interlock.top / "interlock.toml").read_text() + address)
     assert interlock("Make add right").code == 4
     assert interlock("approve").code == 0
     waits, ended = (json.loads(line) for line in told.read_text().splitlines())
+    assert waits["gate"]["url"] == f"https://box.example/interlock/runs/{waits['run_id']}"
     assert (waits["status"], waits["gate"]["name"], waits["run_id"]) == ("waiting", "accept", ended["run_id"])
     assert (ended["status"], ended["gate"], ended["exit_code"]) == ("complete", None, 0)
     assert set((told.parent / "told.env").read_text().split()) == {"0"}, "nothing of an outer run is inherited"
@@ -47,6 +52,44 @@ def test_one_that_fails_or_hangs_touches_no_run(done: CommandLine, command: list
     view = Runs(done.top / ".interlock").find("latest").view()
     assert why in notices.notify(command, done.top, view, patience_s=0.2)
     assert notices.notify(None, done.top, view) == ""
+
+
+@pytest.mark.req("PERSON-06")
+def test_a_gate_that_is_asked_at_a_terminal_is_told_while_it_waits_and_once(interlock: CommandLine) -> None:
+    """Nobody may sit there."""
+    interlock.weakens()
+    told = tells(interlock, "cat > $1")
+    os.mkfifo(told)  # a second notice would find no reader, and be complained about
+    terminal = Terminal(interlock, "Make add right")
+    terminal.until(lambda seen: "[q]uit" in seen)
+    waits = json.loads(told.read_text())
+    assert (waits["status"], waits["exit_code"], waits["gate"]["name"]) == ("waiting", 4, "accept")
+    terminal.type("q\n")
+    assert terminal.end() == 4
+    assert "[notify]" not in terminal.seen
+
+
+@pytest.mark.req("OWN-06", "PERSON-06")
+def test_a_cancel_is_told_but_starts_nothing_that_nobody_trusts(interlock: CommandLine) -> None:
+    """Settings that came meanwhile, and settings that cannot be read, keep nobody from cancelling."""
+    interlock.weakens()
+    told = tells(interlock, "cat > $1")
+    assert interlock("Make add right").code == 4
+    assert interlock("cancel", interlock.latest()).code == 0
+    assert json.loads(told.read_text())["status"] == "cancelled"
+    assert interlock("Make add right").code == 4
+    told.unlink()
+    settings = interlock.top / "interlock.toml"
+    settings.write_text(settings.read_text().replace("cat > $1", "echo planted > $1"))
+    interlock.commit("somebody else's settings")
+    cancelled = interlock("cancel", interlock.latest())
+    assert (cancelled.code, told.exists()) == (0, False)
+    assert "Nobody away is told" in cancelled.err
+    interlock.trust()
+    assert interlock("Make add right").code == 4
+    settings.write_text("runner = [")
+    assert interlock("cancel", "task").code == 2, "several begin so"
+    assert interlock("cancel", "latest").code == 0
 
 
 @pytest.mark.req("OWN-06")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from interlock.app import Place
+from interlock.cli.away import Away
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
 from interlock.cli.working import Asking
@@ -108,7 +109,7 @@ def test_a_gate_shows_its_documents_with_size_and_change(
     assert re.search(r"shows   plan.md +5 B, changed since you saw it\n", interlock("show").out)
     place = PlainView(runs=(door := Door(dir=str(interlock.top))).runs.path)
     place.view = door.find("latest").view()
-    asking, gate = Asking(door, place), place.view.gate
+    asking, gate = Asking(door, place, Away(door)), place.view.gate
     assert gate is not None
     words = iter(["a", ""])
     monkeypatch.setattr(asking, "_read", lambda prompt: asyncio.sleep(0, next(words)))

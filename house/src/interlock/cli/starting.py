@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 from interlock.app import Place, Watcher, said_as
 from interlock.cli import failures, text
+from interlock.cli.away import Away
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
 from interlock.cli.trusting import settings_count
-from interlock.cli.working import finish, notified, work
+from interlock.cli.working import finish, work
 from interlock.engine.runs import Entry
 from interlock.engine.view import View
 from interlock.errors import BadInput, Refused, Status
@@ -80,7 +81,7 @@ def cancel(door: Door, run: str) -> int:
     entry = door.place.runs.find(run)
     done = door.place.cancel(entry)
     if done:
-        notified(door, entry.view())
+        Away(door).ends(entry, entry.view())
     said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
     return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
 

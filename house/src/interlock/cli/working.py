@@ -16,6 +16,7 @@ from interlock.agents import clients
 from interlock.agents.process_tree import kill_everything
 from interlock.app import Place, Watcher, said_as, who
 from interlock.cli import failures, output, screens, text
+from interlock.cli.away import Away
 from interlock.cli.commands import is_argument
 from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
@@ -87,7 +88,8 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         view = view_of(door, name, begins=begins)
     if isinstance(view, int):  # for the caller that is all; the process that has the view goes on
         return view
-    asking = Asking(door, view) if attended() and not door.json and not door.detach else None
+    away = Away(door)
+    asking = Asking(door, view, away) if attended() and not door.json and not door.detach else None
     watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
     error: InterlockError | None = None
     came: tuple[Entry, View] | None = None
@@ -106,17 +108,9 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         entry = door.runs.find(view.view.run)
         came = entry, entry.view()
     code = finish(door, *came, error)
-    notified(door, came[1])
+    if not nested:  # who is away is told of the run that this one belongs to
+        away.ends(*came)
     return code
-
-
-def notified(door: Door, view: View) -> None:
-    """Whoever `[notify] command` is hears how it stands, too."""
-    from interlock.notices import notify
-
-    with suppress(InterlockError):  # settings that cannot be read keep nobody from anything
-        if why := notify(door.place.settings.notify.command, door.place.workspace.top, view):
-            complain(f"[notify] command: {why}")
 
 
 def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
@@ -204,8 +198,8 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
 class Asking:
     """The person at this terminal decides at gates; q, the end of input and Ctrl-C mean later."""
 
-    def __init__(self, door: Door, view: PlainView) -> None:
-        self._door, self._view = door, view
+    def __init__(self, door: Door, view: PlainView, away: Away) -> None:
+        self._door, self._view, self._away = door, view, away
         self._line: asyncio.Future[str | None] | None = None
 
     def later(self) -> bool:
@@ -222,9 +216,13 @@ class Asking:
         rows = list(screens.asked(gate, self._door.shown(view)))[1:]  # the question itself was told
         tell(*screens.block([*rows, *screens.judged(view), *(("note", one, "") for one in view.warnings)]))
         tell(failures.here(f"  look    interlock diff {view.run}", self._door.dir))
-        elsewhere = asyncio.ensure_future(self._said_elsewhere(view.run))
+        entry = self._door.runs.find(view.run)
+        elsewhere = asyncio.ensure_future(self._said_elsewhere(entry))
+        away = asyncio.ensure_future(asyncio.to_thread(self._away.asks, entry, view))
         decided = await self._decided(gate.choices)
         elsewhere.cancel()
+        if away.done() and (why := away.result()):
+            complain(why)
         if decided is None:
             complain("")
             return None
@@ -233,11 +231,10 @@ class Asking:
         message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
         return message.model_copy(update={"opening": gate.opening, "shown": gate.shown})
 
-    async def _said_elsewhere(self, run: str) -> None:
+    async def _said_elsewhere(self, entry: Entry) -> None:
         """What is said in another terminal meanwhile counts: the question here gives way to it."""
-        folder = self._door.runs.find(run).folder
         while True:
-            if any(folder.messages()):
+            if any(entry.folder.messages()):
                 self.later()
             await asyncio.sleep(POLL_S)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from datetime import datetime
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,6 +16,7 @@ from pydantic import ValidationError
 from interlock.documents.model import Model
 from interlock.engine import events as ev
 from interlock.engine import keys, receipt
+from interlock.engine.folder import Folder
 from interlock.engine.halts import Cancelled, Parked
 from interlock.engine.journal import Journal
 from interlock.engine.playbook import Playbook
@@ -98,11 +100,6 @@ class Player:
         resumed = ev.Resumed(version=version, said=said, accepted=accepted, changed=changed, options=options)
         self.recorder.add("", resumed, sync=True)
 
-    def cancel(self, who: str) -> View:
-        """End a run that nobody works on."""
-        self._end(Outcome("cancelled", f"cancelled by {who}"))
-        return self.view
-
     async def play(self) -> View:
         """Until the playbook ends, or this process has to stop.
 
@@ -176,23 +173,32 @@ class Player:
             self._add(event)
 
     def _end(self, outcome: Outcome, *, at_a_verb: bool = False) -> None:
-        """The run has ended: its output, its report, its last line."""
-        said = "".join(self.world.folder.get(digest).decode() + "\n" for digest in self.view.said.values())
-        output = outcome.output or said
-        digest = self.world.folder.put(output.encode("utf-8", "backslashreplace")) if output else None
-        code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
-        self._add(
-            ev.Ended(
-                status=outcome.status,  # type: ignore[arg-type]
-                exit=int(code),
-                reason=outcome.reason,
-                output=digest,
-                next=outcome.next,
-                at_a_verb=at_a_verb,
-                again=outcome.again,
-            )
-        )
-        self.world.folder.keep("", "report.md", receipt.markdown(self.view).encode("utf-8", "backslashreplace"))
+        _end(self.recorder, outcome, at_a_verb=at_a_verb)
+
+
+def cancel(folder: Folder, now: Callable[[], datetime], who: str) -> None:
+    """End a run that nobody works on; takes neither its playbook nor settings, which may be broken."""
+    _end(Recorder(Journal(folder.medium), folder, now), Outcome("cancelled", f"cancelled by {who}"))
+
+
+def _end(recorder: Recorder, outcome: Outcome, *, at_a_verb: bool = False) -> None:
+    """The run has ended: its output, its report, its last line."""
+    folder, view = recorder.folder, recorder.view
+    said = "".join(folder.get(digest).decode() + "\n" for digest in view.said.values())
+    output = outcome.output or said
+    digest = folder.put(output.encode("utf-8", "backslashreplace")) if output else None
+    code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
+    ended = ev.Ended(
+        status=outcome.status,  # type: ignore[arg-type]
+        exit=int(code),
+        reason=outcome.reason,
+        output=digest,
+        next=outcome.next,
+        at_a_verb=at_a_verb,
+        again=outcome.again,
+    )
+    recorder.add("", ended, sync=True)
+    folder.keep("", "report.md", receipt.markdown(view).encode("utf-8", "backslashreplace"))
 
 
 def _in_a_line(error: InterlockError) -> str:

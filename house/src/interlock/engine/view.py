@@ -145,6 +145,8 @@ class View:
         self.seconds = 0.0
         self.since: datetime | None = None
         """Since when it is worked on, as told so far; `seconds` has the time before."""
+        self.fresh: datetime | None = None
+        """Since when nobody away was told: whoever leaves in order tells them."""
         self.last = 0
         self.unknown: list[Line] = []
 
@@ -159,6 +161,7 @@ class View:
         match event:
             case ev.RunStarted():
                 self.start, self.standing, self.version, self.since = event, event.standing, event.version, at
+                self.fresh = at
                 self.units, self.where, self.options = dict(event.units), event.where, dict(event.options)
                 untouched = Pending(base=event.standing.tree, work=event.standing.tree)
                 self.pending = self.units.pop("", untouched)
@@ -272,12 +275,15 @@ class View:
             step.keys.append(key)
 
     def _open(self, at: datetime) -> None:
+        self.fresh = at if self.since is None else self.fresh
         self.status, self.why, self.remedy, self.until, self.since = Status.WORKING, "", "", None, at
         self.ended = self.ended_at = None
 
     def _close(self, at: datetime) -> None:
         if self.since is not None:
             self.seconds += max((at - self.since).total_seconds(), 0)
+        else:
+            self.fresh = at
         self.since = None
 
     def _forget(self, keys: set[str]) -> None:
