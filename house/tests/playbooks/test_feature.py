@@ -89,7 +89,7 @@ CASES = [
         "no last line is retried once, with the complaint",
         "FT-05",
         researcher_impact=[NO_LINE, None],
-        brief={"researcher-impact": ["researcher-impact: no DONE:/NEEDS_REVISION:/ERROR: line"]},
+        brief={"researcher-impact": ["- no DONE:/NEEDS_REVISION:/ERROR: line"]},
     ),
     case("a missing artifact is retried", "FT-06", designer=[nothing("DONE: x"), None], tries={"designer": [2]}),
     case(
@@ -761,7 +761,7 @@ def test_a_later_run_keeps_what_only_grows() -> None:
     memory = later.doc("memory.md")
     assert "- [x, step-5] a → b" in memory and "[post-mortem, step-8]" in memory
     assert memory.count("CT cluster decision") == 1, "entries of the earlier run are older than all"
-    assert later.doc("initial-request.md") == "# Initial Request\n\nAdd a farewell\n"
+    assert later.doc("initial-request.md") == "# Initial Request\n\nAdd a greeting\n\nAdd a farewell\n"
     assert not later.doc("tasks/T77.md")
     assert later.doc("design.md") == "# The same\n", "committed, set aside and written anew: nothing is taken back"
 

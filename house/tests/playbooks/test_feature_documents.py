@@ -21,7 +21,7 @@ from interlock.workspace.values import Change
 def read(agent: Agent, text: str, remembers: str = "", artifact: str = "# It\n", **more: Any) -> Any:
     outputs = {"m.mem.md": remembers, **({"a.md": artifact} if artifact else {})}
     given_ = Given(more.get("form"), text, outputs, told=more.get("told", False))
-    return answer(agent, "x", given_, memory="m.mem.md", artifact="a.md")
+    return answer(agent, given_, memory="m.mem.md", artifact="a.md")
 
 
 @pytest.mark.req("FT-05", "EVID-01")
@@ -34,12 +34,17 @@ def read(agent: Agent, text: str, remembers: str = "", artifact: str = "# It\n",
         ('```json\n{"status": "DONE", "summary": "written"}\n```', "DONE"),
         ("DONE", ""),
         ("done: written", ""),
-        ("DONE: written\nSee above.", ""),
+        ("DONE: written\nSee above.", "DONE"),
+        ("**DONE:** written\n\nFiles: a.py, and the error: handling", "DONE"),
+        ("DONE: at first\n\n- ERROR: written", None),
         ("It says `ERROR:` there.", ""),
     ],
 )
-def test_the_last_line_counts_and_nothing_else(text: str, said: str) -> None:
+def test_the_last_completion_line_counts_and_nothing_else(text: str, said: str | None) -> None:
     found = read(SPEC, text)
+    if said is None:
+        assert found.problems == ("ERROR: written",)
+        return
     assert (found.status if not isinstance(found, Unusable) else "") == said
     assert isinstance(found, Unusable) or found.summary == "written"
 
@@ -58,10 +63,14 @@ LOW, PASS = "## Highest Severity\nLow\n", "# Memory: v\n## Status\nDONE\n## High
         (CRITICS[0], f"{LOW}## Medium Severity\n- None.\n", "Low", "DONE"),
         (CRITICS[0], f"{LOW}## Medium Severity\nMedium\n", "Medium", "DONE"),
         (CRITICS[0], f"{LOW}## Medium Severity\n- names\n- tests\n", "Medium", "DONE"),
+        (CRITICS[0], "## HIGHEST SEVERITY\n\n- **Low** — see the findings\n", "Low", "DONE"),
+        (CRITICS[0], "**Highest Severity:** High (one finding)\n", "High", "DONE"),
         (CRITICS[0], "## Highest Severity\nLow or Medium\n", "", "DONE"),
+        (CRITICS[0], "## Highest Severity\nLow-Medium\n", "", "DONE"),
         (CRITICS[0], "```\n## Highest Severity\nLow\n```\n", "", "DONE"),
         (WEIGHED[0], "## Status\nNEEDS_REVISION\n## Highest Severity\nCritical\n", "Blocker", "NEEDS_REVISION"),
         (V_OTHERS[0], PASS, "PASS", "DONE"),
+        (V_OTHERS[0], PASS.replace("DONE", "NEEDS_REVISION: two tests fail"), "PASS", "NEEDS_REVISION"),
         (V_OTHERS[0], "## Status\nNEEDS_REVISION\n## Highest Severity\nFAIL\n", "FAIL", "NEEDS_REVISION"),
     ],
 )
@@ -153,6 +162,10 @@ TASKS = {name: f"---\nid: {name}\n---\n# {name}\n" for name in ("T01", "T02", "T
         "| Wave | Tasks |\n| --- | --- |\n| Wave 1 | T01, T02 |\n| **Wave 2** | T03 |\n",
         "## Wave 1 (T01, T02)\n\n## Wave 2 (T03)\n\n## Risks\n\n- T01 may fail\n",
         "## Wave 1\n- T01\n- T02\n",
+        "## Execution Waves\n\nWave 2 waits for T01.\n\nWave 1:\n  * Task T01 -> T01.md\n  * T02\n\nWAVE 2:\n- T03",
+        "## Execution Waves\n\n- Wave 1 (parallel): T01, T02\n- Wave 2: T03\n",
+        "| Wave | Task | File | Depends on |\n|---|---|---|---|\n| 1 | T01 | `tasks/T01.md` | |\n|  | T02 | x | — |\n"
+        "| 2 | T03 | `tasks/T03.md` | T01, T02 |\n\n| Task | Risk |\n|---|---|\n| T01 | 7 |\n",
     ],
 )
 def test_waves_are_read_as_people_write_them(text: str) -> None:
@@ -206,6 +219,11 @@ def test_a_task_file_is_read_as_people_write_it() -> None:
         ("T02", "T03"),
         ("**", "!docs/feature/**"),
     )
+    text = "# T01\n\nAGENT: `Documentation Writer` <!-- or ... -->\n\n**Depends on:** all of wave 1, and T02\n"
+    task = read_task("T01", f"{text}\n## Acceptance Criteria\n\n- [ ] it says so\n", TASKS)
+    assert (task.worker, task.agent) == ("documentation-writer", "documentation-writer")
+    assert (task.depends_on, task.acceptance) == (("T02",), ("it says so",))
+    assert read_task("T01", "---\ndepends_on: T02, T9\n---\n", TASKS).depends_on == ("T02", "T9")
     assert read_task("T01", "---\nagent: someone\ntitle: x\nextra: 1\n---\n").worker == "implementer"
     assert read_task("T01", "Just do it.").depends_on == ()
 
@@ -259,6 +277,13 @@ def test_the_life_of_an_entry() -> None:
     assert "a → b" in memory.edited(both, [memory.pruned(1, old)]) and "found" not in memory.edited(
         both, [memory.pruned(1, old)]
     )
+    own = both.replace("## Lessons", "- [me, step-0] in our own form\n\n## Lessons")
+    kept = memory.edited(own, [memory.pruned(9, memory.known_entries(own)), memory.invalidated(["me"], "x")])
+    assert "- [me, step-0] in our own form" in kept, "a person's entry stays"
+    bullets = "## Decisions\n- None.\n## Artifact Index\n- `a/x.md` — §One, §Two\n- [y.md](../y.md): all\n- z.md\n"
+    found = memory.edited(empty, [memory.merged("spec", "2", bullets)])
+    assert "None" not in found
+    assert "| a/x.md | §One, §Two | spec |\n| y.md | all | spec |\n| z.md |  | spec |\n" in found
     gone = both.replace("## Recent Updates", "")
     assert memory.edited(gone, [EDITS[2]]).count("## Recent Updates") == 1
 

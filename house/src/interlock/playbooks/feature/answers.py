@@ -19,7 +19,9 @@ from interlock.playbooks.feature.decisions import Kind, Said
 from interlock.playbooks.feature.forms import NOTHING, Answer, Closing, Graded, page_of
 from interlock.playbooks.feature.members import Agent
 
-_LAST = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
+_COMPLETION = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
+_WORD = re.compile(r"(\w+)[*_`]*\s*(?:$|[—–:;.(]|-\s)")
+"""A word, and maybe a remark behind it: `**Low** — only names`."""
 _CHECK = re.compile(r"`+([^`]+)`+\s*:\s*exit (\d+)(?:\s*,\s*expected (\d+))?.*", re.DOTALL)
 _CRITERION = re.compile(r"([^:\s]+)\s*:\s*(met|not met)\b.*", re.IGNORECASE | re.DOTALL)
 _NO_CHECK = re.compile(r"[\s*-]*nothing to run\s*:\s*(.+)", re.IGNORECASE)
@@ -27,7 +29,6 @@ _NO_CHECK = re.compile(r"[\s*-]*nothing to run\s*:\s*(.+)", re.IGNORECASE)
 
 def answer(
     agent: Agent,
-    member: str,
     given: Given,
     *,
     memory: str,
@@ -44,13 +45,13 @@ def answer(
     """
     closing = _closing(given)
     if closing is None:
-        return Unusable(problems=(f"{member}: no DONE:/NEEDS_REVISION:/ERROR: line",))
+        return Unusable(problems=("no DONE:/NEEDS_REVISION:/ERROR: line",))
     page = page_of(given.outputs.get(memory, ""))
     said = max(Said(closing.status), Said(_word(page, "Status", tuple(Said)) or "DONE"), key=list(Said).index)
     if said is Said.ERROR:
         return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}",), final=agent.final)
     if said is Said.NEEDS_REVISION and not (agent.revises or agent.kind in (Kind.CRITIC, Kind.ASIDE)):
-        why = f"NEEDS_REVISION: is not {member}'s to say, and counts as ERROR: {closing.summary}"
+        why = f"NEEDS_REVISION: is not {agent.name}'s to say, and counts as ERROR: {closing.summary}"
         return Unusable(problems=(why,), final=True)
     values: dict[str, Any] = {"status": said, "summary": closing.summary, "memory": page.text}
     problems = [*_untitled(given, artifact), *check(given)]
@@ -68,11 +69,11 @@ def answer(
 
 
 def _closing(given: Given) -> Closing | None:
-    """The completion line: the last line of the answer, or what a client gave as a form."""
+    """The completion line, the last one that there is, or what a client gave as a form."""
     if given.structured is None:
-        lines = [line for line in given.text.splitlines() if line.strip(" `~\t")]
-        if lines and (found := _LAST.fullmatch(lines[-1])):
-            return Closing.model_validate({"status": found[1], "summary": found[2].strip("*_` ")})
+        for line in reversed(given.text.splitlines()):
+            if found := _COMPLETION.fullmatch(line):
+                return Closing.model_validate({"status": found[1], "summary": found[2].strip("*_` ")})
     form = read_form(Closing, given.structured, given.text)
     return form if isinstance(form, Closing) else None
 
@@ -92,8 +93,8 @@ def _body(text: str, path: str) -> Markdown:
 
 def _word(page: Markdown, title: str, words: tuple[str, ...]) -> str:
     """The one of these words that stands below a heading, or behind a name."""
-    said = (page.value(title) or "").casefold()
-    return next((one for one in words if one.casefold() == said), "")
+    said = _WORD.match(page.value(title) or "")
+    return next((one for one in words if said and one.casefold() == said[1].casefold()), "")
 
 
 def severity_of(kind: Kind, page: Markdown) -> str:

@@ -20,6 +20,12 @@ from interlock.playbooks.feature.decisions import Kind, Said
 NOTHING = ("", "none", "n/a", "-", "—")
 
 
+def listed(page: Markdown, title: str) -> list[str]:
+    """The bullets below a heading, each in a line; those that say that there is nothing are none."""
+    items = (" ".join(item.text.split()) for item in page.items(title))
+    return [item for item in items if item.strip(" .*_`").casefold() not in NOTHING]
+
+
 @lru_cache(maxsize=256)
 def page_of(text: str) -> Markdown:
     """A text, taken apart once: a rehearsal and a replay see the same ones again and again."""
@@ -45,8 +51,7 @@ class Answer(Form):
 
     def listed(self, title: str) -> list[str]:
         """The bullets below a heading of its memory."""
-        items = (" ".join(item.text.split()) for item in page_of(self.memory).items(title))
-        return [item for item in items if item.casefold() not in NOTHING]
+        return listed(page_of(self.memory), title)
 
 
 class Worked(Answer):

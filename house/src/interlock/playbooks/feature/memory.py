@@ -11,7 +11,8 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from interlock.documents.markdown import cells
-from interlock.playbooks.feature.forms import page_of
+from interlock.playbooks.feature.forms import listed, page_of
+from interlock.playbooks.feature.members import EVERYBODY
 
 INDEX, DECISIONS = "## Artifact Index", "## Recent Decisions"
 LESSONS, UPDATES = "## Lessons Learned", "## Recent Updates"
@@ -24,7 +25,14 @@ SECTIONS = {
 PASSING = (DECISIONS, UPDATES)
 """Whose entries grow old; index and lessons stay (FT-115)."""
 _MARK = "[INVALIDATED — "
-_ENTRY = re.compile(r"- (?P<mark>\[INVALIDATED — [^\]\n]*\] )?\[(?P<agent>[^\],\n]+), step-(?P<phase>\d+)[^\]\n]*\] .*")
+_NAMES = "|".join(["orchestrator", *(one.row.agent for one in EVERYBODY)])
+_ENTRY = re.compile(
+    r"- (?P<mark>\[INVALIDATED — [^\]\n]*\] )?"
+    rf"\[(?P<agent>(?:{_NAMES})(?:-[^\],\n]+)?), step-(?P<phase>\d+)[^\]\n]*\] .*"
+)
+"""An entry of ours; a person's in the same form has another name, and does not grow old."""
+_INDEXED = re.compile(r"[\[*_`]*([^\s\]*`]+?)[\]*_`]*(?:\([^)]*\))?:?(?:\s+[—–:-]*\s*(.*))?")
+"""A bullet of a private index: a path, and what stands there."""
 
 
 class Shared:
@@ -100,10 +108,13 @@ def merged(agent: str, step: str, memory: str, *, lessons: bool = False) -> Edit
         shared.drop(lambda found: bool(found["mark"]) and found["agent"] == agent)
         own = {"Key Findings": UPDATES, "Decisions": DECISIONS, **({"Lessons Learned": LESSONS} if lessons else {})}
         for title, section in own.items():
-            for item in page.items(title):
-                shared.add(section, agent, step, item.text)
-        for row in page.rows("Artifact Index")[1:]:
-            path, parts = (*row.cells, "", "")[:2]
+            for words in listed(page, title):
+                shared.add(section, agent, step, words)
+        rows = [(*row.cells, "")[:2] for row in page.rows("Artifact Index")[1:]]
+        rows += [
+            (found[1], found[2] or "") for one in listed(page, "Artifact Index") if (found := _INDEXED.fullmatch(one))
+        ]
+        for path, parts in rows:
             shared.index(path.strip("`"), parts, agent)
 
     return edit

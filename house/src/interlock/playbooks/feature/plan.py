@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,8 +17,17 @@ from interlock.playbooks.feature.members import WORKERS
 
 WAVES = "## Execution Waves"
 _ID = re.compile(r"[A-Za-z0-9_-]+")
-_WAVE = re.compile(r"\s*(?:#{1,6}\s+|[-*+]?\s*[*_]{2}|\|\s*[*_]*)wave\s+(\d+)\b", re.IGNORECASE)
-_LABELS = {"depends_on": ("depends on", "dependencies"), "agent": ("agent",), "title": ("title",)}
+_WAVE = re.compile(
+    r"\s*(?:(#{1,6}\s+|[-*+]?\s*[*_]{2}|\|\s*[*_]*)|(?:[-*+]\s+)?)wave\s+(?P<number>\d+)"
+    r"(?(1)\b|\s*(?:\([^)]*\))?\s*:)",
+    re.IGNORECASE,
+)
+"""A heading, something bold, a row of a table; other lines with a colon behind it."""
+_LABELS = {
+    "depends_on": ("depends on", "depends_on", "dependencies"),
+    "agent": ("agent",),
+    "acceptance": ("acceptance", "acceptance criteria"),
+}
 """Of fields, as people write them below the front matter or without any."""
 
 
@@ -34,13 +43,17 @@ class Task(Model):
     """What of a task file is acted on."""
 
     id: str
-    title: str = ""
     agent: str = "implementer"
     depends_on: tuple[str, ...] = ()
     files: tuple[str, ...] = ("**",)
     acceptance: tuple[str, ...] = ()
 
-    @field_validator("depends_on", "files", "acceptance", mode="before")
+    @field_validator("agent", mode="before")
+    @classmethod
+    def _named(cls, value: Any) -> Any:
+        return re.sub(r"[\s_]+", "-", value.strip().casefold()) if isinstance(value, str) else value
+
+    @field_validator("files", "acceptance", mode="before")
     @classmethod
     def _listed(cls, value: Any) -> Any:
         return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str) else value
@@ -78,8 +91,8 @@ class Plan:
     """Tasks that no wave lists: they make up the last one (FT-161)."""
 
 
-def read_task(name: str, text: str) -> Task:
-    """The task of `tasks/<name>.md`; PlanBroken says what is wrong."""
+def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
+    """The task of `tasks/<name>.md`, one of these; PlanBroken says what is wrong."""
     path = f"tasks/{name}.md"
     if not _ID.fullmatch(name):
         raise PlanBroken([f"{path}: {name!r} is no task id: letters, digits, '-' and '_'"])
@@ -90,12 +103,13 @@ def read_task(name: str, text: str) -> Task:
         why = f"{path}: frontmatter is not valid YAML: line {line[1] if line else 1} ({error.what})"
         raise PlanBroken([why]) from None
     data = {field: value for field in Task.model_fields if (value := front.source.data.get(field)) not in (None, "")}
-    labels = front.body.labels(deep=True)
     for field, names in _LABELS.items():
-        said = next((labels[one].text.strip("*`_ ") for one in names if one in labels), "")
-        if field not in data and said:
-            ids = [one for one in _ID.findall(said) if one.casefold() not in NOTHING]
-            data[field] = ids if field == "depends_on" else said
+        if field not in data and (
+            said := next(filter(None, (front.body.values(one, ticked=False) for one in names)), None)
+        ):
+            data[field] = said[0] if field == "agent" else said
+    needed = data.get("depends_on", [])
+    data["depends_on"] = tuple(_ids(needed.split(",") if isinstance(needed, str) else map(str, needed), known))
     try:
         task = Task.model_validate({"id": name, **data})
     except ValidationError as error:
@@ -104,6 +118,14 @@ def read_task(name: str, text: str) -> Task:
     if task.id != name:
         raise PlanBroken([f"{path}: id is {task.id!r}, expected {name!r}"])
     return task
+
+
+def _ids(said: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """The tasks that are named: what stands by itself, and of more words those that there are."""
+    for one in map(str.strip, said):
+        yield from (
+            word for word in _ID.findall(one) if word in known or (word == one and one.casefold() not in NOTHING)
+        )
 
 
 def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[str] = ()) -> Plan:
@@ -122,7 +144,7 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
     problems: list[str] = []
     for name in sorted(files):
         try:
-            tasks[name] = read_task(name, files[name])
+            tasks[name] = read_task(name, files[name], {*files, *begun})
         except PlanBroken as broken:
             problems += broken.problems
     listed = list(dict.fromkeys(_listed(text, {*files, *begun})))
@@ -153,13 +175,17 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
 def _listed(text: str, known: Collection[str]) -> Iterator[tuple[int, str]]:
     """Wave and task of each bullet and row, in the order of the text."""
     page = page_of(text)
-    wave, deepest = 0, 0
+    wave, deepest, table = 0, 0, False
     for line, _ in page.open_lines(WAVES if page.find(WAVES) else None, deep=True):
         found, row, item = _WAVE.match(line), cells(line), bullet(line)
-        if found:
-            wave, deepest = int(found[1]), len(line)
-            rest = " ".join(row[1:]) if row else line[found.end() :]
-            yield from ((wave, one) for one in _ID.findall(rest) if one in known)
+        table = bool(row) and (table or row[0].strip("*_` ").casefold() == "wave")
+        if row and (found or table):
+            wave = int(number[0]) if (number := re.search(r"\d+", row[0])) else wave
+            known_ones = ([one for one in _ID.findall(cell) if one in known] for cell in row[1:])
+            yield from ((wave, one) for one in next(filter(None, known_ones), ()))
+        elif found:
+            wave, deepest = int(found["number"]), len(line)
+            yield from ((wave, one) for one in _ID.findall(line[found.end() :]) if one in known)
         elif line.startswith("#"):
             wave = 0
         elif wave and item and len(line) - len(line.lstrip()) <= deepest:

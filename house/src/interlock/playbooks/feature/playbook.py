@@ -99,8 +99,11 @@ async def setup(work: Work) -> None:
         run.watch(work.at(REQUEST))
         await run.set_aside(work.at("plan.md"))
         await task_files(work, aside=True)
-        asked = f"# Initial Request\n\n{inputs.request.rstrip()}\n"
-        await run.change(work.at(REQUEST), lambda text: text if inputs.request.strip() in text else asked)
+        asked = inputs.request.rstrip()
+        await run.change(
+            work.at(REQUEST),
+            lambda text: text if asked in text else f"{text.rstrip() or '# Initial Request'}\n\n{asked}\n",
+        )
         path = work.at(MEMORY)
         found = await run.look("earlier", lambda look: memory.known_entries(look.read(path) or ""), path=path)
         work.old = frozenset(found)

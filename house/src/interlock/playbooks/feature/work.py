@@ -84,7 +84,8 @@ class Heard:
             return []
         graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
         said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
-        return [*(graded or (self.form.listed("Key Findings") if self.against else ())), *said]
+        unread = [] if self.form.severity else ["its memory has no severity that can be read: treated as the worst"]
+        return [*unread, *(graded or (self.form.listed("Key Findings") if self.against else ())), *said]
 
 
 @dataclass
@@ -199,9 +200,7 @@ class Work:
                 outputs=tuple(must),
                 may=(*may, *leaves, evaluation),
                 writes=writes,
-                read=partial(
-                    answers.answer, agent, member, memory=private, artifact=artifact, before=before, check=check
-                ),
+                read=partial(answers.answer, agent, memory=private, artifact=artifact, before=before, check=check),
                 title=f"step {agent.step}: {member}",
             ),
             member=member,
