@@ -333,7 +333,7 @@ def _parser() -> MarkdownIt:
 
 
 def _bare(text: str) -> str:
-    return text.strip().strip("*_`").strip()
+    return text.strip(" \t\r\n*_`")
 
 
 def _called(name: str) -> str:

@@ -122,7 +122,6 @@ async def tell(run: Run, command: Command) -> ev.Proved:
         tree = await tree_now(run)
         after = await run_on(run, command, await run.standing(), tree)
         slot.settle(_pair(command, tree, None, after, "told"))
-        run.recorder.sync()
     return slot.settled
 
 
@@ -152,7 +151,6 @@ async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
     if slot.outcome is None:
         run.listen()
         slot.settle(await _prove(run, command, named=named))
-        run.recorder.sync()
     return slot.settled
 
 
@@ -362,7 +360,6 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
                 by = command.name
                 break
     slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
-    run.recorder.sync()
 
 
 def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:

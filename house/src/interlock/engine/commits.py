@@ -112,7 +112,6 @@ async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder, kind:
     ref = f"refs/heads/{order.branch}" if order.branch else run.where.branch
     commit = "" if done.problem else intent.facts["commit"]
     slot.settle(ev.Committed(what=what, ref=ref, commit=commit, problem=done.problem, remarks=done.remarks))
-    run.recorder.sync()
 
 
 async def branch(run: Run, name: str) -> BranchFacts:
@@ -143,7 +142,6 @@ async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = Fal
         slot.add(ev.Intended(what="switch", facts={"branch": branch}), sync=True)
         problem = await run.world.switch(branch, new=new)
         slot.settle(ev.Switched(branch=f"refs/heads/{branch}", problem=problem, moved=anyway or not problem))
-        run.recorder.sync()
     return slot.settled.problem
 
 
@@ -154,7 +152,6 @@ async def stash(run: Run, paths: Sequence[str], note: str) -> ev.Committed:
         slot.add(ev.Intended(what="stash", facts={"note": note}), sync=True)
         done = await run.world.stash(paths, note)
         slot.settle(ev.Committed(what="stash", ref=note, commit=done.commit, problem=done.problem))
-        run.recorder.sync()
     return slot.settled
 
 
@@ -166,10 +163,8 @@ async def tree_of_commit(run: Run, message: str, branch: str) -> Tree | None:
 async def pull_request(run: Run, branch: str, title: str, body: str) -> ev.Committed:
     """The branch pushed and a pull request opened, with the person's own program; else what to type."""
     slot = run.slot("pull-request", {"branch": branch}, ev.Committed)
-    if slot.outcome is not None:
-        return slot.outcome
-    slot.add(ev.Intended(what="push", facts={"branch": branch}), sync=True)
-    done = await run.world.pull_request(branch, title, body)
-    settled = slot.settle(ev.Committed(what="pr", ref=branch, problem=done.problem, url=done.commit))
-    run.recorder.sync()
-    return settled
+    if slot.outcome is None:
+        slot.add(ev.Intended(what="push", facts={"branch": branch}), sync=True)
+        done = await run.world.pull_request(branch, title, body)
+        slot.settle(ev.Committed(what="pr", ref=branch, problem=done.problem, url=done.commit))
+    return slot.settled

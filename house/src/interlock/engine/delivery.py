@@ -137,9 +137,7 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
             now, left = standing.model_copy(update={"tree": after}), Pending(base=after, work=after)
             if part != pair:  # the rest is pending as it was, also where it conflicts with the tree of this moment
                 left = Pending(base=part.work, work=pair.work)
-            outcome = settle("done", now, left, merged=after, before=before, landing=landing)
-            run.recorder.sync()
-            return outcome
+            return settle("done", now, left, merged=after, before=before, landing=landing)
         if landing.state == "conflict":
             return settle("conflict", standing, landing=landing)
     return settle("conflict", standing, landing=Landing(state="conflict"))

@@ -97,7 +97,6 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
             if not may_fail:
                 raise
             slot.settle(ev.Wrote(path=path, state="failed", why=error.what))
-        run.recorder.sync()
     return slot.settled
 
 
@@ -132,7 +131,6 @@ async def set_aside(run: Run, path: str) -> str:
             return slot.settle(ev.Wrote(path=path, state="same")).aside
         slot.add(ev.Intended(what="aside", facts={"path": path}), sync=True)
         slot.settle(ev.Wrote(path=path, state="aside", aside=await run.world.aside(path, slot.key)))
-        run.recorder.sync()
     return slot.settled.aside
 
 

@@ -17,7 +17,7 @@ from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import read_yaml
 from interlock.errors import BadInput, DocumentInvalid, place
-from interlock.playbooks.harness.stages import CONTRACTS, HEADINGS, KEPT_OUT, WORKED, Stage, called
+from interlock.playbooks.harness.stages import CONTRACTS, KEPT_OUT, WORKED, Stage, called
 from interlock.playbooks.harness.task_file import Task, wrong
 from interlock.workspace import scope
 
@@ -52,7 +52,8 @@ class Contract(Model):
     optional: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     """Globs beside the artifact, without all that is governed."""
-    headings: tuple[str, ...]
+    headings: tuple[str, ...] = ()
+    """Of its artifact, beside a title."""
 
 
 @lru_cache(maxsize=16)
@@ -93,7 +94,7 @@ def _exact(page: Markdown) -> Iterator[tuple[Stage, Contract]]:
                 required=one.required,
                 optional=one.optional,
                 writes=_writes(stage, tuple(name[5:] for name in one.writes if name.startswith("path:"))),
-                headings=one.min_structure.headings if one.min_structure else HEADINGS[stage],
+                headings=one.min_structure.headings if one.min_structure else (),
             ),
         )
 
@@ -118,7 +119,6 @@ def _prose(page: Markdown, section: Section, stage: Stage) -> Contract:
         required=tuple(required),
         optional=tuple(named),
         writes=_writes(stage, ()),
-        headings=HEADINGS[stage],
     )
 
 

@@ -28,7 +28,7 @@ from interlock.playbooks.harness.stages import (
     Status,
     called,
 )
-from interlock.playbooks.harness.task_file import Task, read_task, task_file
+from interlock.playbooks.harness.task_file import Task, belongs, read_task, task_file
 from interlock.workspace.values import Tree
 
 
@@ -74,6 +74,8 @@ class House:
     inputs: Inputs
     task: Task
     state: State
+    report: str
+    """Where the run report lies."""
     commands: Sequence[Command] = ()
     given: dict[str, Any] = field(default_factory=dict)
     """What a person said to this process and nobody has heeded yet."""
@@ -112,7 +114,7 @@ class House:
         stop = "" if state.stop == NONE else state.stop
         entries = {"rows": (), "evidence": (), **entries}
         told = partial(with_entries, state=state, at=self.now, stop=stop, **entries)
-        return {report_of(self.task.id): told, RUN_STATE: partial(with_state, state=state, event=event)}
+        return {self.report: told, RUN_STATE: partial(with_state, state=state, event=event)}
 
     async def keep(
         self, state: State, event: str, *, rows: Sequence[Sequence[str]] = (), evidence: Sequence[str] = ()
@@ -154,6 +156,9 @@ async def begin(run: Run, inputs: Inputs) -> House:
     if not name:
         raise BadInput.together(problems or [BadInput(f"No task to run: name a task or provide {RUN_STATE}")])
     texts = {path: await run.read(path) or "" for path in (*REQUIRED, path)}
+    if not texts[path]:
+        path = await _called(run, path, name)
+        texts[path] = await run.read(path) or ""
     init = "interlock init harness writes ours."
     missing = [one for one in REQUIRED if not texts[one].strip()]
     problems += [BadInput(f"Missing required file: {one}", where=one, remedy=init) for one in missing]
@@ -171,7 +176,11 @@ async def begin(run: Run, inputs: Inputs) -> House:
     if problems:
         raise BadInput.together(problems)
     assert task is not None
-    house = House(run, inputs, task, state or State.first(task, ""), given=dict(run.flags))
+    report, text = report_of(name), await run.read(report_of(name))
+    if text is None and live is not None:
+        report = await _called(run, report, name)
+        text = await run.read(report)
+    house = House(run, inputs, task, state or State.first(task, ""), report, given=dict(run.flags))
     if house.state.status is not Status.COMPLETE:
         named = [line for line in inputs.check if line != "none"]
         house.commands = [] if "none" in inputs.check else await run.commands(named)
@@ -180,13 +189,12 @@ async def begin(run: Run, inputs: Inputs) -> House:
             run.warn(told)
     house.tick()
     first = state or State.first(task, house.day)
-    report = await run.read(report_of(name))
     run.watch(RUN_STATE, position)
-    run.watch(report_of(name))
+    run.watch(report)
     if other is not None:
         await house.write(shelf_of(other.task), lambda _: found or "")
-    if report is None:
-        await house.write(report_of(name), lambda text: text or new_report(texts[REPORT_TEMPLATE], first, task))
+    if text is None:
+        await house.write(report, lambda text: text or new_report(texts[REPORT_TEMPLATE], first, task))
     if live is None or other is not None:
         fresh = kept or new_state(texts[STATE_TEMPLATE], first, f"Initialised by orchestration; {first.stage} is next.")
         there = await house.write(RUN_STATE, lambda text: fresh if text == (found or "") else text)
@@ -194,6 +202,13 @@ async def begin(run: Run, inputs: Inputs) -> House:
         if kept is not None:
             await run.set_aside(shelf_of(name))
     return house
+
+
+async def _called(run: Run, usual: str, task: str) -> str:
+    """Where the task's file of a folder lies: the only one that is called by the Task ID, else at its usual place."""
+    folder = posixpath.dirname(usual)
+    found = [one for one in await run.names(folder, "*.md") if belongs(one, task) and not one.endswith("-run-state.md")]
+    return f"{folder}/{found[0]}" if len(found) == 1 else usual
 
 
 def _uses(task: Task, contracts: Mapping[Any, Any]) -> Iterator[str]:

@@ -17,7 +17,7 @@ from interlock.playbooks.harness.contracts import Contract, place_of, present, r
 from interlock.playbooks.harness.house import Edited, Flags, House, Inputs, begin
 from interlock.playbooks.harness.invariants import INVARIANTS
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
-from interlock.playbooks.harness.report import CHANGED, DELIVERED, judged_before, rejections, report_of, undelivered
+from interlock.playbooks.harness.report import CHANGED, DELIVERED, judged_before, rejections, undelivered
 from interlock.playbooks.harness.run_state import State, read_state
 from interlock.playbooks.harness.stages import (
     AGENTS,
@@ -28,6 +28,7 @@ from interlock.playbooks.harness.stages import (
     REJECTIONS,
     REMEDIATIONS,
     RUN_STATE,
+    WORKED,
     Came,
     Failure,
     Move,
@@ -36,7 +37,7 @@ from interlock.playbooks.harness.stages import (
     after_verdict,
     failure,
 )
-from interlock.playbooks.harness.task_file import read_task, task_file
+from interlock.playbooks.harness.task_file import belongs, read_task, task_file
 from interlock.workspace import scope
 from interlock.workspace.values import RemarkKind
 
@@ -77,12 +78,12 @@ async def turn(house: House) -> Outcome | None:
     """One stage, or one gate, from what stands in the files."""
     run, task = house.run, house.task
     house.began, house.scope = house.tick(), run.scope
-    texts = {path: await _text(run, path) or "" for path in (RUN_STATE, report_of(task.id))}
+    texts = {path: await _text(run, path) or "" for path in (RUN_STATE, house.report)}
     answers = {path: "YES" if text.strip() else "NO" for path, text in texts.items()}
     run.note("checkpoint", **answers)
     if "NO" in answers.values():
         return await unverified(house, answers)
-    house.history, state = texts[report_of(task.id)], read_state(texts[RUN_STATE])
+    house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
     own, now = house.state.position(), state.position()
     if not asked["resumed"] and own != now:
@@ -229,6 +230,7 @@ async def _call(
             "artifact": path,
             "headings": contract.headings,
             "contract": contract.prose,
+            "places": [f"the task in `{task.path}`", *(f"{one} in `{task.paths[one]}`" for one in WORKED)],
             "returned": _returned(state),
             "against": house.against if stage is Stage.BUILD else "",
             "changed": [one.path for one in await run.changed()] if stage in (Stage.BUILD, Stage.QA) else [],
@@ -419,9 +421,9 @@ async def complete(house: House) -> Outcome | None:
 
 
 def _settle(inputs: Inputs, read: Callable[[str], str | None]) -> Inputs:
-    """The task of run-state, where a person names none."""
-    known = None if inputs.task else markdown(read(RUN_STATE) or "").value("Task ID")
-    return inputs.model_copy(update={"task": known}) if known else inputs
+    """The Task ID, where a person names the file; the task of run-state, where they name none."""
+    known = markdown(read(task_file(inputs.task) if inputs.task else RUN_STATE) or "").value("Task ID")
+    return inputs.model_copy(update={"task": known}) if known and belongs(inputs.task or known, known) else inputs
 
 
 TASK = """\

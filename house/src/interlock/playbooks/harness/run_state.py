@@ -16,7 +16,7 @@ from interlock.playbooks.harness.task_file import BEFORE_BUILD, BEFORE_COMPLETE,
 
 NONE = "None"
 Values = Mapping[str, str | Sequence[str]]
-_HOLE = re.compile(r"\{\{\s*([A-Za-z][\w -]*?)\s*\}\}")
+_HOLE = re.compile(r"(?:\{\{|<)\s*([A-Za-z][\w -]*?)\s*(?:\}\}|>)")
 
 
 class State(Model):
@@ -230,7 +230,7 @@ def _with_paths(text: str, paths: Mapping[str, str]) -> str:
 
 
 def _name(hole: str) -> str:
-    return " ".join(hole.replace("_", " ").split()).casefold()
+    return " ".join(re.split(r"[\s_-]+", hole)).casefold()
 
 
 def _inline(value: str | Sequence[str] | None, hole: str) -> str:

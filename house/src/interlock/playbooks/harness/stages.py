@@ -80,14 +80,6 @@ WORKED = tuple(AGENTS)
 GATES = (Stage.BUILD, Stage.APPROVAL)
 """Where a task can wait for a person's approval (5.1)."""
 SUFFIXES = dict(zip(ORDER, ("SPEC", "DESIGN", "PLAN", "BUILD", "QA", "APPROVAL", "COMPLETE"), strict=True))
-HEADINGS: dict[Stage, tuple[str, ...]] = {
-    Stage.SPECIFICATION: ("## Requirements", "## Acceptance Criteria"),
-    Stage.DESIGN: ("## Overview", "## Decisions"),
-    Stage.PLANNING: ("## Steps",),
-    Stage.BUILD: ("## Changes", "## Verification"),
-    Stage.QA: (),
-}
-"""The least structure of each artifact; QA's is a form."""
 _CALLED = {
     Stage.SPECIFICATION: ("specification", "spec"),
     Stage.DESIGN: ("design",),

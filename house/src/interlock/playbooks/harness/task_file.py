@@ -19,6 +19,10 @@ MODES = {"standard": "Yes", "supervised": "Yes", "autonomous": "No"}
 """Whether people approve before Build and before Complete."""
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MARK = re.compile(r"[*_`]*([A-Z]{1,5}-?\d+(?:\.\d+)*)[*_`]*[\s:.)\u2013\u2014-]")
+OBJECTIVE = ("Objective", "Goal", "Description", "Summary")
+"""What is to be reached, by the names that people give it."""
+_MARKED = re.compile(r"\]\(([^()]+)\)|`([^`]+)`")
+"""A path as a link or as code, with words beside it."""
 _NOWHERE = ("", "...", "\u2026", "tbd", "none", "-")
 
 
@@ -39,6 +43,11 @@ def task_file(task: str) -> str:
     return f"{TASKS}/{task}.md"
 
 
+def belongs(name: str, task: str) -> bool:
+    """Whether a file of that name is the task's: it begins with the Task ID, in any case."""
+    return re.match(rf"{re.escape(task)}(?![A-Za-z0-9])", name, re.IGNORECASE) is not None
+
+
 def wrong(what: str, path: str) -> BadInput:
     return DocumentInvalid(what, where=place(path))
 
@@ -51,23 +60,24 @@ def read_task(text: str, path: str) -> Task:
         BadInput: with all that is missing or wrong.
     """
     page, problems = markdown(text, path), list[str]()
-    title = next((one.title for one in page.sections if one.level == 1), page.value("Task Title") or "")
     found, stem = page.value("Task ID") or "", posixpath.basename(path).removesuffix(".md")
+    title = next((one.title for one in page.sections if one.level == 1), page.value("Task Title") or "")
+    title = title.removeprefix(found).lstrip(" :\u2013\u2014-") or title
     criteria, named = _criteria(page), paths_in(page)
-    objective = page.under("Objective", deep=True).strip() or page.value("Objective")
+    objective = any(page.under(name, deep=True).strip() or page.value(name) for name in OBJECTIVE)
     needed = {"Title": title, "Task ID": found, "Objective": objective, "Acceptance Criteria": criteria}
     if missing := [name for name, there in needed.items() if not there]:
         problems.append(f"{path}: required metadata missing: {', '.join(missing)}")
     if found and not _ID.fullmatch(found):
         problems.append(f'{path}: Task ID "{found}" is none; expected letters, digits and hyphens')
-    elif found and found != stem:
+    elif found and not belongs(stem, found):
         problems.append(f"Task ID {found} does not match file {stem}.md")
     mode = (page.value("Workflow Mode") or "standard").casefold()
     if mode not in MODES:
         problems.append(f'Workflow Mode: "{mode}"; expected {", ".join(MODES)}')
     said = {name: page.value(name) or MODES.get(mode, "Yes") for name in (BEFORE_BUILD, BEFORE_COMPLETE)}
     problems += [f'{name}: "{one}"; expected Yes or No' for name, one in said.items() if yes(one) is None]
-    paths = {stage: named.get(stage) or default_path(stem, stage) for stage in WORKED}
+    paths = {stage: named.get(stage) or default_path(found, stage) for stage in WORKED}
     problems += _wrong_paths(paths)
     if problems:
         raise BadInput.together([wrong(problem, path) for problem in problems])
@@ -89,16 +99,19 @@ def default_path(task: str, stage: Stage) -> str:
 
 def yes(value: str) -> bool | None:
     """None: it says neither."""
-    return {"yes": True, "no": False}.get(value.casefold())
+    return {"yes": True, "true": True, "no": False, "false": False}.get(value.casefold())
 
 
 def paths_in(page: Markdown) -> dict[Stage, str]:
     """The artifact paths that a document lists: bullets `Stage: path`, or a table of the two."""
-    listed = [one.partition(":")[::2] for one in page.values("Artifact Paths", ticked=False) or ()]
-    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows("Artifact Paths"))]
+    named = [one.title for one in page.sections if "artifact" in one.title.casefold()]
+    title = "Artifact Paths" if page.field("Artifact Paths") or not named else named[0]
+    listed = [one.partition(":")[::2] for one in page.values(title, ticked=False) or ()]
+    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows(title))]
     found: dict[Stage, str] = {}
     for name, path in (pair for pair in pairs if len(pair) == 2):
-        stage, value = called(name), plain_value(path).removeprefix("./")
+        marked = _MARKED.search(path)
+        stage, value = called(name), plain_value(marked[1] or marked[2] if marked else path).removeprefix("./")
         if stage in WORKED and value.casefold() not in _NOWHERE:
             found.setdefault(stage, value)
     return found

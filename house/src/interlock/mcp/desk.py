@@ -1,0 +1,184 @@
+"""The workspace behind the tools: looking is done here, all else by the command line in a process of its own.
+
+So no lock is held and no playbook is played by the server, which may end at any moment; and who may do what, who is
+told of it and what is recorded are the same as for a person who types.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from interlock.cli.door import Door
+from interlock.errors import BadInput, InterlockError, Refused, unknown
+
+if TYPE_CHECKING:  # heavy: a client waits for the server's first words
+    from interlock.engine.runs import Entry
+    from interlock.engine.view import View
+
+COMMAND = (sys.executable, "-P", "-m", "interlock.cli.main")
+"""-P: no module of the workspace is taken for one of ours."""
+PATIENCE_S = 50.0
+"""The most that one call takes: clients give it a minute."""
+PAGE = 16_000
+"""Characters of a text in one answer; clients cut longer ones, or refuse them."""
+TEXT, ITEMS = 2_000, 30
+"""The most of a text and of a list in the account of a run; `read` has all of it."""
+OWN = ("detach", "json", "verbose", "dry_run")
+"""Options of `run` that are the server's to choose."""
+
+
+class Desk:
+    """One workspace; all of it is read anew for each call, since a server lives long."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._under_way: dict[tuple[str, ...], asyncio.Task[tuple[int, str, str]]] = {}
+
+    @property
+    def door(self) -> Door:
+        return Door(dir=str(self.folder))
+
+    # --- by the command line
+
+    async def says(self, *words: str) -> str:
+        """What the command line prints; Refused in its words where it does not do what it is asked for."""
+        if words not in self._under_way:
+            self._under_way[words] = asyncio.create_task(self._said(words))
+        task = self._under_way[words]
+        if not (await asyncio.wait([task], timeout=PATIENCE_S))[0]:
+            raise Refused("it has not begun to work yet", remedy="Call the same again, to hear what comes of it.")
+        del self._under_way[words]
+        code, out, err = task.result()
+        if not out.strip() or (code and "--json" in words and json.loads(out).get("error")):
+            raise Refused(err.strip().removeprefix("Error: ") or f"it ended with {code}")
+        return out
+
+    async def _said(self, words: tuple[str, ...]) -> tuple[int, str, str]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                "-C",
+                str(self.folder),
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # a signal at the client's terminal is not meant for it
+            )
+        except (OSError, ValueError) as error:  # too long for a program's words, a NUL, half a surrogate
+            raise Refused(f"no program can be told this: {error}") from error
+        out, err = await process.communicate()
+        return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
+
+    def words(self, playbook: str, inputs: Mapping[str, Any]) -> list[str]:
+        """What is said of a playbook's inputs, as it is typed: nothing of it can pass for another option."""
+        known = dict(self._asked(playbook))
+        options, arguments = list[str](), list[str]()
+        for name, value in inputs.items():
+            if name not in known:
+                raise unknown(f"{playbook} takes no {name!r}", name, known, where="inputs")
+            param = known[name]
+            if isinstance(param, click.Option) and param.is_flag:
+                if value != param.flag_value:
+                    raise _wrong(name, f"{json.dumps(param.flag_value)}, or nothing", value)
+                options.append(param.opts[0])
+                continue
+            several = value if isinstance(value, list) and (param.multiple or param.nargs < 0) else [value]
+            if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in several):
+                raise _wrong(name, "a list of texts" if param.multiple else "a text or a number", value)
+            if isinstance(param, click.Option):
+                options += [f"{param.opts[0]}={one}" for one in several]
+            else:
+                arguments += map(str, several)
+        return [playbook, *options, "--", *arguments]
+
+    def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
+        from interlock.cli.commands import app
+
+        context = click.Context(app, info_name="interlock")
+        context.params["dir"] = str(self.folder)
+        group: Any = app.commands["run"]
+        for param in group.get_command(context, playbook).params:
+            if param.name not in OWN:
+                yield param.name.strip("_"), param
+
+    # --- looking
+
+    def playbooks(self) -> Iterator[dict[str, Any]]:
+        """Those that can be run, with what they take; of those that nobody trusts, why not. None of these is loaded."""
+        seen = set[str]()
+        for found in self.door.place.library:
+            if found.name in seen:  # hidden by the one before
+                continue
+            seen.add(found.name)
+            one: dict[str, Any] = {"name": found.name, "origin": found.origin}
+            try:
+                playbook = self.door.place.library.load(found)[0]
+                inputs = {name: _kind(param) for name, param in self._asked(found.name)}
+                yield one | {"does": playbook.summary, "inputs": inputs, "a_person_confirms": playbook.by_people}
+            except InterlockError as error:
+                yield one | {"not_offered": f"{error.what}. {error.remedy or ''}".strip()}
+
+    def run(self, name: str) -> tuple[Entry, View, bool]:
+        """A run as it stands, and whether somebody works on it."""
+        entry = self.door.runs.find(name)
+        held = entry.holder() is not None  # asked first: whoever left has written all
+        return entry, entry.view(), held
+
+    def account(self, name: str) -> dict[str, Any]:
+        """How a run stands: `View.to_json()` with an end to every list and text, and what a person is told."""
+        door = self.door
+        entry, view, held = self.run(name)
+        output = entry.output(view).decode("utf-8", "replace")
+        told = "\n".join(door.ending(view, view.status_now(held)))
+        facts: dict[str, Any] = short(view.to_json(worked_on=held, output=output))
+        return facts | {"told": cut(told, 2 * TEXT), "documents": documents(view)[:ITEMS]}
+
+    async def read(self, name: str, what: str) -> str:
+        """A text of a run, whole."""
+        entry, view, _ = self.run(name)
+        if what in documents(view):
+            return self.door.place.text(what) or ""
+        if what == "output":
+            return entry.output(view).decode("utf-8", "replace")
+        words = {"report": ("show", "--markdown"), "log": ("show", "--log"), "diff": ("diff",)}.get(what)
+        if words:
+            return await self.says(*words, "--", entry.id)
+        return await self.says("show", "--", entry.id, what)
+
+
+def documents(view: View) -> list[str]:
+    """What people may want to read of it: what its gates show, what it wrote and what it delivered."""
+    shown = [path for gate in view.gates.values() for path in gate.shown]
+    delivered = [path for one in view.delivered if one.landing for path in one.landing.paths]
+    return list(dict.fromkeys((*shown, *view.documents, *delivered)))
+
+
+def short(value: Any) -> Any:
+    """The same with an end to every text and list: of a list the last."""
+    if isinstance(value, dict):
+        return {name: short(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [short(one) for one in value[-ITEMS:]]
+    return cut(value, TEXT) if isinstance(value, str) else value
+
+
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} (and {len(text) - most} characters more: read has them)"
+
+
+def _kind(param: Any) -> str:
+    flag = isinstance(param, click.Option) and param.is_flag
+    kind = json.dumps(param.flag_value) if flag else "texts" if param.multiple else param.type.name
+    return f"{'needed, ' if param.required else ''}{kind}. {getattr(param, 'help', None) or ''}".strip()
+
+
+def _wrong(name: str, expected: str, value: Any) -> BadInput:
+    return BadInput(f"{name} cannot be this", where="inputs", expected=expected, found=json.dumps(value)[:200])

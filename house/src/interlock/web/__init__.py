@@ -1,0 +1,1 @@
+"""The page: boards, runs and gates for browsers. It renders `View`, and acts by the command line."""
