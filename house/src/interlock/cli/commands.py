@@ -277,3 +277,9 @@ _command(
     _RUNNER,
     _JSON,
 )
+_command(
+    "mcp",
+    "serving.mcp",
+    "Tools for the client of a coding agent, on standard streams.",
+    _option("--register", default="", metavar="CLIENT", help="Enter them with claude, codex, vscode or cursor."),
+)

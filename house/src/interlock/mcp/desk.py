@@ -10,12 +10,15 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from interlock.cli.door import Door
+from interlock.documents.files import read
+from interlock.engine.keys import sha256
 from interlock.errors import BadInput, InterlockError, Refused, unknown
 
 if TYPE_CHECKING:  # heavy: a client waits for the server's first words
@@ -32,6 +35,20 @@ TEXT, ITEMS = 2_000, 30
 """The most of a text and of a list in the account of a run; `read` has all of it."""
 OWN = ("detach", "json", "verbose", "dry_run")
 """Options of `run` that are the server's to choose."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a gate asks a person, as it is at one moment."""
+
+    headline: str
+    question: str
+    summary: str
+    choices: tuple[str, ...]
+    opening: int
+    shown: Mapping[str, str]
+    """Digests of the documents."""
+    documents: Mapping[str, str | None]
 
 
 class Desk:
@@ -77,8 +94,13 @@ class Desk:
         out, err = await process.communicate()
         return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
-    def words(self, playbook: str, inputs: Mapping[str, Any]) -> list[str]:
-        """What is said of a playbook's inputs, as it is typed: nothing of it can pass for another option."""
+    async def facts(self, *words: str) -> dict[str, Any]:
+        """The one JSON object that a command prints."""
+        found: dict[str, Any] = json.loads(await self.says(*words))
+        return found
+
+    def words(self, playbook: str, inputs: Mapping[str, Any], *more: str) -> list[str]:
+        """A playbook with what is said of its inputs, as it is typed: nothing of it can pass for another option."""
         known = dict(self._asked(playbook))
         options, arguments = list[str](), list[str]()
         for name, value in inputs.items():
@@ -97,7 +119,13 @@ class Desk:
                 options += [f"{param.opts[0]}={one}" for one in several]
             else:
                 arguments += map(str, several)
-        return [playbook, *options, "--", *arguments]
+        return [playbook, *more, *options, "--", *arguments]
+
+    def by_people(self, playbook: str) -> bool:
+        """Whether people start it, and no model."""
+        from interlock.cli.trusting import playbook_for
+
+        return bool(playbook_for(self.door, playbook).by_people)
 
     def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
         from interlock.cli.commands import app
@@ -132,6 +160,36 @@ class Desk:
         held = entry.holder() is not None  # asked first: whoever left has written all
         return entry, entry.view(), held
 
+    def works(self, name: str) -> bool:
+        """Whether somebody works on it, and it does not wait for a person."""
+        _, view, held = self.run(name)
+        return held and view.gate is None
+
+    def asked(self, name: str) -> Asked | None:
+        """What a run asks a person now, with its documents as they are now."""
+        _, view, _ = self.run(name)
+        gate, top = view.gate, self.door.workspace.top
+        if gate is None or view.start is None:
+            return None
+        contents = {path: read(top, path) for path in gate.shown}
+        texts = {path: None if raw is None else raw.decode("utf-8", "replace") for path, raw in contents.items()}
+        shown = {path: "" if raw is None else sha256(raw) for path, raw in contents.items()}
+        return Asked(view.start.headline, gate.question, gate.summary, gate.choices, gate.opening, shown, texts)
+
+    async def decide(self, name: str, gate: Asked, choice: str, note: str, by: str) -> None:
+        """Record what a person said about what they saw; whoever works on the run takes it up, or somebody begins to.
+
+        Raises:
+            Refused: it has changed since.
+        """
+        from interlock.app import who  # heavy
+
+        entry, place = self.door.runs.find(name), self.door.place
+        seen: dict[str, Any] = {"opening": gate.opening, "shown": gate.shown}
+        await asyncio.to_thread(place.decide, entry, "answer", choice=choice, note=note, by=f"{by}, {who()}", **seen)
+        if entry.holder() is None:
+            await self.says("resume", "--detach", "--json", "--", entry.id)
+
     def account(self, name: str) -> dict[str, Any]:
         """How a run stands: `View.to_json()` with an end to every list and text, and what a person is told."""
         door = self.door
@@ -141,7 +199,7 @@ class Desk:
         facts: dict[str, Any] = short(view.to_json(worked_on=held, output=output))
         return facts | {"told": cut(told, 2 * TEXT), "documents": documents(view)[:ITEMS]}
 
-    async def read(self, name: str, what: str) -> str:
+    async def text(self, name: str, what: str) -> str:
         """A text of a run, whole."""
         entry, view, _ = self.run(name)
         if what in documents(view):
@@ -177,7 +235,8 @@ def cut(text: str, most: int) -> str:
 def _kind(param: Any) -> str:
     flag = isinstance(param, click.Option) and param.is_flag
     kind = json.dumps(param.flag_value) if flag else "texts" if param.multiple else param.type.name
-    return f"{'needed, ' if param.required else ''}{kind}. {getattr(param, 'help', None) or ''}".strip()
+    needed = isinstance(param, click.Argument) and not (param.metavar or "").startswith("[")
+    return f"{'needed, ' if needed else ''}{kind}. {getattr(param, 'help', None) or ''}".strip()
 
 
 def _wrong(name: str, expected: str, value: Any) -> BadInput:
