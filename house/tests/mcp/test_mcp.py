@@ -137,7 +137,7 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
             ["approve", "later", "reject"],
         )
         assert "no elicitation" in seen["came"]
-        assert "interlock approve" in seen["told"]
+        assert f" approve {run}" in seen["told"]
         assert [one["run_id"] for one in (await client("list"))["runs"]] == [run]
         assert (await client("read", run=run, what="plan.md"))["text"].startswith("# Plan\n")
         assert "Ship this plan?" in (await client("read", run=run))["text"]
