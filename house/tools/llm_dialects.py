@@ -148,6 +148,10 @@ class _OpenAI:
         return {"error": error}
 
 
+_SEARCH, _FOUND = "tool_search", "tool_search_output"
+"""By which Codex finds the tools of servers."""
+
+
 class Responses(_OpenAI):
     """Codex."""
 
@@ -155,13 +159,16 @@ class Responses(_OpenAI):
 
     def read(self, body: Json, talk: Talk) -> None:
         talk.system = body.get("instructions") or ""
-        talk.tools = list(self._tools(body.get("tools") or ()))
+        found = [tool for item in body["input"] if item.get("type") == _FOUND for tool in item["tools"]]
+        talk.tools = list(self._tools([*(body.get("tools") or ()), *found]))
         wanted = (body.get("text") or {}).get("format") or {}
         talk.schema = wanted.get("schema") if wanted.get("type") == "json_schema" else None
         for item in body["input"]:
             kind, content = item.get("type", "message"), item.get("content")
             if kind.endswith("_call_output"):
                 talk.results.append(_text(item.get("output")))
+            elif kind == _FOUND:
+                talk.results.append(json.dumps([tool.name for tool in self._tools(item["tools"])]))
             elif kind == "message" and item["role"] == "user":
                 for part in [content] if isinstance(content, str) else [part.get("text", "") for part in content]:
                     talk.hears(part)
@@ -173,7 +180,10 @@ class Responses(_OpenAI):
             if tool["type"] == "namespace":
                 yield from self._tools(tool.get("tools") or (), tool["name"])
             elif tool["type"] in ("function", "custom"):
-                yield Tool(tool["name"], tool.get("parameters") or {}, tool["type"] == "custom", group)
+                name = f"{group}__{tool['name']}" if group.startswith("mcp__") else tool["name"]  # as others name it
+                yield Tool(name, tool.get("parameters") or {}, tool["type"] == "custom", group)
+            elif tool["type"] == _SEARCH:
+                yield Tool(_SEARCH, tool.get("parameters") or {})
 
     def whole(self, turn: Turn, model: str, mark: str) -> Json:
         output: list[Json] = []
@@ -183,10 +193,14 @@ class Responses(_OpenAI):
             output.append({**head, "content": [part]})
         if turn.tool:
             free = turn.tool.freeform
-            call = {"id": f"fc_{mark}", "call_id": f"call_{mark}", "status": "completed", "name": turn.tool.name}
+            name = turn.tool.name.removeprefix(f"{turn.tool.group}__")
+            call = {"id": f"fc_{mark}", "call_id": f"call_{mark}", "status": "completed", "name": name}
             given = {"input": turn.arguments} if free else {"arguments": json.dumps(turn.arguments)}
             space = {"namespace": turn.tool.group} if turn.tool.group else {}
-            output.append({"type": "custom_tool_call" if free else "function_call", **call, **space, **given})
+            if name == _SEARCH:
+                given = {"execution": "client", "arguments": turn.arguments}
+            kind = "tool_search_call" if name == _SEARCH else "custom_tool_call" if free else "function_call"
+            output.append({"type": kind, **call, **space, **given})
         tokens = {"input_tokens": turn.tokens[0], "output_tokens": turn.tokens[1], "total_tokens": sum(turn.tokens)}
         details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
         response: Json = {
