@@ -140,6 +140,9 @@ class House:
         return {"resumed": stopped, "from": back, "fallback": bool(fallback), "person": person}
 
 
+OURS = "interlock init harness writes ours."
+
+
 async def begin(run: Run, inputs: Inputs) -> House:
     """All that is required is there and fits together; then run-state and report are there, too (HN-23 to HN-39)."""
     problems: list[Any] = []
@@ -159,9 +162,8 @@ async def begin(run: Run, inputs: Inputs) -> House:
     if not texts[path]:
         path = await _called(run, path, name)
         texts[path] = await run.read(path) or ""
-    init = "interlock init harness writes ours."
     missing = [one for one in REQUIRED if not texts[one].strip()]
-    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=init) for one in missing]
+    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=OURS) for one in missing]
     problems += [] if texts[path] else [BadInput(f"Task file not found: {path}", where=path)]
     task = take(read_task, texts[path], path) if texts[path] else None
     contracts = take(read_contracts, texts[CONTRACTS]) if texts[CONTRACTS].strip() else {}
