@@ -34,7 +34,8 @@ def test_each_status_has_its_exit_and_is_open_or_ended() -> None:
 @pytest.mark.req("RUN-09")
 def test_each_error_has_its_exit() -> None:
     """By its type, never by its words."""
-    assert {kind: kind.exit_code for kind in errors.BadInput.__subclasses__()} == {
+    ours = [kind for kind in errors.BadInput.__subclasses__() if kind.__module__ == errors.__name__]
+    assert {kind: kind.exit_code for kind in ours} == {
         errors.ConfigInvalid: Exit.INPUT,
         errors.DocumentInvalid: Exit.INPUT,
         errors.PathRefused: Exit.INPUT,

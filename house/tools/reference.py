@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: commands, settings, JSON Schemas. `--check` only says whether it is as that is."""
+"""Writes docs/reference/ from the code: commands, settings, schemas. `--check` only says whether it is as that is."""
 
 from __future__ import annotations
 

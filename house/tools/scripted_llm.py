@@ -9,7 +9,8 @@ directives in these words themselves, one per line:
     @say TEXT                   @form {"json": 1}                           @usage INPUT OUTPUT
     @sleep SECONDS              @http STATUS [MESSAGE]                      @http_once STATUS   @retry_after SECONDS
 
-`\n` in a text is a line break; a status of 0 is half of an answer and a connection that is gone.  Words without a program are answered with "OK".
+`\n` in a text is a line break; a status of 0 is half of an answer and a connection that is gone.  Words without a
+program are answered with "OK".
 """
 
 from __future__ import annotations

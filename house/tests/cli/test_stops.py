@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -241,9 +242,11 @@ def test_a_damaged_journal_is_told_and_mended(done: CommandLine) -> None:
 @pytest.mark.req("RUN-20")
 @pytest.mark.parametrize("words", [("Do it",), ("approve",), ("cancel", "x"), ("undo",), ("apply",)])
 def test_an_agent_inside_a_run_cannot_steer(
-    words: tuple[str, ...], done: CommandLine, monkeypatch: pytest.MonkeyPatch
+    words: tuple[str, ...], done: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    """Whether or not anybody trusts the settings: that is a word for a person."""
     monkeypatch.undo()
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nobody's"))
     monkeypatch.setenv("INTERLOCK_DISPATCH", "round-1/builder#1")
 
     said = done(*words)

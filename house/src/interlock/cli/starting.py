@@ -11,7 +11,7 @@ from interlock.cli import failures, text
 from interlock.cli.away import Away
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
-from interlock.cli.trusting import settings_count
+from interlock.cli.trusting import may_work
 from interlock.cli.working import finish, work
 from interlock.engine.runs import Entry
 from interlock.engine.view import View
@@ -46,7 +46,7 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
 
 
 def _go_on(door: Door, entry: Entry, **how: Any) -> int:
-    settings_count(door)
+    may_work(door)
     door.runner = door.runner or entry.view().options.get("runner", "")
 
     async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:

@@ -36,6 +36,12 @@ def asked(what: str, bundle: Bundle) -> bool:
     return confirmed(f"Have you read it, and do you trust it (digest {bundle.digest[:16]})?")
 
 
+def may_work(door: Door) -> None:
+    """A person begins it, and the settings count: an agent is told why, before a word about who trusts what."""
+    door.people_only("start or steer runs")
+    settings_count(door)
+
+
 def settings_count(door: Door) -> None:
     """Settings that came with the repository and reach out of a layer count after a person trusted them (OWN-06)."""
     place = door.place

@@ -21,7 +21,7 @@ from interlock.cli.commands import is_argument
 from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
-from interlock.cli.trusting import settings_count
+from interlock.cli.trusting import may_work
 from interlock.engine.folder import Message
 from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
@@ -50,7 +50,7 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
         return plan(door, playbook, inputs)
     nested = playbook.nests and bool(laid(door.workspace.top))
     if not nested:  # what is trusted is not known in there, and nothing reaches out of it
-        settings_count(door)
+        may_work(door)
     _copies(door)
 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
@@ -77,8 +77,6 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         source: where it was found, if it is one's own.
         nested: an agent delegates, within its own layer.
     """
-    if not nested:
-        door.people_only("start or steer runs")
     begins = source.rpartition(" ")[0] or name
     if door.detach:
         from interlock.cli.detached import in_the_background

@@ -140,6 +140,9 @@ class House:
         return {"resumed": stopped, "from": back, "fallback": bool(fallback), "person": person}
 
 
+OURS = "interlock init harness writes ours."
+
+
 async def begin(run: Run, inputs: Inputs) -> House:
     """All that is required is there and fits together; then run-state and report are there, too (HN-23 to HN-39)."""
     problems: list[Any] = []
@@ -159,20 +162,17 @@ async def begin(run: Run, inputs: Inputs) -> House:
     if not texts[path]:
         path = await _called(run, path, name)
         texts[path] = await run.read(path) or ""
-    init = "interlock init harness writes ours."
     missing = [one for one in REQUIRED if not texts[one].strip()]
-    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=init) for one in missing]
+    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=OURS) for one in missing]
     problems += [] if texts[path] else [BadInput(f"Task file not found: {path}", where=path)]
     task = take(read_task, texts[path], path) if texts[path] else None
     contracts = take(read_contracts, texts[CONTRACTS]) if texts[CONTRACTS].strip() else {}
     other = live if live is not None and live.task != name else None
-    if other is not None and other.status is not Status.COMPLETE and not inputs.park:
-        why = f"Active task conflict: run-state is for {other.task} ({other.status}); requested {name}"
-        problems.append(BadInput(why, where=RUN_STATE, remedy="Finish that one, or put it by: --park."))
+    problems += _conflict(other, inputs)
     kept = await run.read(shelf_of(name)) if live is None or other else None
     state = (take(read_state, kept) if kept is not None else None) if other or live is None else live
-    if state and task and (why := state.problem(task)):
-        problems.append(BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands."))
+    why = state.problem(task) if state and task else ""
+    problems += [BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands.")] if why else []
     if problems:
         raise BadInput.together(problems)
     assert task is not None
@@ -182,11 +182,7 @@ async def begin(run: Run, inputs: Inputs) -> House:
         text = await run.read(report)
     house = House(run, inputs, task, state or State.first(task, ""), report, given=dict(run.flags))
     if house.state.status is not Status.COMPLETE:
-        named = [line for line in inputs.check if line != "none"]
-        house.commands = [] if "none" in inputs.check else await run.commands(named)
-        await run.baseline(house.commands)
-        for told in _uses(task, contracts):
-            run.warn(told)
+        await _measured(house, contracts)
     house.tick()
     first = state or State.first(task, house.day)
     run.watch(RUN_STATE, position)
@@ -202,6 +198,22 @@ async def begin(run: Run, inputs: Inputs) -> House:
         if kept is not None:
             await run.set_aside(shelf_of(name))
     return house
+
+
+def _conflict(other: State | None, inputs: Inputs) -> Iterator[BadInput]:
+    """Another task is under way, and nobody said that it is to be put by."""
+    if other is not None and other.status is not Status.COMPLETE and not inputs.park:
+        why = f"Active task conflict: run-state is for {other.task} ({other.status}); requested {inputs.task}"
+        yield BadInput(why, where=RUN_STATE, remedy="Finish that one, or put it by: --park.")
+
+
+async def _measured(house: House, contracts: Mapping[Any, Any]) -> None:
+    """The commands that count, as they stand before the work; what of people's own files is used."""
+    named = [line for line in house.inputs.check if line != "none"]
+    house.commands = [] if "none" in house.inputs.check else await house.run.commands(named)
+    await house.run.baseline(house.commands)
+    for told in _uses(house.task, contracts):
+        house.run.warn(told)
 
 
 async def _called(run: Run, usual: str, task: str) -> str:
