@@ -137,7 +137,7 @@ def test_a_process_that_dies_at_any_line_changes_nothing() -> None:
 class Hostile(lies.Hostile):
     """Everybody wants the item done, whatever it is."""
 
-    def turn(self, agent: str, files: Files) -> Act:
+    def turn(self, agent: str, files: Files, brief: str = "") -> Act:
         if agent == "Implement":
             act = self._builder(files)
             form = {"status": "success", "evidence": {"verification": [{"command": "make test", "exit": 0}]}}

@@ -13,7 +13,7 @@ import pytest
 from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import explore
-from interlock.engine.run import Call, Outcome, Run
+from interlock.engine.run import Outcome, Run
 from interlock.playbooks.router import ROUTER, playbook
 from interlock.playbooks.router.answers import STATUSES
 from interlock.playbooks.router.decisions import Came
@@ -47,7 +47,7 @@ async def _asks(run: Run, inputs: Any) -> Outcome:
 
 
 async def _twice(run: Run, inputs: Any) -> Outcome:
-    await run.dispatch(Call(playbook.ROW, inputs={"context": {}, "command": "", "returns": ""}, texts={"assigned": ""}))
+    await playbook.router(run, inputs)
     return await playbook.router(run, inputs)
 
 

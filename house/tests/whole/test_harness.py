@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
 import subprocess
@@ -66,7 +67,8 @@ class Town(Bench):
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
         program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        return subprocess.run(program, cwd=self.top, capture_output=True, text=True, check=False)
+        env = {**os.environ, "XDG_DATA_HOME": str(self.top.parent / "data")}  # what this person trusts
+        return subprocess.run(program, cwd=self.top, env=env, capture_output=True, text=True, check=False)
 
     async def begin(self, watcher: Watcher | None = None, task: str = ID, **given: Any) -> View:
         playbook = playbook_named("harness")
@@ -418,6 +420,7 @@ def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
     town.write(f"harness/tasks/{ID}.md", OWN_TASK)
     town.write("agent.sh", OWN_AGENT)
     town.commit("as the team has it")
+    assert town.types("playbooks", "trust", "interlock.toml").returncode == 0
     shown = town.types("plan", "harness", ID)
     assert all(f".github/agents/{name}.agent.md" in shown.stdout for name in ORDER), shown.stdout + shown.stderr
     said = town.types("run", "harness", ID)
