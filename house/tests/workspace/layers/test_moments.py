@@ -56,7 +56,7 @@ MOMENTS: dict[str, tuple[str, str, str, dict[str, str | None], list[str]]] = {
     "added in intent": ("echo l > l; git add -N l", "echo m >> l; git stash -q", "", {"l": "l\n"}, ["l"]),
     "no commit yet, one meanwhile": (
         "git update-ref -d HEAD", "echo m >> README.md; git add -A; git commit -qm x", "git commit -qm first",
-        {"README.md": "hello\nm\n"}, []),
+        {"README.md": "hello\nm\n"}, ["README.md"]),  # in no commit when the agent changed it: named
 }  # fmt: skip
 
 
