@@ -206,7 +206,7 @@ def judge(
         contradictions += [
             f"it does not say why this is right: {one}" for one in weakened if _same(one) not in explained
         ]
-        against += contradictions
+        against = contradictions
     elif not against:
         contradictions.append("it does not pass, but names no unmet criterion and no failing check")
         against = list(claim.notes or contradictions)
