@@ -63,7 +63,6 @@ class State:
     """Of the person's HEAD commit."""
     clean: tuple[Tree, Tree] | None = None
     """The clean spelling of `standing` and `shown`, where that differs."""
-    refs: dict[str, str] = field(default_factory=dict)
     laid: dict[str, Laid] = field(default_factory=dict)
     needs: Needs = field(default_factory=Needs)
     logins: dict[str, str] = field(default_factory=dict)
