@@ -55,7 +55,7 @@ class Repository:
             store = Path(os.path.realpath(left.pop()))
             if store not in found and store.is_dir():
                 found.append(store)
-                names = _content(store / "info" / "alternates").split(b"\n")
+                names = content_of(store / "info" / "alternates").split(b"\n")
                 left.extend(store / os.fsdecode(name) for name in names if name and not name.startswith(b"#"))
         return found
 
@@ -137,7 +137,7 @@ class Repository:
         if self.settings.get("core.autocrlf", "false").lower() not in _OFF:
             return True
         places = (*self._users("core.attributesfile", "attributes"), Path("/etc/gitattributes"))
-        return any(attributes_convert(_content(place)) for place in places)
+        return any(attributes_convert(content_of(place)) for place in places)
 
     @cached_property
     def keeps_modes(self) -> bool:
@@ -152,7 +152,7 @@ class Repository:
     def excludes(self) -> bytes:
         """The person's ignore rules that lie outside of the tree, the ones that win last."""
         places = self._users("core.excludesfile", "ignore", "exclude")
-        return b"".join(_content(place).removeprefix(b"\xef\xbb\xbf") + b"\n" for place in places)
+        return b"".join(content_of(place).removeprefix(b"\xef\xbb\xbf") + b"\n" for place in places)
 
     def _users(self, setting: str, name: str, in_info: str = "") -> tuple[Path, Path]:
         """A file of the person's for all repositories, and the one of this repository."""
@@ -203,7 +203,8 @@ def borrowing(stores: Sequence[Path]) -> bytes:
     return b"".join(b'"' + name + b'"\n' for name in quoted)
 
 
-def _content(place: Path) -> bytes:
+def content_of(place: Path) -> bytes:
+    """What is in a file of the person's; nothing where there is none, or nobody may read it."""
     try:
         return place.read_bytes() if place.is_file() else b""
     except OSError:

@@ -22,7 +22,7 @@ from pathlib import Path
 from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import GITLINK, Entry, Git, index_lines, lines
 from interlock.workspace.place import above, counts, stamp, status_of
-from interlock.workspace.repository import Repository, attributes_convert, is_attributes
+from interlock.workspace.repository import Repository, attributes_convert, content_of, is_attributes
 from interlock.workspace.values import Remark, RemarkKind, Tree
 
 
@@ -90,7 +90,7 @@ class Snapshots:
             there = [path for path in self._documents if os.path.lexists(self._top / path)]
             documents = git.names("ls-files", "-z", "--others", "--", *there) if there else []
             others = [path for path in (*coming.result(), *documents) if counts(path)]
-        if begins and copying and not named and any(is_attributes(path) and self._converts(path) for path in others):
+        if begins and copying and not named and self._converts(others):
             raise WorkspaceFailed("attributes that nobody has added yet convert what the copied index holds")
         remarks, gone, there = self._sorted(run, others, dict.fromkeys((*changed, *named)))
         if gone:
@@ -122,7 +122,7 @@ class Snapshots:
         self._tracked[run] = frozenset(path for *_, path in listed)
         # A copy has what is in conflict, assume-unchanged and the like, which would hide what lies on disk.
         plain = all(tag == "H" and counts(path) for tag, _, _, path in listed) and not self._repository.converts
-        if copying and plain and not any(is_attributes(path) and self._converts(path) for *_, path in listed):
+        if copying and plain and not self._converts(path for *_, path in listed):
             # Its time has to stay: by it git knows which files may have changed unnoticed.
             shutil.copy2(self._repository.index, self._place(run))
             return []
@@ -167,11 +167,8 @@ class Snapshots:
         remarks += _told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed)
         return remarks, [*gone, *(path for path in large if path in known)], there
 
-    def _converts(self, path: str) -> bool:
-        try:
-            return attributes_convert((self._top / path).read_bytes())
-        except OSError:
-            return False
+    def _converts(self, paths: Iterable[str]) -> bool:
+        return any(attributes_convert(content_of(self._top / path)) for path in paths if is_attributes(path))
 
 
 def _told(kind: RemarkKind, text: str, paths: Iterable[str]) -> list[Remark]:

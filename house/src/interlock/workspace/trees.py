@@ -18,7 +18,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -400,17 +400,12 @@ class Trees:
         return not self.documents.isdisjoint((path, *above(path)))
 
     def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that the person's rules ignore; what they track never is. A folder ends in `/`."""
-        git = self.repository.git if self.repository else replace(self.git, work_tree=self.workspace.top)
-        top = self.workspace.top
+        """Those of the paths that the person's rules ignore; what they track never is."""
+        git, top = self.repository.git if self.repository else self.git, self.workspace.top
         # git gives up at the first path beyond a link or inside a repository of its own.
-        asked = [path for path in paths if not any(_is_beyond(top / folder) for folder in above(path.rstrip("/")))]
-        try:
-            return _ignored(git, asked)
-        except WorkspaceFailed:  # also below a submodule that is not there
-            listed = self.repository.tracked() if self.repository else []
-            nested = {path for _, mode, _, path in listed if mode == GITLINK}
-            return _ignored(git, [path for path in asked if nested.isdisjoint(above(path.rstrip("/")))])
+        beyond = cache(lambda folder: (top / folder).is_symlink() or os.path.lexists(top / folder / ".git"))
+        found = _ignored(replace(git, work_tree=top), [path for path in paths if not any(map(beyond, above(path)))])
+        return found.difference(git.names("ls-files", "-z")) if found else found
 
     def ignored_by(self, tree: Tree, paths: Sequence[str]) -> set[str]:
         """Those of the paths that the ignore files of a tree ignore: copies of them, read where no program writes."""
@@ -420,7 +415,7 @@ class Trees:
             for path, blob in rules:
                 Path(folder, path).parent.mkdir(parents=True, exist_ok=True)
                 Path(folder, path).write_bytes(texts.get(blob, b""))
-            return _ignored(replace(self.git, work_tree=Path(folder)), paths, "--no-index")
+            return _ignored(replace(self.git, work_tree=Path(folder)), paths)
 
     def hidden(self, paths: Sequence[str]) -> set[str]:
         """Those of the paths that are not on disk because a sparse checkout leaves them out."""
@@ -476,10 +471,12 @@ def is_rules(path: str) -> bool:
     return path.rpartition("/")[2] == ".gitignore"
 
 
-def _ignored(git: Git, paths: Sequence[str], *options: str) -> set[str]:
-    # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.
+def _ignored(git: Git, paths: Sequence[str]) -> set[str]:
+    # It knows no literal paths; `./` before it, for a name may begin with what git takes for magic.  With an index it
+    # would give up at a path in a submodule.
     asked = lines([f"./{path}" for path in paths])
-    return {path[2:] for path in git.names("check-ignore", *options, "-z", "--stdin", stdin=asked, ok=(0, 1))}
+    words = ("check-ignore", "--no-index", "-z", "--stdin")
+    return {path[2:] for path in git.names(*words, stdin=asked, ok=(0, 1))}
 
 
 def _entry(mode: str, blob: str) -> Entry | None:
@@ -500,7 +497,3 @@ def _is_file(folder: Path, path: str) -> bool:
     """Whether a file or link is there, not reached through a link."""
     place = folder / path
     return (place.is_symlink() or place.is_file()) and not any((folder / name).is_symlink() for name in above(path))
-
-
-def _is_beyond(folder: Path) -> bool:
-    return folder.is_symlink() or os.path.lexists(folder / ".git")

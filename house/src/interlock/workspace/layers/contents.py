@@ -13,9 +13,9 @@ import re
 import stat
 import time
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,7 +31,6 @@ _FIRST = 100
 """So many ignored paths are told."""
 _GIT_NAME = re.compile(r"\.git[ .]*(:.*)?|git~1[ .]*", re.IGNORECASE)
 """Names that git takes for its own folder, on some system."""
-_LINKS = 40
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
 
 Stamp = tuple[int, int, int, int]
@@ -64,7 +63,6 @@ class State:
     """Of the person's HEAD commit."""
     clean: tuple[Tree, Tree] | None = None
     """The clean spelling of `standing` and `shown`, where that differs."""
-    refs: dict[str, str] = field(default_factory=dict)
     laid: dict[str, Laid] = field(default_factory=dict)
     needs: Needs = field(default_factory=Needs)
     logins: dict[str, str] = field(default_factory=dict)
@@ -173,25 +171,12 @@ def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State |
 
 def ignored(trees: Trees, paths: Sequence[str], standing: Tree, rules: Tree) -> set[str]:
     """Which of the files are ignored, by the person's rules or, where a tree has others, by those of the tree."""
-    found = _ignored(trees, paths, trees.ignored)
-    left = [path for path in paths if path not in found]
+    asked = [path for path in paths if not trees.is_document(path)]
+    found = trees.ignored(asked) if asked else set()
+    left = [path for path in asked if path not in found]
     if left and any(is_rules(delta.path) for delta in trees.deltas(standing, rules)):
-        found |= _ignored(trees, left, partial(trees.ignored_by, rules))
+        found |= trees.ignored_by(rules, left)
     return found
-
-
-def _ignored(trees: Trees, paths: Sequence[str], ask: Callable[[Sequence[str]], set[str]]) -> set[str]:
-    """The same of one set of rules; of what lies in a new folder that is ignored, the folder alone is asked."""
-    tops: dict[str, list[str]] = defaultdict(list)
-    is_new = cache(lambda folder: not os.path.lexists(trees.workspace.top / folder))
-    for path in paths:
-        if not trees.is_document(path):
-            new = [folder for folder in above(path) if is_new(folder)]
-            tops[f"{new[-1]}/" if new else path].append(path)
-    found = ask(list(tops)) if tops else set()
-    whole = {path for folder in found for path in tops.get(folder, ())}
-    rest = [path for folder, below in tops.items() if folder.endswith("/") and folder not in found for path in below]
-    return whole | (ask(rest) if rest else set())
 
 
 # -- after it
@@ -262,37 +247,14 @@ class Reading:
             return f"it is {kind}"
         place = self._held.folder / path
         if stat.S_ISLNK(status.st_mode):
-            return "" if known == entry_of(place) or not self._leads_out(path) else "a link that leads out"
+            return "" if known == entry_of(place) or not self._leads_out(path, place) else "a link that leads out"
         if status.st_mode & (stat.S_ISUID | stat.S_ISGID):
             return "it has a set-uid or set-gid bit"
         return "" if os.access(place, os.R_OK) else "it cannot be read"
 
-    def _leads_out(self, path: str) -> bool:
-        """Whether following a link leaves the workspace, or enters git's or the engine's folder: as the program sees
-        it, whether or not something is there."""
-        waiting, here, followed = path.split("/")[::-1], list[str](), 0
-        while waiting:
-            part = waiting.pop()
-            if part in ("", "."):
-                continue
-            if part == "..":
-                if not here:
-                    return True
-                here.pop()
-                continue
-            here.append(part)
-            place = self._held.place("/".join(here))
-            if place is None or not place.is_symlink():
-                continue
-            followed += 1
-            if followed > _LINKS:
-                return False  # it leads in circles, which is nowhere
-            target = os.readlink(place)  # noqa: PTH115
-            here.pop()
-            if target.startswith("/"):
-                # As text: what ".." means behind a link, only following it tells.
-                if target != str(self._root) and not target.startswith(f"{self._root}/"):
-                    return True
-                here, target = [], target.removeprefix(str(self._root))
-            waiting += target.split("/")[::-1]
-        return bool(here) and here[0].lower() in (".git", ".interlock")
+    def _leads_out(self, path: str, link: Path) -> bool:
+        """Whether the text of a link leaves the workspace, or enters git's or the engine's folder."""
+        target = Path(os.path.normpath(self._root / path / ".." / link.readlink()))
+        if not target.is_relative_to(self._root):
+            return True
+        return target.relative_to(self._root).as_posix().partition("/")[0].lower() in (".git", ".interlock")

@@ -6,13 +6,12 @@ are in the middle of (a merge), their stashes, locks and reflogs are not there. 
 
 from __future__ import annotations
 
-import fnmatch
 import os
 import re
 import shutil
 import stat
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha1
 from pathlib import Path
@@ -23,16 +22,18 @@ from interlock.workspace.repository import Repository, borrowing
 from interlock.workspace.trees import Trees
 
 _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
-_OF_PLACE = re.compile(rb"^\s*(worktree\s*=|bare\s*=\s*[ty1]|refstorage)", re.IGNORECASE | re.MULTILINE)
+_SHARED = ("annex", "lfs", "modules", "svn")
+"""Folders beside the objects that are large."""
+_OWN = "\n[core]\n\tbare = false\n\tworktree = ..\n\tlogAllRefUpdates = true\n"
+"""Settings that name the place of a repository, and whatever moves a branch is in its reflog."""
+_FILES = "[extensions]\n\trefStorage = files\n"
 _COPIED = ("hooks", "info", "shallow", "description", "config")
-_OWN = ("branches", "hooks", "info", "logs", "objects", "refs", "reftable", "rebase-*", "sequencer", "worktrees")
-
 _LARGEST = 1 << 30
 _ID = re.compile(r"[0-9a-f]{40}")
 
 
-def lay(repository: Repository, place: Path, commit: str, branch: str, index: Path) -> dict[str, str]:
-    """Make the private git in a folder, but for objects; the refs that are in it.
+def lay(repository: Repository, place: Path, commit: str, branch: str, index: Path) -> None:
+    """Make the private git in a folder, but for objects.
 
     Args:
         commit: what HEAD is; empty where there is none.
@@ -47,16 +48,18 @@ def lay(repository: Repository, place: Path, commit: str, branch: str, index: Pa
             shutil.copytree(source, place / name, symlinks=True, dirs_exist_ok=True)
         elif source.is_file():
             shutil.copyfile(source, place / name)
-    _settings(repository, place)
-    refs = _refs(repository, place)
+    for name in ("config.worktree", "info/sparse-checkout"):  # of a linked worktree alone
+        if (repository.git_dir / name).is_file():
+            shutil.copyfile(repository.git_dir / name, place / name)
+    with (place / "config").open("a") as file:
+        file.write(_OWN + (_FILES if "extensions.refstorage" in repository.settings else ""))
+    _lay_refs(repository, place)
     on_branch = branch.startswith("refs/heads/")
     (place / "HEAD").write_bytes(os.fsencode(f"ref: {branch}\n" if on_branch else f"{commit}\n"))
     if on_branch and commit:
-        refs[branch] = commit
         (place / branch).parent.mkdir(parents=True, exist_ok=True)
         (place / branch).write_text(f"{commit}\n")
     shutil.copy2(index, place / "index")  # its time says which files may have changed unnoticed
-    return refs
 
 
 def lay_stores(place: Path, stores: Sequence[Path]) -> None:
@@ -68,25 +71,13 @@ def lay_stores(place: Path, stores: Sequence[Path]) -> None:
 
 
 def shared(repository: Repository) -> list[str]:
-    """Folders beside the objects that are large, or nobody knows what: of submodules, of LFS."""
-    folders = [entry.name for entry in os.scandir(repository.common_dir) if entry.is_dir(follow_symlinks=False)]
-    return [name for name in folders if not any(fnmatch.fnmatchcase(name, own) for own in _OWN)]
+    return [name for name in _SHARED if (repository.common_dir / name).is_dir()]
 
 
-def _settings(repository: Repository, place: Path) -> None:
-    """git's settings, without those that name the place of a repository; what a linked worktree has of its own."""
-    if _OF_PLACE.search((place / "config").read_bytes()):
-        for name in ("core.worktree", "core.bare", "extensions.refstorage"):
-            repository.git.reply("config", "--file", str(place / "config"), "--unset-all", name)
-    for name in ("config.worktree", "info/sparse-checkout"):
-        if (repository.git_dir / name).is_file():
-            shutil.copyfile(repository.git_dir / name, place / name)
-
-
-def _refs(repository: Repository, place: Path) -> dict[str, str]:
+def _lay_refs(repository: Repository, place: Path) -> None:
     """The person's refs, packed."""
     told = repository.git.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)")
-    refs: dict[str, str] = {}
+    packed = "# pack-refs with: sorted \n"
     for line in os.fsdecode(told).splitlines():
         value, name, target = line.split(" ", 2)
         if name.startswith(_NOT_SHOWN):
@@ -95,27 +86,21 @@ def _refs(repository: Repository, place: Path) -> dict[str, str]:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(os.fsencode(f"ref: {target}\n"))
         else:
-            refs[name] = value
-    packed = "".join(f"{value} {name}\n" for name, value in refs.items())
-    (place / "packed-refs").write_bytes(b"# pack-refs with: sorted \n" + os.fsencode(packed))
-    return refs
+            packed += f"{value} {name}\n"
+    (place / "packed-refs").write_bytes(os.fsencode(packed))
 
 
-def moved(place: Path, before: Mapping[str, str]) -> dict[str, str]:
+def moved(place: Path) -> dict[str, str]:
     """Branches and the stash that are not where they were; read as files: no git runs here on what programs wrote."""
-    refs: dict[str, str] = {}
-    with suppress(OSError):
-        for line in read_plain(place / "packed-refs").splitlines():
-            value, _, name = line.partition(b" ")
-            if name:
-                refs[os.fsdecode(name)] = value.decode("ascii", "replace")
-    for path, status in walk(place / "refs"):
-        if stat.S_ISREG(status.st_mode) and not path.endswith(".lock"):
+    found: dict[str, str] = {}
+    for path, status in walk(place / "logs/refs"):
+        if path.startswith(("heads/", "stash")) and stat.S_ISREG(status.st_mode) and status.st_size:
             with suppress(OSError):
-                refs[f"refs/{path}"] = read_plain(place / "refs" / path).decode("ascii", "replace").strip()
-    kinds = ("refs/heads/", "refs/stash")
-    told = {name: value for name, value in refs.items() if name.startswith(kinds) and _ID.fullmatch(value)}
-    return {name: value for name, value in told.items() if before.get(name) != value}
+                told = read_plain(place / "logs/refs" / path).decode("ascii", "replace").splitlines()
+                before, now = told[0][:40], told[-1][41:81]
+                if before != now and _ID.fullmatch(now):
+                    found[f"refs/{path}"] = now
+    return found
 
 
 def take_over(store: Path, trees: Trees) -> None:

@@ -115,9 +115,7 @@ class Layer:
         inner["HOME"] = str(self._line.home)
         return Wrapped(tuple(line), inner, str(self.root), tuple(handles), exit_file)
 
-    def _inside(
-        self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None, ok: Sequence[int] = (0,)
-    ) -> bytes | None:
+    def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes | None:
         """What a short program of ours prints in the layer; None where it fails."""
         wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none", apart="ours.json")
         how = {"env": dict(wrapped.env), "cwd": wrapped.cwd, "pass_fds": wrapped.pass_fds, "process_group": 0}
@@ -128,7 +126,7 @@ class Layer:
         finally:
             for handle in wrapped.pass_fds:
                 os.close(handle)
-        return ended.stdout if ended.returncode in ok else None
+        return ended.stdout if ended.returncode == 0 else None
 
     def _wait(self) -> None:
         """bubblewrap says how the program ended before the kernel has ended all that it left running."""
@@ -174,11 +172,9 @@ class Layer:
         """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
         if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
             return set(paths)
-        return {path for path in paths if path in self._state.laid and self._was_opened(path)}
-
-    def _was_opened(self, path: str) -> bool:
-        status = status_of(self._held.folder / path)
-        return status is None or status.st_atime_ns != 0 or stamp(status) != self._state.laid[path].stamp
+        laid = self._state.laid
+        there = {path: status_of(self._held.folder / path) for path in paths if path in laid}
+        return {path for path, one in there.items() if not one or one.st_atime_ns or stamp(one) != laid[path].stamp}
 
     def read(self, path: str) -> bytes | None:
         """A file as it lies in the layer; None where there is none, or nothing that can be read."""
@@ -253,7 +249,7 @@ class Layer:
     def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
         """Work that lies in a stash or on another branch of the layer alone."""
         place = self._slot.git if self._line else self._held.folder / ".git"
-        for name, value in list(gitdir.moved(place, self._state.refs).items())[:_REFS]:
+        for name, value in list(gitdir.moved(place).items())[:_REFS]:
             work = self._commits_work(value)
             there = self._trees.entries(result, list(work)) if work else {}
             where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"

@@ -75,10 +75,6 @@ class Layers:
     def _around(self) -> Surroundings:
         return look_around(self._environ, self._top)
 
-    @cached_property
-    def _git_settings(self) -> dict[str, str]:
-        return logins.git_settings(self._around.home) if self._around.home else {}
-
     # -- where
 
     def _slot(self, run: str, name: str) -> Slot:
@@ -239,7 +235,7 @@ class Layers:
         if not self._confines:
             place, stores = held.folder / ".git", [self._trees.objects, repository.objects]
             objects = place / "objects"
-        state.refs = gitdir.lay(repository, place, commit, branch, slot.folder / "index")
+        gitdir.lay(repository, place, commit, branch, slot.folder / "index")
         gitdir.lay_stores(objects, stores)
         if not self._confines:
             for name in gitdir.shared(repository):
@@ -249,7 +245,7 @@ class Layers:
         """The layer, whole from here on."""
         layer = Layer(self._trees, self._sandbox, slot, held, confined, state, partial(self.spelled, run))
         if confined and confined.around.home:
-            logins.lay_git_settings(confined.around.home, slot.home, self._git_settings)
+            logins.lay_git_settings(confined.around.home, slot.home)
         layer.refresh_logins()
         return layer
 

@@ -10,8 +10,9 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -94,7 +95,8 @@ def _is_token(name: str, value: Any) -> bool:
     return _TOKEN.search(name) is not None and isinstance(value, str | int | float)
 
 
-def git_settings(home: Path) -> dict[str, str]:
+@cache
+def _git_settings(home: Path) -> dict[str, str]:
     """Who commits, line ends, filters, as git knows them for this person."""
     words = ("config", "--global", "--includes", "-z", "--list")
     listed = Git(home, personal=True).reply(*words, env={"HOME": str(home)})
@@ -102,10 +104,10 @@ def git_settings(home: Path) -> dict[str, str]:
     return {key: value for key, _, value in pairs if _GIT.fullmatch(key)}
 
 
-def lay_git_settings(home: Path, private: Path, settings: Mapping[str, str]) -> None:
-    """These settings in a private HOME, with the person's ignore files."""
+def lay_git_settings(home: Path, private: Path) -> None:
+    """What of git's settings goes along in a private HOME, with the person's ignore files."""
     lines = []
-    for key, value in settings.items():
+    for key, value in _git_settings(home).items():
         section, _, name = key.rpartition(".")
         first, _, rest = section.partition(".")
         head = f'{first} "{_escaped(rest)}"' if rest else first

@@ -10,19 +10,18 @@ decision, and connections, have bounds.
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import ipaddress
 import json
 import re
 import socket
 import threading
-from collections.abc import Sequence
-from contextlib import suppress
-from http import HTTPStatus
+from asyncio import StreamReader, StreamWriter
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack, ExitStack, closing, suppress
+from functools import partial
 from http.client import HTTPConnection, HTTPException
-from http.server import BaseHTTPRequestHandler
-from socketserver import ThreadingTCPServer
-from typing import Any
 from urllib.parse import unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -32,11 +31,10 @@ _ORDINARY_PORTS = (443, 80)
 """What an allowed host without a port means."""
 _PIECE = 65_536
 _PATIENCE_S = 30.0
-_HALF_OPEN_S = 300.0
-"""How long an answer may go on when its program has ended."""
+_ENDING_S = 2.0
 _CONNECTIONS = 256
-_LOOKS_S = 0.1
 _OF_THE_HOP = ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate")
+_USAGE = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
 
 
 class Relay:
@@ -45,10 +43,9 @@ class Relay:
     def __init__(self, hosts: Sequence[str]) -> None:
         self.refused: dict[str, None] = {}
         """Addresses that were asked for in vain."""
-        self.room = threading.BoundedSemaphore(_CONNECTIONS)
         every = ((host, port) for host, port in map(host_and_port, hosts) if host)
         self._allowed = {_address(host, one) for host, port in every for one in ((port,) if port else _ORDINARY_PORTS)}
-        self._doors: list[_Door] = []
+        self._ends: list[tuple[Callable[[], object], threading.Thread]] = []
 
     @property
     def own_servers(self) -> list[str]:
@@ -62,123 +59,104 @@ class Relay:
         return theirs.detach()
 
     def close(self) -> None:
-        """Nothing is accepted any more; what is open ends with the program."""
-        for door in self._doors:
-            door.shutdown()
-            door.server_close()
+        """Nothing is accepted any more, and nothing stays open."""
+        for end, thread in self._ends:
+            with suppress(RuntimeError):  # it has ended by itself
+                end()
+            thread.join(_ENDING_S)
 
     def _take_doors(self, ours: socket.socket) -> None:
         """Take the listening sockets, and accept on them from now on."""
-        with ours, suppress(OSError, ValueError):  # it may end before it began
+        with ours, ExitStack() as taken, suppress(OSError, ValueError, asyncio.CancelledError):  # ended before it began
             said, handles, *_ = socket.recv_fds(ours, _PIECE, 64)
-            for handle, target in zip(handles, json.loads(said or b"[]"), strict=False):
-                self._doors.append(_Door(self, socket.socket(fileno=handle), target))
-                threading.Thread(target=self._doors[-1].serve_forever, args=(_LOOKS_S,), daemon=True).start()
+            doors = [taken.enter_context(socket.socket(fileno=handle)) for handle in handles]
+            asyncio.run(self._serve(doors, json.loads(said or b"[]"), ours))
+
+    async def _serve(self, doors: Sequence[socket.socket], targets: Sequence[str], ours: socket.socket) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        end = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
+        self._ends.append((end, threading.current_thread()))
+        async with asyncio.TaskGroup() as group, AsyncExitStack() as opened:
+            for door, target in zip(doors, targets, strict=False):
+                server = await asyncio.start_server(partial(self._begin, group, target), sock=door)
+                opened.callback(server.close)
             ours.sendall(b".")
+            await asyncio.Event().wait()
+
+    def _begin(self, group: asyncio.TaskGroup, target: str, reader: StreamReader, writer: StreamWriter) -> None:
+        if len(asyncio.all_tasks()) > _CONNECTIONS:
+            writer.close()
+        else:
+            group.create_task(self._connection(target, reader, writer))
+
+    async def _connection(self, target: str, reader: StreamReader, writer: StreamWriter) -> None:
+        """One connection, to its end.
+
+        Args:
+            target: where its door leads; empty: whoever connects says that.
+        """
+        with closing(writer), suppress(OSError):  # one of the two has gone
+            head, tunnel = b"", not target
+            if tunnel:
+                with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                    async with asyncio.timeout(_PATIENCE_S):
+                        target, head = _asked(await reader.readuntil(b"\r\n\r\n"))
+            there, refusal = await self._reached(target)
+            if there is None:
+                writer.write(refusal.encode("utf-8", "replace"))
+                writer.write_eof()
+                while await reader.read(_PIECE):  # closed with unread bytes, it would take the answer with it
+                    pass
+                return
+            coming, going = await asyncio.open_connection(sock=there)
+            with closing(going):
+                if head:
+                    going.write(head)
+                elif tunnel:
+                    writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
+                await asyncio.gather(_pass_on(reader, going), _pass_on(coming, writer))
+
+    async def _reached(self, target: str) -> tuple[socket.socket | None, str]:
+        """A connection to where a program wants to get; else the answer that it gets."""
+        host, port = host_and_port(target)
+        if not host or not port or host.startswith("*"):
+            return None, _refusal("400 Bad Request", _USAGE)
+        address = _address(host, port)
+        if not self.allows(host, port):
+            why = f'{address} is not among the hosts that can be reached here (sandbox.network = "model")'
+            return None, _refusal("403 Forbidden", why)
+        try:
+            return await asyncio.to_thread(_connected, host, port, public=address not in self._allowed), ""
+        except (OSError, HTTPException, ValueError) as error:
+            return None, _refusal("502 Bad Gateway", f"{address} cannot be reached: {error}")
 
     def allows(self, host: str, port: int) -> bool:
         """Whether a program may get there; else it is noted."""
-        domains = (_address(f"*.{host.split('.', at)[-1]}", port) for at in range(1, host.count(".") + 1))
-        allowed = self.names(host, port) or any(domain in self._allowed for domain in domains)
+        domains = (f"*.{host.split('.', at)[-1]}" for at in range(1, host.count(".") + 1))
+        allowed = any(_address(name, port) in self._allowed for name in (host, *domains))
         if not allowed and len(self.refused) < _NOTED:
             self.refused[_address(host, port)] = None
         return allowed
 
-    def names(self, host: str, port: int) -> bool:
-        """Whether somebody named that very host."""
-        return _address(host, port) in self._allowed
+
+def _refusal(status: str, why: str) -> str:
+    return f"HTTP/1.1 {status}\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\ninterlock: {why}\n"
 
 
-class _Door(ThreadingTCPServer):
-    """A socket that a program listens on, and where it leads to; empty: whoever connects says that."""
-
-    daemon_threads = True
-
-    def __init__(self, relay: Relay, door: socket.socket, target: str) -> None:
-        super().__init__(("", 0), _Connection, bind_and_activate=False)
-        self.socket.close()
-        self.socket = door
-        self.relay, self.target = relay, target
-
-    def process_request_thread(self, request: Any, client_address: Any) -> None:
-        if self.relay.room.acquire(blocking=False):
-            try:
-                super().process_request_thread(request, client_address)
-            finally:
-                self.relay.room.release()
-        else:
-            self.shutdown_request(request)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """One of the two has gone."""
-
-
-class _Connection(BaseHTTPRequestHandler):
-    """One connection, to its end."""
-
-    server: _Door
-    timeout = _PATIENCE_S
-    rbufsize = 0  # what is behind the head of a request stays in the socket
-    default_request_version = "HTTP/1.1"
-
-    def handle(self) -> None:
-        target, head = self.server.target, b""
-        if not target:
-            self.raw_requestline = self.rfile.readline(_PIECE)
-            if not self.parse_request():
-                return
-            target, head = self._asked()
-        host, port = host_and_port(target)
-        if not host or not port or host.startswith("*"):
-            why = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
-            self.send_error(HTTPStatus.BAD_REQUEST, why)
-        elif not self.server.relay.allows(host, port):
-            why = f'{_address(host, port)} is not among the hosts that can be reached here (sandbox.network = "model")'
-            self.send_error(HTTPStatus.FORBIDDEN, why)
-        else:
-            self._connect(host, port, head)
-
-    def _asked(self) -> tuple[str, bytes]:
-        """Where the program wants to get, and what goes there first; nothing for a tunnel."""
-        if self.command == "CONNECT":
-            return self.path, b""
-        parts = re.fullmatch(r"(?i:http)://([^/?#]*)(.*)", self.path)
-        if not parts:
-            return "", b""
-        host, port = host_and_port(parts[1])
-        path = parts[2] if parts[2].startswith("/") else f"/{parts[2]}"
-        kept = [f"{name}: {value}" for name, value in self.headers.items() if name.lower() not in _OF_THE_HOP]
-        # One request for each connection: the next one may be for another host.
-        own = [f"{self.command} {path} HTTP/1.1", f"Host: {parts[1]}", "Connection: close"]
-        return _address(host, port or 80), "\r\n".join((*own, *kept, "", "")).encode("latin-1")
-
-    def _connect(self, host: str, port: int, head: bytes) -> None:
-        try:
-            there = _connected(host, port, public=not self.server.relay.names(host, port))
-        except TimeoutError:
-            self.send_error(HTTPStatus.GATEWAY_TIMEOUT, f"{_address(host, port)} does not answer")
-        except (OSError, HTTPException, ValueError) as error:
-            self.send_error(HTTPStatus.BAD_GATEWAY, f"{_address(host, port)} cannot be reached: {error}")
-        else:
-            with there:
-                if head:
-                    there.sendall(head)
-                elif not self.server.target:
-                    self.wfile.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
-                _exchange(self.connection, there)
-
-    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
-        """An answer of the relay's own."""
-        body = f"interlock: {message}\n".encode("utf-8", "replace")
-        self.send_response_only(code)
-        self.send_header("Content-Type", "text/plain; charset=utf-8")
-        self.send_header("Content-Length", str(len(body)))
-        self.send_header("Connection", "close")
-        self.end_headers()
-        self.wfile.write(body)
-        self.connection.shutdown(socket.SHUT_WR)
-        while self.connection.recv(_PIECE):  # closed with unread bytes, it would take the answer with it
-            pass
+def _asked(raw: bytes) -> tuple[str, bytes]:
+    """Where a program wants to get, and what goes there first; nothing for a tunnel."""
+    first, *lines = raw.decode("latin-1").strip().split("\r\n")
+    if tunnel := re.fullmatch(r"CONNECT (\S+) HTTP/1\.[01]", first):
+        return tunnel[1], b""
+    request = re.fullmatch(r"(\S+) (?i:http)://([^/?#\s]*)/?(\S*) HTTP/1\.[01]", first)
+    if not request:
+        return "", b""
+    host, port = host_and_port(request[2])
+    kept = [line for line in lines if line.partition(":")[0].strip().lower() not in _OF_THE_HOP]
+    # One request for each connection: the next one may be for another host.
+    own = [f"{request[1]} /{request[3]} HTTP/1.1", f"Host: {request[2]}", "Connection: close"]
+    return _address(host, port or 80), "\r\n".join((*own, *kept, "", "")).encode("latin-1")
 
 
 def host_and_port(authority: str) -> tuple[str, int | None]:
@@ -212,6 +190,7 @@ def _connected(host: str, port: int, *, public: bool) -> socket.socket:
         tunnel.connect()
         out = tunnel.sock
     out.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    out.setblocking(False)
     return out
 
 
@@ -231,19 +210,8 @@ def _public_address(host: str, port: int) -> str:
     raise OSError("its address is not a public one; name the host itself to allow that")
 
 
-def _exchange(client: socket.socket, there: socket.socket) -> None:
-    """Bytes in both directions, until both have ended."""
-    back = threading.Thread(target=_passed_on, args=(there, client), daemon=True)
-    back.start()
-    _passed_on(client, there)
-    back.join(_HALF_OPEN_S)
-    with suppress(OSError):
-        there.shutdown(socket.SHUT_RDWR)
-
-
-def _passed_on(source: socket.socket, sink: socket.socket) -> None:
-    with suppress(OSError):
-        source.settimeout(None)
-        while part := source.recv(_PIECE):
-            sink.sendall(part)
-        sink.shutdown(socket.SHUT_WR)
+async def _pass_on(source: StreamReader, sink: StreamWriter) -> None:
+    while part := await source.read(_PIECE):
+        sink.write(part)
+        await sink.drain()
+    sink.write_eof()

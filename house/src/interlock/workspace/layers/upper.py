@@ -13,7 +13,6 @@ gone costs a few copies more, and nothing else.
 from __future__ import annotations
 
 import ctypes
-import errno
 import fcntl
 import json
 import math
@@ -36,7 +35,6 @@ OPAQUE = "user.overlay.opaque"
 _DEEPEST = 200
 _FICLONE = 0x40049409
 """Linux: make one file share another's blocks."""
-_NOT_HERE = (errno.EOPNOTSUPP, errno.EXDEV, errno.EINVAL, errno.ENOTTY, errno.ENOSYS, errno.EPERM)
 
 _Stamps = list[list[int]]
 """Of the file in the source, and of the one in the copy."""
@@ -249,32 +247,26 @@ def _copied(source: Path, target: Path) -> _Stamps | None:
         return None
 
 
-def _clone(source: Path, target: Path) -> None:
-    """Copy a file with its times and mode; the blocks are shared where the file system can."""
+def _clone(source: Path, target: Path) -> bool:
+    """Copy a file with its times and mode; whether the two share their blocks, which not every file system can."""
     if sys.platform == "darwin" and not ctypes.CDLL(None).clonefile(os.fsencode(source), os.fsencode(target), 0):
-        return
+        return True
+    shared = True
     with source.open("rb") as given, target.open("xb") as taken:
         try:
             fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
-        except OSError as error:
-            if error.errno not in _NOT_HERE:
-                raise
+        except OSError:
+            shared = False
             shutil.copyfileobj(given, taken, 1 << 20)
     shutil.copystat(source, target)
-    with suppress(OSError):
-        os.removexattr(target, OPAQUE)
+    return shared
 
 
 def shares_blocks(folder: Path) -> bool:
     """Whether copies in this folder cost nothing."""
     with scratch(folder) as place:
         (place / "one").write_bytes(bytes(4096))
-        try:
-            with (place / "one").open("rb") as given, (place / "two").open("wb") as taken:
-                fcntl.ioctl(taken.fileno(), _FICLONE, given.fileno())
-        except OSError:
-            return False
-    return True
+        return _clone(place / "one", place / "two")
 
 
 def walk(
