@@ -13,8 +13,7 @@ import pytest
 
 from interlock.agents import acp_rows
 from interlock.agents.acp import Acp
-from interlock.agents.client import Seat
-from interlock.agents.values import Ask, Exit, Role, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, Role, Seat, TroubleKind, Usage
 from tests.agents.conftest import Calls, says, too_long_when
 
 AGENT = Path(__file__).parent / "acp_agent.py"

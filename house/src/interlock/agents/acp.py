@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from interlock.agents.acp_rows import Profile, meta, profile_of, variables
-from interlock.agents.client import Seat, Start
+from interlock.agents.client import Start
 from interlock.agents.command import filled
 from interlock.agents.process import Ended, Pipe
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
+from interlock.agents.reading import REFUSED, Json, Reading, other
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
 
 VERSION = 1
 GREETING_S = 60.0
@@ -70,8 +70,8 @@ class Conversation(Reading):
     """One session: what is said in it, and our side of it. The prompt follows what prepares it."""
 
     def __init__(self, profile: Profile, ask: Ask, seat: Seat) -> None:
-        super().__init__()
-        self._profile, self._ask, self._seat = profile, ask, seat
+        super().__init__(ask, seat)
+        self._profile = profile
         self.talk = self._talk
         self._pipe: Pipe | None = None
         self._asked: list[asyncio.Future[Json]] = []
@@ -129,8 +129,9 @@ class Conversation(Reading):
             self.spend(*self._counted, self._cost)
         if not text:
             return
-        if self._profile.is_notice(update, text):
-            self._notice = self._notice if self._profile.harmless.match(text) else text.strip()
+        noise, numbered = self._profile.noise.match(text), update.text("messageId") or not self._profile.numbered
+        if noise or not numbered or self._profile.failure.match(text):
+            self._notice = self._notice if noise else text.strip()
             return
         if update.text("messageId") != self._message:
             self._pause()
@@ -156,25 +157,25 @@ class Conversation(Reading):
         known.update({key: value for key, value in news.items() if value})
         tool = Json(known)
         # The first report is often empty: a call is told of when it is known what it is about.
-        ended = {"completed": DONE, "failed": FAILED}.get(tool.text("status"), "")
+        ended = tool.text("status") in ("completed", "failed")
         if call not in self._told and (asked or ended or _subject(tool) != tool.text("title")):
             self._told.add(call)
             self.tool(call, tool.text("kind") or "tool", _subject(tool))
         if ended:
             parts = [part.text("content", "text") for part in tool.each("content")]
             why = " ".join(filter(None, (*parts, tool.text("rawOutput"))))
-            self.tool_ended(call, REFUSED if ended == FAILED and "ermission" in why else ended, why)
+            self.tool_ended(call, why, done=tool.text("status") == "completed")
         return tool
 
     def _permission(self, number: Any, params: Json) -> None:
         tool = self._tool(params.at("toolCall"), asked=True)
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
-        why = "" if self._seat.confined else self._objection(tool)
+        why = "" if self.seat.confined else self._objection(tool)
         # A lasting yes would hold for other files, too.
-        kinds = ("allow_once", "allow_always") if self._seat.confined else ("allow_once",)
+        kinds = ("allow_once", "allow_always") if self.seat.confined else ("allow_once",)
         if why:
             kinds = ("reject_once", "reject_always")
-            self.tool_ended(tool.text("toolCallId"), REFUSED, why)
+            self.tool(tool.text("toolCallId"), tool.text("kind") or "tool", _subject(tool), REFUSED, why)
         chosen = next((options[kind] for kind in kinds if kind in options), "")
         selected = {"outcome": "selected", "optionId": chosen}
         outcome = selected if chosen and not self._stopped else {"outcome": "cancelled"}
@@ -185,9 +186,9 @@ class Conversation(Reading):
         if tool.text("kind") not in ("edit", "delete", "move") and not _edits(tool):
             sandboxed = tool.text("kind") == "execute" and self._profile.modes
             return "the command would leave the sandbox" if sandboxed else ""
-        inside = [os.path.realpath(self._seat.root), os.path.realpath(self._seat.exchange or self._seat.root)]
+        inside = [os.path.realpath(self.seat.root), os.path.realpath(self.seat.exchange or self.seat.root)]
         for path in _files(tool):
-            real = Path(os.path.realpath(self._seat.root / path.replace("\0", "")))
+            real = Path(os.path.realpath(self.seat.root / path.replace("\0", "")))
             if not any(real.is_relative_to(folder) for folder in inside):
                 return f"{path} is outside of the workspace"
         return ""
@@ -198,7 +199,7 @@ class Conversation(Reading):
         if result.text("stopReason"):
             self._ended(result)
         elif isinstance(result.value, dict):
-            self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self._ask.role.model)
+            self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self.ask.role.model)
             # In a stream that is read back, what was said up to here was said in an earlier call.
             self._words, self._tools, self.acted = [], {}, False
         if isinstance(number, int) and 0 < number <= len(self._asked) and not self._asked[number - 1].done():
@@ -207,7 +208,7 @@ class Conversation(Reading):
     def _ended(self, result: Json) -> None:
         """The turn is over. Some agents say so where their service has failed."""
         self._pause()
-        self.began(self.session or self._ask.session)
+        self.began(self.session or self.ask.session)
         told = _tokens(result.at("usage")), _tokens(result.at("_meta", "quota", "token_count")), self._counted
         counted = next(filter(any, told), (0, 0))
         self.spend(*counted, self._cost)
@@ -252,18 +253,18 @@ class Conversation(Reading):
             raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {VERSION}"))
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
         if self._profile.modes:
-            await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
-        if self._ask.role.model and not self._profile.names_model:
-            await self._choose(offer, "model", self._ask.role.model)
-        prompt = [{"type": "text", "text": self._ask.brief.encode(errors="backslashreplace").decode()}]
+            await self._choose(offer, "mode", self._profile.modes[0 if self.seat.confined else 1])
+        if self.ask.role.model and self._profile.model is None:
+            await self._choose(offer, "model", self.ask.role.model)
+        prompt = [{"type": "text", "text": self.ask.brief.encode(errors="backslashreplace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
         _result(self._prompt.result())
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""
-        opening = {"cwd": str(self._seat.root / self._seat.place), "mcpServers": [], **meta(self._profile, self._ask)}
-        if not self._ask.session:
+        opening = {"cwd": str(self.seat.root / self.seat.place), "mcpServers": [], **meta(self._profile, self.ask)}
+        if not self.ask.session:
             return await self._request("session/new", opening)
         text = "the agent does not know the session that it should go on with"
         lost = _Failed(Trouble(kind=TroubleKind.SESSION, text=text))
@@ -271,14 +272,14 @@ class Conversation(Reading):
             raise lost
         self._telling_again = True
         try:
-            offer = await self._request("session/load", {**opening, "sessionId": self._ask.session})
+            offer = await self._request("session/load", {**opening, "sessionId": self.ask.session})
         except _Failed as failed:
             raise (failed if failed.trouble.kind is TroubleKind.LOGIN else lost) from None
         finally:
             self._telling_again = False
         if not self._remembers:  # it told nothing again
             raise lost
-        self.began(self._ask.session, _option(offer, "model").text("currentValue"))
+        self.began(self.ask.session, _option(offer, "model").text("currentValue"))
         return offer
 
     async def _choose(self, offer: Json, what: str, wanted: str) -> None:

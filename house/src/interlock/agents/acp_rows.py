@@ -17,7 +17,6 @@ from typing import Any, cast
 
 from interlock.agents.client import Client, Row
 from interlock.agents.clients.codex import rollout_budget
-from interlock.agents.reading import Json
 from interlock.agents.values import Ask
 
 _NEVER = re.compile(r"(?!)")
@@ -33,16 +32,16 @@ class Profile:
     """The module of the same client."""
     install: str = ""
     """What a person types to get the program, where it is one of its own."""
-    model: str = ""
-    """The option that names the model; empty: it is chosen among those that the session offers."""
+    model: str | None = None
+    """The option that names the model; empty: it is named otherwise; None: chosen among those that a session offers."""
     modes: tuple[str, ...] = ()
     """Of one with a sandbox of its own: the session's mode in a confined layer, and in a copy."""
-    notices: re.Pattern[str] = _NEVER
-    """Words of its adapter, in a piece of their own."""
+    noise: re.Pattern[str] = _NEVER
+    """Words of its adapter, in a piece of their own, that report no failure."""
+    failure: re.Pattern[str] = _NEVER
+    """Those that do."""
     numbered: bool = False
-    """It gives each message of its model a number, and its own words none."""
-    harmless: re.Pattern[str] = _NEVER
-    """Notices that report no failure."""
+    """It gives each message of its model a number, and its own words, noise or failure, none."""
 
     @property
     def headless(self) -> Client | None:
@@ -55,14 +54,6 @@ class Profile:
         known = self.headless.ROW
         title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
         return replace(known, name="acp", title=title, program=program, install=self.install or known.install)
-
-    @property
-    def names_model(self) -> bool:
-        """At the start, so that nothing is left to choose."""
-        return bool(self.model) or self.client in ("claude", "codex")
-
-    def is_notice(self, update: Json, text: str) -> bool:
-        return bool(self.notices.match(text)) or (self.numbered and not update.text("messageId"))
 
 
 def profile_of(argv: Sequence[str]) -> Profile:
@@ -92,26 +83,26 @@ def variables(profile: Profile, ask: Ask) -> dict[str, str]:
 
 
 _NPM = "npm install -g @agentclientprotocol/"
-_MODE = re.compile(r"\[MODE_UPDATE\] ")
 ROWS = (
-    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp"),
+    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp", model=""),
     Profile(
         ("codex-acp",),
         "codex",
         f"{_NPM}codex-acp",
+        model="",
         # Its own default would ask a model for permission; in a layer its sandbox writes nothing.
         modes=("agent-full-access", "workspace-write"),
+        noise=re.compile(r"(Config warning|Warning): |\*Context compacted"),
         numbered=True,
-        harmless=re.compile(r"(Config warning|Warning): |\*Context compacted"),
     ),
     Profile(("opencode", "acp"), "opencode"),
-    Profile(("gemini", "--acp"), "gemini", model="--model", notices=_MODE, harmless=_MODE),
+    Profile(("gemini", "--acp"), "gemini", model="--model", noise=re.compile(r"\[MODE_UPDATE\] ")),
     Profile(("qwen", "--acp"), "qwen", model="--model"),
     Profile(
         ("copilot", "--acp"),
         "copilot",
         model="--model",
-        notices=re.compile(r"(Info|Warning|Error): "),
-        harmless=re.compile(r"(Info|Warning): "),
+        noise=re.compile(r"(Info|Warning): "),
+        failure=re.compile(r"Error: "),
     ),
 )

@@ -25,7 +25,7 @@ from interlock.agents.process_tree import Wrapped
 from interlock.agents.reading import BEGAN, Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
-from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, NewsKind, Seat, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
 
 PARTIAL = "partial"
@@ -57,27 +57,8 @@ class Row:
     """Of its model."""
     urls: tuple[str, ...] = ()
     """Variables that name another service."""
-    folder: tuple[str, str] = ("", "")
-    """A variable that moves its folder, and that folder's usual place below HOME."""
     tells_tokens: bool = True
     tells_cost: bool = False
-
-
-@dataclass(frozen=True)
-class Seat:
-    """Where a client is started, as far as its command line depends on it."""
-
-    program: str
-    confined: bool = True
-    """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
-    root: Path = Path("/")
-    """The workspace's top, as it sees it."""
-    exchange: str = ""
-    """The folder, as it sees it, where the files of its start lie."""
-    new_session: str = ""
-    """A name for a new session, for clients that would tell theirs too late; a UUID."""
-    place: str = "."
-    """Where it works, from the top."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +74,12 @@ class Start:
     """Files in the exchange in which it says what its stream does not."""
     keep: int = 1_000_000
     """Bytes of its output that its reader wants to see as a whole."""
+
+
+def chosen(ask: Ask, *, session: str = "--resume") -> list[str]:
+    """The words for session and model as most clients take them."""
+    words = {session: ask.session, "--model": ask.role.model}
+    return [f"{option}={value}" for option, value in words.items() if value]
 
 
 class Client(Protocol):
@@ -151,7 +138,9 @@ async def call(
         return _exit(ask, said, Ended(error=f"{program!r} is not found.{remedy}"), redact)
     asks = layer.exchange / PARTIAL
     for name in (*start.files, *start.leaves, PARTIAL):
-        _clear(layer.exchange / name)
+        with contextlib.suppress(FileNotFoundError):
+            # Nothing of an earlier call is taken for this one's. A folder that an agent has closed can still be moved.
+            (layer.exchange / name).rename(layer.exchange / f".{uuid.uuid4()}")
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
     late = asyncio.get_running_loop().call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
@@ -337,17 +326,6 @@ _NO_SESSION = re.compile(
     re.IGNORECASE,
 )
 """In the words of all that were tried: no conversation found, no rollout found, session not found, and so on."""
-
-
-def _clear(place: Path) -> None:
-    """Nothing of an earlier call can be taken for this one's; an agent may have left anything there."""
-    aside = place.with_name(f".{uuid.uuid4()}")
-    with contextlib.suppress(FileNotFoundError):
-        place.rename(aside)  # a folder that it has closed can be moved, if not removed
-        if aside.is_dir() and not aside.is_symlink():
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            aside.unlink()
 
 
 def _left(folder: Path, start: Start, redact: Redaction) -> dict[str, str]:
