@@ -162,8 +162,9 @@ async def _follow(
                 pipe.abort()
             else:  # one that is closed already takes no `abort`
                 pipe.close()
+    await asyncio.wait(heard)  # who could not hear the end tells what there is
     for task in (*heard, *([talk] if talk in done else [])):
-        if task.done() and not task.cancelled():
+        if not task.cancelled():
             task.result()
     return Ended(timed_out=not done, over=watching.result() if watching in done else "")
 
