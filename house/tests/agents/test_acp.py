@@ -11,10 +11,8 @@ from typing import Any
 
 import pytest
 
-from interlock.agents import acp_rows
-from interlock.agents.acp import Acp
-from interlock.agents.client import Seat
-from interlock.agents.values import Ask, Exit, Role, TroubleKind, Usage
+from interlock.agents.acp import ROWS, Acp, Profile, meta, profile_of
+from interlock.agents.values import Ask, Exit, Role, Seat, TroubleKind, Usage
 from tests.agents.conftest import Calls, says, too_long_when
 
 AGENT = Path(__file__).parent / "acp_agent.py"
@@ -271,12 +269,12 @@ async def test_it_is_ended_when_its_share_of_the_budget_is_used_up(given: Given)
 # -- the table
 
 
-@pytest.mark.parametrize("row", acp_rows.ROWS, ids=lambda row: row.client)
-def test_a_row_is_found_by_its_command_line_and_has_the_clients_account(row: acp_rows.Profile) -> None:
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.client)
+def test_a_row_is_found_by_its_command_line_and_has_the_clients_account(row: Profile) -> None:
     """Its logins, hosts and variables are those of its other way of speaking."""
     words = (f"/somewhere/{row.words[0]}", *row.words[1:], "--more")
     client = Acp(*words)
-    known = acp_rows.profile_of(words).row(words[0])
+    known = profile_of(words).row(words[0])
     assert (client.ROW, client.ROW.program, client.ROW.name) == (known, words[0], "acp")
     assert client.ROW.logins and client.ROW.hosts and client.ROW.install
 
@@ -290,5 +288,5 @@ def test_how_a_row_is_started() -> None:
     assert gemini.files.keys() == {"gemini-settings.json"}
     codex = json.loads(Acp("codex-acp").start(ask, Seat("codex-acp")).env["CODEX_CONFIG"])
     assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)
-    claude = acp_rows.meta(acp_rows.profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
+    claude = meta(profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
     assert claude == {"model": "big", "maxBudgetUsd": 1.0}

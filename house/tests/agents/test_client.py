@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 
 from interlock.agents import client, process
-from interlock.agents.client import Row, Seat, Start, call, model_hosts, read_back
+from interlock.agents.client import Row, Start, call, model_hosts, read_back
 from interlock.agents.environment import Environment
 from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Exit, News, NewsKind, Role, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Seat, TroubleKind, Usage
 from tests.agents.conftest import says, too_long_when
 from tests.real import NoLayer
 
@@ -62,7 +62,7 @@ class Plain:
         return Start(argv, ask.brief, env, {"settings": "new"}, leaves=("left",))
 
     def reader(self, ask: Ask, seat: Seat) -> Stream:
-        self.heard = Stream()
+        self.heard = Stream(ask, seat)
         return self.heard
 
 
@@ -234,7 +234,7 @@ async def test_a_form_that_nobody_could_handle_is_a_complaint(made: Call) -> Non
 
     class Odd(Plain):
         def reader(self, ask: Ask, seat: Seat) -> Stream:
-            self.heard = Deep()
+            self.heard = Deep(ask, seat)
             return self.heard
 
     got, _ = await made(by=Odd((END,)))

@@ -9,9 +9,8 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.client import Seat
 from interlock.agents.command import Command, filled
-from interlock.agents.values import Ask, Exit, Role, TroubleKind
+from interlock.agents.values import Ask, Exit, Role, Seat, TroubleKind
 from tests.agents.conftest import Calls, Program
 
 FORM = {"type": "object", "properties": {"status": {"type": "string"}}}

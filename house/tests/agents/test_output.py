@@ -25,13 +25,13 @@ async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple
     read, write = os.pipe()
     kept, heard = Kept(10**9), list[bytes]()
     out = Output(redact, (kept,), heard.append)
-    await out.listen(os.fdopen(read, "rb", buffering=0))
+    listening = asyncio.create_task(out.listen(os.fdopen(read, "rb", buffering=0)))
     for piece in pieces:
         os.write(write, piece)
-        await asyncio.sleep(0)  # one look of the loop: it is read before the next one comes
-        await asyncio.sleep(0)
+        for _ in range(5):  # looks of the loop: it is read before the next one comes
+            await asyncio.sleep(0)
     os.close(write)
-    await out.ended
+    await listening
     return kept.content, heard, out.deaf
 
 

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.client import Client, Seat, Start
+from interlock.agents.client import Client, Start
 from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.schemas import plain, strict
-from interlock.agents.values import Ask, Role
+from interlock.agents.values import Ask, Role, Seat
 
 CLIENTS = ("claude", "codex", "copilot", "gemini", "opencode", "qwen")
 FORM = {

@@ -19,10 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents import clients
-from interlock.agents.client import Seat
 from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading, parsed
-from interlock.agents.values import Ask, News, NewsKind, Role, Usage
+from interlock.agents.values import Ask, News, NewsKind, Role, Seat, Usage
 from interlock.settings import CLIENTS, Runner
 
 Line = dict[str, Any]

@@ -4,6 +4,10 @@ What the agent asks in between is answered without a person: where the kernel ho
 edit is allowed inside of its folder, reading and commands always.  Files are never written through us: an agent writes
 where its own process runs, and nowhere else.  Agents are ahead of the protocol's schema, each in its own way: what is
 not known is passed over, and a field of the wrong kind is one that is missing (`Json`).
+
+What is particular about a program stands in a table: how a model is chosen, how it is freed of a sandbox of its own,
+what its adapter mixes into the model's words.  Variables and files that keep a client quiet are those of its other way
+of speaking, in the module of its name.  A program that is not in the table needs none of this.
 """
 
 from __future__ import annotations
@@ -11,28 +15,72 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path, PurePosixPath
+from typing import Any, cast
 
-from interlock.agents.acp_rows import Profile, meta, profile_of, variables
-from interlock.agents.client import Seat, Start
+from interlock.agents.client import Client, Row, Start
+from interlock.agents.clients.codex import rollout_budget
 from interlock.agents.command import filled
 from interlock.agents.process import Ended, Pipe
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
+from interlock.agents.reading import REFUSED, Json, Reading, other
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
 
-VERSION = 1
+_VERSION = 1
 GREETING_S = 60.0
 """How long an agent may take for its first answer; what says nothing until then does not speak the protocol."""
 _BREAK_OFF_S = 1.5
 """How long it may take to break off its turn; those that can need a quarter of a second."""
 _GREETING = {
-    "protocolVersion": VERSION,
+    "protocolVersion": _VERSION,
     "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
     "clientInfo": {"name": "interlock", "title": "interlock", "version": "1"},
 }
+_NEVER = re.compile(r"(?!)")
+
+
+@dataclass(frozen=True)
+class Profile:
+    """One row."""
+
+    words: tuple[str, ...] = ()
+    """How its command line begins."""
+    client: str = ""
+    """The module of the same client."""
+    install: str = ""
+    """What a person types to get the program, where it is one of its own."""
+    model: str | None = None
+    """The option that names the model; empty: it is named otherwise; None: chosen among those that a session offers."""
+    modes: tuple[str, ...] = ()
+    """Of one with a sandbox of its own: the session's mode in a confined layer, and in a copy."""
+    noise: re.Pattern[str] = _NEVER
+    """Words of its adapter, in a piece of their own, that report no failure."""
+    failure: re.Pattern[str] = _NEVER
+    """Those that do."""
+    numbered: bool = False
+    """It gives each message of its model a number, and its own words, noise or failure, none."""
+
+    @property
+    def headless(self) -> Client | None:
+        return cast("Client", import_module(f"interlock.agents.clients.{self.client}")) if self.client else None
+
+    def row(self, program: str) -> Row:
+        """As people and layers need to know it."""
+        if self.headless is None:
+            return Row("acp", title=program, program=program)
+        known = self.headless.ROW
+        title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
+        return replace(known, name="acp", title=title, program=program, install=self.install or known.install)
+
+
+def profile_of(argv: Sequence[str]) -> Profile:
+    """The row of a command line, by the name of its program and the words behind it."""
+    words = (PurePosixPath(argv[0]).name, *argv[1:])
+    return next((row for row in ROWS if words[: len(row.words)] == row.words), Profile())
 
 
 class Acp:
@@ -47,37 +95,29 @@ class Acp:
         row, headless = self._profile, self._profile.headless
         usual = Start(()) if headless is None else headless.start(ask, seat)
         model = (f"{row.model}={ask.role.model}",) if row.model and ask.role.model else ()
-        return Start(
-            (seat.program, *filled(self._args, ask, seat), *model),
-            "",
-            {**usual.env, **variables(row, ask)},
-            usual.files,
-        )
+        argv = (seat.program, *filled(self._args, ask, seat), *model)
+        return Start(argv, "", {**usual.env, **variables(row, ask)}, usual.files)
 
     def reader(self, ask: Ask, seat: Seat) -> Conversation:
         return Conversation(self._profile, ask, seat)
 
 
 class _Failed(Exception):
-    """It cannot be spoken with as it should be, or answered a request of ours with an error."""
-
-    def __init__(self, trouble: Trouble) -> None:
-        super().__init__(trouble.text)
-        self.trouble = trouble
+    """It cannot be spoken with as it should be, or answered a request of ours with an error: a `Trouble`."""
 
 
 class Conversation(Reading):
     """One session: what is said in it, and our side of it. The prompt follows what prepares it."""
 
     def __init__(self, profile: Profile, ask: Ask, seat: Seat) -> None:
-        super().__init__()
-        self._profile, self._ask, self._seat = profile, ask, seat
+        super().__init__(ask, seat)
+        self._profile = profile
         self.talk = self._talk
         self._pipe: Pipe | None = None
         self._asked: list[asyncio.Future[Json]] = []
         """Its answers to our requests, which are numbered from 1."""
         self._prompt: asyncio.Future[Json] | None = None
-        self._telling_again = self._remembers = self._stopped = False
+        self._remembers = self._stopped = False
         self._tools: dict[str, dict[str, Any]] = {}
         """Tool calls as far as they are known; agents report them in pieces."""
         self._told: set[str] = set()
@@ -112,7 +152,7 @@ class Conversation(Reading):
 
     def _update(self, update: Json) -> None:
         kind = update.text("sessionUpdate")
-        if self._telling_again:
+        if self._pipe is not None and self._prompt is None:  # of a session that is loaded: it tells itself again
             self._remembers = self._remembers or kind in ("user_message_chunk", "agent_message_chunk", "tool_call")
         elif kind == "agent_message_chunk":
             self._chunk(update, update.text("content", "text"))
@@ -129,8 +169,9 @@ class Conversation(Reading):
             self.spend(*self._counted, self._cost)
         if not text:
             return
-        if self._profile.is_notice(update, text):
-            self._notice = self._notice if self._profile.harmless.match(text) else text.strip()
+        noise, numbered = self._profile.noise.match(text), update.text("messageId") or not self._profile.numbered
+        if noise or not numbered or self._profile.failure.match(text):
+            self._notice = self._notice if noise else text.strip()
             return
         if update.text("messageId") != self._message:
             self._pause()
@@ -156,25 +197,25 @@ class Conversation(Reading):
         known.update({key: value for key, value in news.items() if value})
         tool = Json(known)
         # The first report is often empty: a call is told of when it is known what it is about.
-        ended = {"completed": DONE, "failed": FAILED}.get(tool.text("status"), "")
+        ended = tool.text("status") in ("completed", "failed")
         if call not in self._told and (asked or ended or _subject(tool) != tool.text("title")):
             self._told.add(call)
             self.tool(call, tool.text("kind") or "tool", _subject(tool))
         if ended:
             parts = [part.text("content", "text") for part in tool.each("content")]
             why = " ".join(filter(None, (*parts, tool.text("rawOutput"))))
-            self.tool_ended(call, REFUSED if ended == FAILED and "ermission" in why else ended, why)
+            self.tool_ended(call, why, done=tool.text("status") == "completed")
         return tool
 
     def _permission(self, number: Any, params: Json) -> None:
         tool = self._tool(params.at("toolCall"), asked=True)
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
-        why = "" if self._seat.confined else self._objection(tool)
+        why = "" if self.seat.confined else self._objection(tool)
         # A lasting yes would hold for other files, too.
-        kinds = ("allow_once", "allow_always") if self._seat.confined else ("allow_once",)
+        kinds = ("allow_once", "allow_always") if self.seat.confined else ("allow_once",)
         if why:
             kinds = ("reject_once", "reject_always")
-            self.tool_ended(tool.text("toolCallId"), REFUSED, why)
+            self.tool(tool.text("toolCallId"), tool.text("kind") or "tool", _subject(tool), REFUSED, why)
         chosen = next((options[kind] for kind in kinds if kind in options), "")
         selected = {"outcome": "selected", "optionId": chosen}
         outcome = selected if chosen and not self._stopped else {"outcome": "cancelled"}
@@ -185,9 +226,9 @@ class Conversation(Reading):
         if tool.text("kind") not in ("edit", "delete", "move") and not _edits(tool):
             sandboxed = tool.text("kind") == "execute" and self._profile.modes
             return "the command would leave the sandbox" if sandboxed else ""
-        inside = [os.path.realpath(self._seat.root), os.path.realpath(self._seat.exchange or self._seat.root)]
+        inside = [os.path.realpath(self.seat.root), os.path.realpath(self.seat.exchange or self.seat.root)]
         for path in _files(tool):
-            real = Path(os.path.realpath(self._seat.root / path.replace("\0", "")))
+            real = Path(os.path.realpath(self.seat.root / path.replace("\0", "")))
             if not any(real.is_relative_to(folder) for folder in inside):
                 return f"{path} is outside of the workspace"
         return ""
@@ -198,7 +239,7 @@ class Conversation(Reading):
         if result.text("stopReason"):
             self._ended(result)
         elif isinstance(result.value, dict):
-            self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self._ask.role.model)
+            self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self.ask.role.model)
             # In a stream that is read back, what was said up to here was said in an earlier call.
             self._words, self._tools, self.acted = [], {}, False
         if isinstance(number, int) and 0 < number <= len(self._asked) and not self._asked[number - 1].done():
@@ -207,7 +248,7 @@ class Conversation(Reading):
     def _ended(self, result: Json) -> None:
         """The turn is over. Some agents say so where their service has failed."""
         self._pause()
-        self.began(self.session or self._ask.session)
+        self.began(self.session or self.ask.session)
         told = _tokens(result.at("usage")), _tokens(result.at("_meta", "quota", "token_count")), self._counted
         counted = next(filter(any, told), (0, 0))
         self.spend(*counted, self._cost)
@@ -233,7 +274,7 @@ class Conversation(Reading):
         try:
             await self._converse()
         except _Failed as failed:
-            self._fail(failed.trouble)
+            self._fail(failed.args[0])
         except asyncio.CancelledError:
             self._stopped = True
             if self._prompt is not None and not self._prompt.done():
@@ -243,42 +284,38 @@ class Conversation(Reading):
 
     async def _converse(self) -> None:
         try:
-            async with asyncio.timeout(GREETING_S):
-                met = await self._request("initialize", _GREETING)
+            met = await asyncio.wait_for(self._request("initialize", _GREETING), GREETING_S)
         except TimeoutError:
             text = f"no answer in {GREETING_S:g} seconds: it does not speak the Agent Client Protocol"
             raise _Failed(other(text)) from None
-        if (spoken := met.at("protocolVersion").value) != VERSION:
-            raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {VERSION}"))
+        if (spoken := met.at("protocolVersion").value) != _VERSION:
+            raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {_VERSION}"))
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
         if self._profile.modes:
-            await self._choose(offer, "mode", self._profile.modes[0 if self._seat.confined else 1])
-        if self._ask.role.model and not self._profile.names_model:
-            await self._choose(offer, "model", self._ask.role.model)
-        prompt = [{"type": "text", "text": self._ask.brief.encode(errors="backslashreplace").decode()}]
+            await self._choose(offer, "mode", self._profile.modes[0 if self.seat.confined else 1])
+        if self.ask.role.model and self._profile.model is None:
+            await self._choose(offer, "model", self.ask.role.model)
+        prompt = [{"type": "text", "text": self.ask.brief.encode(errors="backslashreplace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
         _result(self._prompt.result())
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""
-        opening = {"cwd": str(self._seat.root / self._seat.place), "mcpServers": [], **meta(self._profile, self._ask)}
-        if not self._ask.session:
+        opening = {"cwd": str(self.seat.root / self.seat.place), "mcpServers": [], **meta(self._profile, self.ask)}
+        if not self.ask.session:
             return await self._request("session/new", opening)
         text = "the agent does not know the session that it should go on with"
         lost = _Failed(Trouble(kind=TroubleKind.SESSION, text=text))
         if not loads:
             raise lost
-        self._telling_again = True
         try:
-            offer = await self._request("session/load", {**opening, "sessionId": self._ask.session})
+            offer = await self._request("session/load", {**opening, "sessionId": self.ask.session})
         except _Failed as failed:
-            raise (failed if failed.trouble.kind is TroubleKind.LOGIN else lost) from None
-        finally:
-            self._telling_again = False
+            raise (failed if failed.args[0].kind is TroubleKind.LOGIN else lost) from None
         if not self._remembers:  # it told nothing again
             raise lost
-        self.began(self._ask.session, _option(offer, "model").text("currentValue"))
+        self.began(self.ask.session, _option(offer, "model").text("currentValue"))
         return offer
 
     async def _choose(self, offer: Json, what: str, wanted: str) -> None:
@@ -353,3 +390,49 @@ def _option(offer: Json, what: str) -> Json:
     """The session's switch for the mode or the model."""
     options = (one for one in offer.each("configOptions") if what in (one.text("category"), one.text("id")))
     return next(options, Json(None))
+
+
+def meta(profile: Profile, ask: Ask) -> dict[str, Any]:
+    """What the request for a session carries beyond the protocol."""
+    if profile.client != "claude":
+        return {}
+    options: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
+    if ask.budget_usd is not None:
+        options["maxBudgetUsd"] = max(ask.budget_usd, 0.000001)
+    return {"_meta": {"claudeCode": {"options": options}}} if options else {}
+
+
+def variables(profile: Profile, ask: Ask) -> dict[str, str]:
+    """Variables of the start beyond those of the client's other way."""
+    if profile.client != "codex":
+        return {}
+    config: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
+    if limit := rollout_budget(ask):
+        config["features"] = {"rollout_budget": limit}
+    return {"CODEX_CONFIG": json.dumps(config)} if config else {}
+
+
+_NPM = "npm install -g @agentclientprotocol/"
+ROWS = (
+    Profile(("claude-agent-acp",), "claude", f"{_NPM}claude-agent-acp", model=""),
+    Profile(
+        ("codex-acp",),
+        "codex",
+        f"{_NPM}codex-acp",
+        model="",
+        # Its own default would ask a model for permission; in a layer its sandbox writes nothing.
+        modes=("agent-full-access", "workspace-write"),
+        noise=re.compile(r"(Config warning|Warning): |\*Context compacted"),
+        numbered=True,
+    ),
+    Profile(("opencode", "acp"), "opencode"),
+    Profile(("gemini", "--acp"), "gemini", model="--model", noise=re.compile(r"\[MODE_UPDATE\] ")),
+    Profile(("qwen", "--acp"), "qwen", model="--model"),
+    Profile(
+        ("copilot", "--acp"),
+        "copilot",
+        model="--model",
+        noise=re.compile(r"(Info|Warning): "),
+        failure=re.compile(r"Error: "),
+    ),
+)

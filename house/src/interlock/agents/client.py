@@ -22,10 +22,10 @@ from interlock.agents import process
 from interlock.agents.environment import Environment
 from interlock.agents.process import Ended
 from interlock.agents.process_tree import Wrapped
-from interlock.agents.reading import BEGAN, Hear, Json, Reading, cut, other, parsed
+from interlock.agents.reading import Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
-from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, Seat, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
 
 PARTIAL = "partial"
@@ -57,27 +57,8 @@ class Row:
     """Of its model."""
     urls: tuple[str, ...] = ()
     """Variables that name another service."""
-    folder: tuple[str, str] = ("", "")
-    """A variable that moves its folder, and that folder's usual place below HOME."""
     tells_tokens: bool = True
     tells_cost: bool = False
-
-
-@dataclass(frozen=True)
-class Seat:
-    """Where a client is started, as far as its command line depends on it."""
-
-    program: str
-    confined: bool = True
-    """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
-    root: Path = Path("/")
-    """The workspace's top, as it sees it."""
-    exchange: str = ""
-    """The folder, as it sees it, where the files of its start lie."""
-    new_session: str = ""
-    """A name for a new session, for clients that would tell theirs too late; a UUID."""
-    place: str = "."
-    """Where it works, from the top."""
 
 
 @dataclass(frozen=True)
@@ -93,6 +74,12 @@ class Start:
     """Files in the exchange in which it says what its stream does not."""
     keep: int = 1_000_000
     """Bytes of its output that its reader wants to see as a whole."""
+
+
+def chosen(ask: Ask, *, session: str = "--resume") -> list[str]:
+    """The words for session and model as most clients take them."""
+    words = {session: ask.session, "--model": ask.role.model}
+    return [f"{option}={value}" for option, value in words.items() if value]
 
 
 class Client(Protocol):
@@ -143,15 +130,16 @@ async def call(
         program = shutil.which(program, path=ask.env.get("PATH") or env.path) or program
     seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
     start, said = client.start(ask, seat), client.reader(ask, seat)
-    share = _Share(ask, said, hear)
-    said.hear = share.take
+    share, said.hear = _Share(ask, said), hear
     given = {**env.variables, **start.env, **ask.env}
     if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
         return _exit(ask, said, Ended(error=f"{program!r} is not found.{remedy}"), redact)
     asks = layer.exchange / PARTIAL
     for name in (*start.files, *start.leaves, PARTIAL):
-        _clear(layer.exchange / name)
+        with contextlib.suppress(FileNotFoundError):
+            # Nothing of an earlier call is taken for this one's. A folder that an agent has closed can still be moved.
+            (layer.exchange / name).rename(layer.exchange / f".{uuid.uuid4()}")
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
     late = asyncio.get_running_loop().call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
@@ -223,40 +211,29 @@ _WEB = re.compile(r"(?:https?|wss?)://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\](?::\d+)?|[^
 
 
 class _Share:
-    """What is heard of a call while it works, and whether that is enough: its share of the budget is used up, or it
-    stays after the end of its turn.
+    """Looks, at each line, whether this was enough: its share of the budget is used up, or its turn is over."""
 
-    What an agent spends last may be its answer: then the end of its turn is there before we end it.
-    """
-
-    def __init__(self, ask: Ask, said: Reading, hear: Hear) -> None:
-        self._ask, self._said, self._hear = ask, said, hear
+    def __init__(self, ask: Ask, said: Reading) -> None:
+        self._ask, self._said = ask, said
         self.enough = asyncio.Event()
-        self._over = False
-        self._leave: asyncio.TimerHandle | None = None
+        self._ends: asyncio.TimerHandle | None = None
 
     def hear_line(self, line: bytes) -> None:
         _heard(self._said, line)
-        if self._leave is not None:
-            self._leave.cancel()
+        if self._ends is not None:
+            self._ends.cancel()
         if self._said.finished:
-            self._leave = asyncio.get_running_loop().call_later(_LEAVES_S, self.enough.set)
+            patience = _LEAVES_S
+        elif self._is_over():
+            patience = 0.0 if self._said.at_work else _END_OF_TURN_S  # what was spent last may be its answer
+        else:
+            return
+        self._ends = asyncio.get_running_loop().call_later(patience, self.enough.set)
 
-    def take(self, news: News) -> None:
-        if news.kind is NewsKind.TOOL and news.facts["state"] == BEGAN and self._over:
-            self.enough.set()
-        elif news.kind is NewsKind.USAGE and not self._over and self._is_over(Usage(**news.facts)):
-            self._over = True
-            if self._said.at_work:
-                self.enough.set()
-            else:
-                asyncio.get_running_loop().call_later(_END_OF_TURN_S, self.enough.set)
-        self._hear(news)
-
-    def _is_over(self, used: Usage) -> bool:
-        usd, tokens = self._ask.budget_usd, self._ask.budget_tokens
-        over_usd = usd is not None and used.cost_usd is not None and used.cost_usd >= usd
-        return over_usd or (tokens is not None and (used.tokens or 0) >= tokens)
+    def _is_over(self) -> bool:
+        ask, used = self._ask, self._said.usage
+        shares = (ask.budget_usd, used.cost_usd), (ask.budget_tokens, used.tokens)
+        return any(spent is not None and share is not None and spent >= share for share, spent in shares)
 
 
 def _heard(said: Reading, line: bytes) -> None:
@@ -268,7 +245,7 @@ def _heard(said: Reading, line: bytes) -> None:
 _LARGEST_LEFT = 10_000_000
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 _END_OF_TURN_S = 1.0
-"""How long an agent that has used up its budget may take to report the end of its turn, if it was at that."""
+"""How long an agent that has used up its budget may be silent before the end of its turn, if it was at that."""
 _LEAVES_S = 120.0
 """How long a client may take to exit, without another word, after the end of its turn: some never do."""
 
@@ -337,17 +314,6 @@ _NO_SESSION = re.compile(
     re.IGNORECASE,
 )
 """In the words of all that were tried: no conversation found, no rollout found, session not found, and so on."""
-
-
-def _clear(place: Path) -> None:
-    """Nothing of an earlier call can be taken for this one's; an agent may have left anything there."""
-    aside = place.with_name(f".{uuid.uuid4()}")
-    with contextlib.suppress(FileNotFoundError):
-        place.rename(aside)  # a folder that it has closed can be moved, if not removed
-        if aside.is_dir() and not aside.is_symlink():
-            shutil.rmtree(aside, ignore_errors=True)
-        else:
-            aside.unlink()
 
 
 def _left(folder: Path, start: Start, redact: Redaction) -> dict[str, str]:

@@ -13,11 +13,11 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 
-from interlock.agents.client import PARTIAL, Row, Seat, Start
+from interlock.agents.client import PARTIAL, Row, Start
 from interlock.agents.output import TRANSCRIPT_LIMIT
 from interlock.agents.process import Ended
 from interlock.agents.reading import Json, Reading, parsed
-from interlock.agents.values import Ask
+from interlock.agents.values import Ask, Seat
 
 BRIEF, RESULT, SCHEMA = "brief.md", "result.json", "schema.json"
 """Files of the exchange, as the variables of the protocol name them."""
@@ -42,7 +42,7 @@ class Command:
         return Start(argv, ask.brief, env, files, leaves=(RESULT,), keep=TRANSCRIPT_LIMIT)
 
     def reader(self, ask: Ask, seat: Seat) -> Answer:
-        return Answer()
+        return Answer(ask, seat)
 
 
 def filled(words: Sequence[str], ask: Ask, seat: Seat) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import codecs
 import contextlib
 import fcntl
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -21,18 +21,12 @@ _CHUNK = 64 * 1024
 _LARGEST_PIPE = 1024 * 1024
 
 
-class Output(asyncio.Protocol):
-    """Hears one output of a program, and passes on whole lines, redacted."""
+class Output:
+    """One output of a program, passed on in whole lines, redacted."""
 
     def __init__(
         self, redact: Redaction, sinks: Sequence[Kept | Transcript], on_line: Callable[[bytes], None] | None = None
     ) -> None:
-        loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[None] = loop.create_future()
-        self.broken: asyncio.Future[None] = loop.create_future()
-        """Done when a sink or `on_line` has failed: there is nobody any more for whom the program would work."""
-        self.fault: BaseException | None = None
-        """Why."""
         self.deaf = False
         """A line was too long to be heard."""
         self._redact, self._sinks, self._on_line = redact, sinks, on_line
@@ -42,35 +36,21 @@ class Output(asyncio.Protocol):
         self._skips = False
         """What comes is the rest of a line that was too long."""
 
-    async def listen(self, pipe: IO[bytes]) -> asyncio.BaseTransport:
+    async def listen(self, pipe: IO[bytes]) -> None:
+        """To its end, or until it is cancelled; an error of a sink or of `on_line` is raised."""
         with contextlib.suppress(AttributeError, OSError):  # some agents exit without waiting to be read
             fcntl.fcntl(pipe, fcntl.F_SETPIPE_SZ, _LARGEST_PIPE)
-        transport, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: self, pipe)
-        return transport
-
-    def data_received(self, chunk: bytes) -> None:
-        with self._faults():
-            self._take(chunk)
-
-    def connection_lost(self, error: Exception | None) -> None:
-        self.finish()
-        self.ended.set_result(None)
-
-    def finish(self) -> None:
-        """Tells the last line, which needs no end."""
-        with self._faults():
-            if last := b"".join(self._line):
+        reader = asyncio.StreamReader(_LARGEST_PIPE)
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
+        try:
+            while chunk := await reader.read(_LARGEST_PIPE):
+                self._take(chunk)
+        finally:
+            transport.close()
+            if last := b"".join(self._line):  # it needs no end
                 self._line = []
                 self._tell(last)
-
-    @contextlib.contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except BaseException as fault:  # noqa: BLE001 - it is raised by whoever waits for the program
-            if self.fault is None:
-                self.fault = fault
-                self.broken.set_result(None)
 
     def _take(self, chunk: bytes) -> None:
         if self._skips:
@@ -94,7 +74,7 @@ class Output(asyncio.Protocol):
         """
         clean = self._redact.raw(lines)
         self._pass_on(clean)
-        if self._on_line is not None and self.fault is None:
+        if self._on_line is not None:
             for line in clean.removesuffix(b"\n").split(b"\n"):
                 self._on_line(line)
 

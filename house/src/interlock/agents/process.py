@@ -103,19 +103,11 @@ async def run(
                 os.close(handle)
         cleanup.callback(tree.close)
         out = Output(redact, [kept, *file], on_line)
-        heard = [out] if one_stream else [out, Output(redact, [said])]
-        for one, source in zip(heard, (tree.popen.stdout, tree.popen.stderr), strict=False):
-            assert source is not None
-            cleanup.callback(one.finish)
-            cleanup.callback((await one.listen(source)).close)
-        assert tree.popen.stdin is not None
-        loop = asyncio.get_running_loop()
-        transport, _ = await loop.connect_write_pipe(asyncio.BaseProtocol, tree.popen.stdin)
-        cleanup.callback(_drop, transport)
-        ended = await _follow(tree, transport, stdin, heard, deadline, watch, enough or asyncio.Event())
+        outputs = [(tree.popen.stdout, out)]
+        if not one_stream:
+            outputs.append((tree.popen.stderr, Output(redact, [said])))
+        ended = await _follow(tree, stdin, outputs, deadline, watch, enough or asyncio.Event())
     code = tree.close()
-    if out.fault is not None:
-        raise out.fault
     error = _not_started(program.exit_file, said.text) if program.exit_file and code is not None else ""
     return replace(
         ended,
@@ -130,49 +122,51 @@ async def run(
 
 async def _follow(
     tree: ProcessTree,
-    pipe: Pipe,
     stdin: bytes | Talk,
-    heard: Sequence[Output],
+    outputs: Sequence[tuple[Any, Output]],
     deadline: float,
     watch: Callable[[], str] | None,
     enough: asyncio.Event,
 ) -> Ended:
     """Waits for whatever comes first, and ends what is left in order."""
+    pipe, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, tree.popen.stdin)
     exited, talk = tree.exited(), None
+
+    async def hear(source: Any, output: Output) -> None:
+        await output.listen(source)
+        await asyncio.wait([exited])  # it may work on without a word
+
+    heard = [asyncio.create_task(hear(*one)) for one in outputs]
     if isinstance(stdin, bytes):
         pipe.write(stdin)
         pipe.close()
     else:
         talk = asyncio.ensure_future(stdin(pipe))
     watching, told = asyncio.create_task(_watch(watch)), asyncio.create_task(enough.wait())
-    waits: list[asyncio.Future[Any]] = [exited, heard[0].broken, watching, told, *([talk] if talk else [])]
+    tasks: list[asyncio.Future[Any]] = [*heard, watching, told, *([talk] if talk else [])]
     try:
         left = max(0.0, deadline - asyncio.get_running_loop().time())
-        done, _ = await asyncio.wait(waits, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+        done, _ = await asyncio.wait([exited, *tasks], timeout=left, return_when=asyncio.FIRST_COMPLETED)
     finally:
         try:
             if talk is not None and not exited.done():
                 await _take_leave(talk, pipe, exited)
             if exited.done():
-                await asyncio.wait([one.ended for one in heard], timeout=_LAST_WORDS_S)
+                await asyncio.wait(heard, timeout=_LAST_WORDS_S)
             await tree.end(_LEFTOVER_GRACE_S if exited.done() else GRACE_S)
-            await asyncio.wait([one.ended for one in heard], timeout=_READ_OUT_S)
+            await asyncio.wait(heard, timeout=_READ_OUT_S)
         finally:
-            for task in (watching, told, talk):
-                if task is not None:
-                    task.cancel()
-    if talk is not None and talk in done:
-        talk.result()
-    over = watching.result() if watching in done else ""
-    return Ended(timed_out=not done, over=over)
-
-
-def _drop(pipe: Pipe) -> None:
-    """Closes it now; a pipe that is closed already takes no `abort`."""
-    if pipe.get_write_buffer_size():
-        pipe.abort()
-    else:
-        pipe.close()
+            for task in tasks:
+                task.cancel()
+            if pipe.get_write_buffer_size():
+                pipe.abort()
+            else:  # one that is closed already takes no `abort`
+                pipe.close()
+    await asyncio.wait(heard)  # who could not hear the end tells what there is
+    for task in (*heard, *([talk] if talk in done else [])):
+        if not task.cancelled():
+            task.result()
+    return Ended(timed_out=not done, over=watching.result() if watching in done else "")
 
 
 async def _watch(watch: Callable[[], str] | None) -> str:

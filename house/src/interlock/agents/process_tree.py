@@ -72,6 +72,8 @@ class ProcessTree:
         )
         self._marker = marker
         self._launched = program.exit_file is not None
+        self._inside: list[psutil.Process] = []
+        """What its launcher has started; it may die a moment later than that."""
         self._ended = False
         """It did not end by itself."""
         _live.add(self)
@@ -81,10 +83,6 @@ class ProcessTree:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[None] = loop.create_future()
 
-        def settle() -> None:
-            if not future.done():
-                future.set_result(None)
-
         def wait() -> None:
             if hasattr(os, "waitid"):
                 with contextlib.suppress(ChildProcessError):  # collected meanwhile; until then its number stays taken
@@ -92,7 +90,7 @@ class ProcessTree:
             else:  # macOS before Python 3.13
                 self.popen.wait()
             with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
-                loop.call_soon_threadsafe(settle)
+                loop.call_soon_threadsafe(future.set_result, None)
 
         threading.Thread(target=wait, daemon=True).start()
         return future
@@ -143,8 +141,8 @@ class ProcessTree:
         with contextlib.suppress(psutil.Error):
             launcher = psutil.Process(self.popen.pid)
             if launcher.status() != psutil.STATUS_ZOMBIE:
-                return [launcher, *launcher.children(recursive=True)]
-        return []
+                self._inside = [launcher, *launcher.children(recursive=True)]
+        return [process for process in self._inside if _lives(process)]
 
 
 def kill_everything() -> None:
@@ -174,9 +172,16 @@ def _alive(ours: Callable[[int, str], bool]) -> dict[psutil.Process, int]:
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error, OSError):  # it ended meanwhile
             session = os.getsid(process.pid)
-            if ours(session, _marker(process)) and process.status() != psutil.STATUS_ZOMBIE:
+            if ours(session, _marker(process)) and _lives(process):
                 found[process] = session
     return found
+
+
+def _lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:  # it ended meanwhile
+        return False
 
 
 def _marker(process: psutil.Process) -> str:

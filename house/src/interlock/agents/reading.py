@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from interlock.agents.process import Ended, Talk
-from interlock.agents.values import News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, News, NewsKind, Seat, Trouble, TroubleKind, Usage
 
 Hear = Callable[[News], None]
 
@@ -20,7 +19,7 @@ BEGAN, DONE, FAILED, REFUSED = "began", "done", "failed", "refused"
 class Json:
     """A JSON value that somebody else made: what is not there or of another kind is empty. Paths are keys in a row."""
 
-    def __init__(self, value: object) -> None:
+    def __init__(self, value: Any) -> None:
         self.value = value
 
     def at(self, *path: str) -> Json:
@@ -33,25 +32,22 @@ class Json:
         value = self.at(*path).value
         return value if isinstance(value, str) else ""
 
+    def number(self, *path: str) -> float | None:
+        """Neither infinite nor below 0."""
+        value = self.at(*path).value
+        known = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1e15
+        return value if known else None
+
     def count(self, *path: str) -> int | None:
         """A number of tokens, or a status."""
-        value = self.at(*path).value
-        return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**15 else None
-
-    def number(self, *path: str) -> float | None:
-        """A finite number, not below 0."""
-        value = self.at(*path).value
-        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < 1e15:
-            return None
-        return float(value) if math.isfinite(value) else None
+        number = self.number(*path)
+        return number if isinstance(number, int) else None
 
     def each(self, *path: str) -> list[Json]:
+        """Of a list, or of the values of an object."""
         value = self.at(*path).value
-        return [Json(item) for item in value] if isinstance(value, list) else []
-
-    def values(self, *path: str) -> list[Json]:
-        value = self.at(*path).value
-        return [Json(item) for item in value.values()] if isinstance(value, dict) else []
+        items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        return [Json(item) for item in items]
 
     @property
     def subject(self) -> str:
@@ -79,10 +75,10 @@ def parsed(text: str) -> Any:
 class Reading:
     """What the stream of one call has said so far."""
 
-    def __init__(self) -> None:
-        self.session = self.model = ""
-        self.text = ""
-        """The final message."""
+    def __init__(self, ask: Ask, seat: Seat) -> None:
+        self.ask, self.seat = ask, seat
+        self.session = self.model = self.text = ""
+        """The last one: the final message."""
         self.form: Any = None
         self.finished = False
         """The agent itself reported the end of its turn; without that nothing is believed."""
@@ -143,21 +139,20 @@ class Reading:
             self.refused.pop((name, subject), None)
         self._tell(NewsKind.TOOL, call=call, name=name, subject=subject, state=state, why=why)
 
-    def tool_ended(self, call: str, state: str, why: str = "") -> None:
+    def tool_ended(self, call: str, why: str = "", *, done: bool) -> None:
+        """It is done, failed, or was not allowed, as the client says."""
         if call in self._working:
-            self.tool(call, *self._working[call], state, why)
+            self.tool(call, *self._working[call], DONE if done else not_done(why), why)
 
-    def spend(
-        self, read: int | None, written: int | None, cost: float | None = None, *, before: Usage | None = None
-    ) -> None:
+    def spend(self, read: int | None, written: int | None, cost: float | None = None, *, whole: bool = False) -> None:
         """What the call has cost so far. Zeros are what agents count when every request failed.
 
         Args:
-            before: what is counted with it and was paid for earlier.
+            whole: what the session has cost before is counted with it.
         """
-        if before is not None:
-            read = None if read is None else max(0, read - (before.input_tokens or 0))
-            written = None if written is None else max(0, written - (before.output_tokens or 0))
+        if whole:
+            read = None if read is None else max(0, read - (self.ask.spent.input_tokens or 0))
+            written = None if written is None else max(0, written - (self.ask.spent.output_tokens or 0))
         into, out = (read, written) if read or written else (None, None)
         said = Usage(input_tokens=into, output_tokens=out, cost_usd=cost or None)
         if said != Usage():
@@ -170,6 +165,14 @@ class Reading:
 
     def _tell(self, kind: NewsKind, **facts: Any) -> None:
         self.hear(News(kind=kind, facts=facts))
+
+
+def not_done(why: str) -> str:
+    """The state of a tool call of which the client says why it was not done."""
+    return REFUSED if _REFUSAL.search(why) else FAILED
+
+
+_REFUSAL = re.compile(r"ermission|denied by policy|a rule which prevents|rejected by")
 
 
 def other(text: str) -> Trouble:

@@ -10,7 +10,6 @@ import contextlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from os.path import commonprefix
 from pathlib import Path
 
 from interlock.documents.files import read_plain
@@ -55,7 +54,8 @@ class Redaction:
                         self._names.setdefault(value, name)
         self.longest = max((len(value.encode("utf-8", "surrogateescape")) for value in self._names), default=0)
         """Bytes of the longest."""
-        self._pattern = re.compile(_any_of([*self._names])) if self._names else None
+        longest_first = sorted(self._names, key=len, reverse=True)
+        self._pattern = re.compile("|".join(map(re.escape, longest_first))) if self._names else None
 
     def __call__(self, text: str) -> str:
         if self._pattern is None:
@@ -66,19 +66,6 @@ class Redaction:
         if self._pattern is None:
             return raw
         return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-
-def _any_of(words: list[str]) -> str:
-    """A pattern for the longest of these words: it looks at each character of a text once for every beginning."""
-    start = commonprefix(words)  # noqa: RUF071 - of texts
-    by_first: dict[str, list[str]] = {}
-    for word in words:
-        rest = word.removeprefix(start)
-        by_first.setdefault(rest[:1], []).append(rest)
-    if len(words) == 1:
-        return re.escape(start)
-    longer = "|".join(_any_of(rest) for first, rest in by_first.items() if first)
-    return f"{re.escape(start)}(?:{longer}){'?' if '' in by_first else ''}"
 
 
 _KEYS = re.compile(r"access|refresh|(proxy-)?authorization|bearer", re.IGNORECASE)

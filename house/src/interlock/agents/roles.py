@@ -68,7 +68,7 @@ class Roles:
             table: of the runner.
             settings: of the agent.
         """
-        place, file = self._find(role) if not settings.role else (_place_of(settings.role), self._top / settings.role)
+        place, file = self._find(role) if not settings.role else (_format_of(settings.role), self._top / settings.role)
         found = self._read(place, file) if file else _RoleFile(self._texts[role], "", "")
         own = place.client in ("", table.type)
         return Role(
@@ -143,8 +143,7 @@ class Roles:
         return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
 
 
-def _place_of(path: str) -> _Place:
-    """Whose format a file has that settings name."""
+def _format_of(path: str) -> _Place:
     return next((place for place in _PLACES if path.startswith(f"{place.folder}/")), _PLACES[0])
 
 

@@ -26,10 +26,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from interlock.agents.answers import PROSE, best, said
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start
 from interlock.agents.command import Answer
 from interlock.agents.output import TRANSCRIPT_LIMIT
-from interlock.agents.values import Ask
+from interlock.agents.values import Ask, Seat
 from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import Text, read_yaml
@@ -97,7 +97,7 @@ class Scripted:
         return Start((seat.program, "-s"), "\n".join(_script(reaction, ask, seat.root)), keep=TRANSCRIPT_LIMIT)
 
     def reader(self, ask: Ask, seat: Seat) -> Answer:
-        return Answer()
+        return Answer(ask, seat)
 
 
 def _script(reaction: Reaction, ask: Ask, root: Path) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -132,6 +133,23 @@ class Ask(Model):
     budget_tokens: int | None = None
     transcript: Path
     """Where the client's stream is kept, redacted, cut at 50 MB."""
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a client is started, as far as its command line depends on it."""
+
+    program: str
+    confined: bool = True
+    """The kernel holds it: permissions and a sandbox of its own would only be in the way."""
+    root: Path = Path("/")
+    """The workspace's top, as it sees it."""
+    exchange: str = ""
+    """The folder, as it sees it, where the files of its start lie."""
+    new_session: str = ""
+    """A name for a new session, for clients that would tell theirs too late; a UUID."""
+    place: str = "."
+    """Where it works, from the top."""
 
 
 class Exit(Model):

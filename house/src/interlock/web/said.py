@@ -15,9 +15,8 @@ from typing import Any
 from markupsafe import Markup
 
 from interlock.agents import clients
-from interlock.agents.client import Seat
 from interlock.agents.reading import Json, Reading, parsed
-from interlock.agents.values import Ask, News, NewsKind, Role
+from interlock.agents.values import Ask, News, NewsKind, Role, Seat
 from interlock.app import Place
 from interlock.cli import live, text
 from interlock.engine.runs import Entry

@@ -66,8 +66,9 @@ class Installed:
 
 def installed(environ: Mapping[str, str], home: Path) -> list[Installed]:
     """Those on PATH."""
-    there = (one for one in rows() if shutil.which(one.program, path=environ.get("PATH")))
-    return [Installed(one, _signed_in(one, environ, home)) for one in there]
+    there = [one for one in rows() if shutil.which(one.program, path=environ.get("PATH"))]
+    marks = {one.name: any(environ.get(mark) or (home / mark).is_file() for mark in one.signed_in) for one in there}
+    return [Installed(one, marks[one.name]) for one in there]
 
 
 def first_found(environ: Mapping[str, str], home: Path) -> Installed:
@@ -81,15 +82,3 @@ def first_found(environ: Mapping[str, str], home: Path) -> Installed:
             '[runners.mine] type = "command"; runner = "mine".',
         )
     return next((one for one in there if one.signed_in), there[0])
-
-
-def _signed_in(one: Row, environ: Mapping[str, str], home: Path) -> bool:
-    """A mark is a file below HOME, or a variable; a variable may have moved the client's folder."""
-    variable, usual = one.folder
-    for mark in one.signed_in:
-        place = home / mark
-        if usual and environ.get(variable) and mark.startswith(f"{usual}/"):
-            place = Path(environ[variable]) / mark.removeprefix(f"{usual}/")
-        if environ.get(mark) or ("/" in mark and place.is_file()):
-            return True
-    return False

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from interlock.agents.client import Row, Seat, Start
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
+from interlock.agents.client import Row, Start, chosen
+from interlock.agents.reading import Json, Reading, other
 from interlock.agents.schemas import plain
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Usage
+from interlock.agents.values import Ask, Seat
 
 ROW = Row(
     name="claude",
@@ -22,7 +22,6 @@ ROW = Row(
     variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"),
     hosts=("api.anthropic.com", "platform.claude.com", "console.anthropic.com", "claude.ai"),
     urls=("ANTHROPIC_BASE_URL",),
-    folder=("CLAUDE_CONFIG_DIR", ".claude"),
     tells_cost=True,
 )
 _ENVIRONMENT = {
@@ -41,29 +40,19 @@ def start(ask: Ask, seat: Seat) -> Start:
         env = {**env, "IS_SANDBOX": "1"}  # else it refuses that to root
     else:  # Nobody is there to be asked: what is not allowed is refused.
         argv += ["--permission-mode", "acceptEdits", "--add-dir", seat.exchange, "--allowedTools", _FREE]
-    if ask.session:
-        argv.append(f"--resume={ask.session}")
     if ask.budget_usd is not None:
         argv += ["--max-budget-usd", f"{max(ask.budget_usd, 0.000001):.6f}"]
-    if ask.role.model:
-        argv.append(f"--model={ask.role.model}")
     if ask.form is not None:
         argv += ["--json-schema", json.dumps(plain(ask.form))]
-    return Start(tuple(argv), ask.brief, env)
-
-
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(formed=ask.form is not None)
+    return Start((*argv, *chosen(ask)), ask.brief, env)
 
 
 class Stream(Reading):
-    def __init__(self, before: Usage | None = None, *, formed: bool = False) -> None:
-        """Args:
-        before: its result counts the whole session.
-        formed: it was asked for a form: its result is that again, or what it said to being asked for it once more.
-        """
-        super().__init__()
-        self._before, self._formed = before, formed
+    whole = False
+    """Its result counts the whole session."""
+
+    def __init__(self, ask: Ask, seat: Seat) -> None:
+        super().__init__(ask, seat)
         self._until: datetime | None = None
         self._words: list[str] = []
         """Since the last tool."""
@@ -84,10 +73,8 @@ class Stream(Reading):
             case "user", _:
                 for block in line.each("message", "content"):
                     if block.text("type") == "tool_result":
-                        words = json.dumps(block.at("content").value)
-                        failed = REFUSED if "ermission" in words else FAILED
-                        state = failed if block.at("is_error").value else DONE
-                        self.tool_ended(block.text("tool_use_id"), state, words.strip('"'))
+                        words = json.dumps(block.at("content").value).strip('"')
+                        self.tool_ended(block.text("tool_use_id"), words, done=not block.at("is_error").value)
             case "result", _:
                 self._end(line)
 
@@ -113,12 +100,13 @@ class Stream(Reading):
 
     def _end(self, line: Json) -> None:
         self.finished, self.form = True, line.at("structured_output").value
-        self.text = "\n\n".join(self._words) if self._formed else line.text("result")
+        # Asked for a form its result is that again, or what it said to being asked for it once more.
+        self.text = "\n\n".join(self._words) if self.ask.form is not None else line.text("result")
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
         read, written, cost = _input(line), line.count("usage", "output_tokens"), line.number("total_cost_usd")
         # Zeros say that nothing was asked: the messages know better.
         told = (read, written, cost) if read or written else (self.usage.input_tokens, None, cost)
-        self.spend(*told, before=self._before if read else None)
+        self.spend(*told, whole=self.whole and bool(read))
         stopped, status = line.text("subtype"), line.count("api_error_status")
         if line.at("is_error").value or stopped.startswith("error"):
             errors = [*(str(one.value) for one in line.each("errors")), line.text("error", "message")]
@@ -131,3 +119,6 @@ class Stream(Reading):
 def _input(said: Json) -> int:
     names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
     return sum(said.count("usage", name) or 0 for name in names)
+
+
+reader = Stream

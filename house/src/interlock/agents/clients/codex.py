@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.schemas import strict
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Usage
+from interlock.agents.values import Ask, Seat
 
 ROW = Row(
     name="codex",
@@ -26,7 +26,6 @@ ROW = Row(
     variables=("CODEX_API_KEY", "OPENAI_API_KEY"),
     hosts=("api.openai.com", "chatgpt.com", "auth.openai.com"),
     urls=("OPENAI_BASE_URL",),
-    folder=("CODEX_HOME", ".codex"),
 )
 _SETTINGS = (
     'approval_policy="never"',
@@ -34,6 +33,13 @@ _SETTINGS = (
     "analytics.enabled=false",
     "feedback.enabled=false",
 )
+_HELD = (
+    'default_permissions="interlock"',
+    'permissions.interlock.extends=":workspace"',
+    "permissions.interlock.network.enabled=true",
+)
+"""A profile that is chosen here wins over every sandbox setting of the person's own files. Commands keep the network,
+which codex would take from them: builds and tests need it, if only on loopback."""
 _SCHEMA = "schema-codex.json"
 
 
@@ -44,7 +50,7 @@ def start(ask: Ask, seat: Seat) -> Start:
     if seat.confined:
         argv.append("--dangerously-bypass-approvals-and-sandbox")
     else:
-        settings += _permissions(seat)
+        settings += [*_HELD, f'permissions.interlock.filesystem={{{json.dumps(seat.exchange)}="write"}}']
     for setting in settings:
         argv += ["-c", setting]
     if ask.role.model:
@@ -53,23 +59,6 @@ def start(ask: Ask, seat: Seat) -> Start:
         files[_SCHEMA] = json.dumps(schema)
         argv += ["--output-schema", f"{seat.exchange}/{_SCHEMA}"]
     return Start((*argv, *(("--", ask.session) if ask.session else ()), "-"), ask.brief, files=files)
-
-
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(formed=ask.form is not None and strict(ask.form) is not None, before=ask.spent)
-
-
-def _permissions(seat: Seat) -> tuple[str, ...]:
-    """A profile that is chosen here wins over every sandbox setting of the person's own files.
-
-    Commands keep the network, which codex would take from them: builds and tests need it, if only on loopback.
-    """
-    return (
-        'default_permissions="interlock"',
-        'permissions.interlock.extends=":workspace"',
-        "permissions.interlock.network.enabled=true",
-        f'permissions.interlock.filesystem={{{json.dumps(seat.exchange)}="write"}}',
-    )
 
 
 def rollout_budget(ask: Ask) -> dict[str, Any]:
@@ -81,14 +70,6 @@ def rollout_budget(ask: Ask) -> dict[str, Any]:
 
 
 class Stream(Reading):
-    def __init__(self, *, formed: bool = False, before: Usage | None = None) -> None:
-        """Args:
-        formed: its final message is the form.
-        before: its numbers are those of the whole thread.
-        """
-        super().__init__()
-        self._formed, self._before = formed, before
-
     def read(self, line: Json) -> None:
         match line.text("type"):
             case "thread.started":
@@ -104,8 +85,9 @@ class Stream(Reading):
             case "turn.completed":
                 self.finished, self.wrong, self.exhausted = True, None, False
                 used = line.at("usage")
-                self.spend(used.count("input_tokens"), used.count("output_tokens"), before=self._before)
-                self.form = parsed(self.text) if self._formed else None
+                self.spend(used.count("input_tokens"), used.count("output_tokens"), whole=True)
+                # Held to a form, its final message is that.
+                self.form = parsed(self.text) if self.ask.form and strict(self.ask.form) else None
             case "turn.failed":
                 said, self.finished = line.text("error", "message"), True
                 self.wrong = trouble(said) if said else self.wrong or trouble("the turn failed")
@@ -129,3 +111,6 @@ class Stream(Reading):
         if state == FAILED and why.startswith(("bwrap:", "codex-linux-sandbox")):
             state, why = REFUSED, f"the sandbox of codex does not work here: {why.splitlines()[0]}"
         self.tool(item.text("id"), name, subject, state, why)
+
+
+reader = Stream

@@ -8,11 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start, chosen
 from interlock.agents.process import Ended
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, parsed
+from interlock.agents.reading import Json, Reading, parsed
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
 
 ROW = Row(
     name="copilot",
@@ -26,7 +26,6 @@ ROW = Row(
     variables=("COPILOT_GITHUB_TOKEN", "GH_TOKEN", "GITHUB_TOKEN", "COPILOT_PROVIDER_API_KEY"),
     hosts=("api.github.com", "*.githubcopilot.com"),
     urls=("COPILOT_PROVIDER_BASE_URL",),
-    folder=("COPILOT_HOME", ".copilot"),
 )
 _QUIET = ("--output-format=json", "--stream=off", "--no-color", "--no-ask-user", "--disable-client-telemetry")
 _USAGE = "copilot-usage.json"
@@ -35,30 +34,17 @@ _USAGE = "copilot-usage.json"
 def start(ask: Ask, seat: Seat) -> Start:
     # Its own check of paths would stop commands that name any other folder, and no edit that a command makes.
     argv = [seat.program, *_QUIET, "--allow-all", f"--usage-output-file={seat.exchange}/{_USAGE}"]
-    argv.append(f"--resume={ask.session}" if ask.session else f"--session-id={seat.new_session}")
-    if ask.role.model:
-        argv.append(f"--model={ask.role.model}")
-    return Start(tuple(argv), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
-
-
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(ask.session or seat.new_session, ask.spent)
+    if not ask.session:
+        argv.append(f"--session-id={seat.new_session}")
+    return Start((*argv, *chosen(ask)), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
 
 
 class Stream(Reading):
-    def __init__(self, named: str = "", before: Usage | None = None) -> None:
-        """Args:
-        named: the session's name, as it was told to it.
-        before: its account is that of the whole session.
-        """
-        super().__init__()
-        self._named, self._before = named, before
-
     def read(self, line: Json) -> None:
         data = line.at("data")
         match line.text("type"):
             case "user.message":
-                self.began(self._named)
+                self.began(self.ask.session or self.seat.new_session)
             case "assistant.turn_start":
                 self.wrong = None
             case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
@@ -69,9 +55,8 @@ class Stream(Reading):
                 subject = data.at("arguments").subject or "".join(data.text("arguments").splitlines()[1:2])
                 self.tool(data.text("toolCallId"), data.text("toolName"), subject)
             case "tool.execution_complete":
-                refused = data.text("error", "code") in ("denied", "rejected")
-                state = DONE if data.at("success").value is True else REFUSED if refused else FAILED
-                self.tool_ended(data.text("toolCallId"), state, data.text("error", "message"))
+                done = data.at("success").value is True
+                self.tool_ended(data.text("toolCallId"), data.text("error", "message"), done=done)
             case "assistant.turn_retry":
                 self.wait(f"model service: {data.text('reason') or 'error'}")
             case "session.error":
@@ -82,9 +67,9 @@ class Stream(Reading):
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         """Its own account counts in credits, never in dollars."""
-        used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).values("modelMetrics")]
+        used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).each("modelMetrics")]
         into = sum(one.count("inputTokens") or 0 for one in used)
-        self.spend(into, sum(one.count("outputTokens") or 0 for one in used), before=self._before)
+        self.spend(into, sum(one.count("outputTokens") or 0 for one in used), whole=True)
         # What keeps it from beginning at all is said on standard error alone.
         if not self.finished and (found := _NO_SIGN_IN.search(ended.stderr)):
             self.wrong = Trouble(kind=TroubleKind.LOGIN, text=found[0])
@@ -106,3 +91,4 @@ _KINDS = {
     "rate_limit": TroubleKind.LIMIT,
     "context_limit": TroubleKind.REFUSED,
 }
+reader = Stream

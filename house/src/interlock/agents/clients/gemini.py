@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start, chosen
 from interlock.agents.process import Ended
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
+from interlock.agents.reading import Json, Reading, other
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask
+from interlock.agents.values import Ask, Seat
 
 _LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
 ROW = Row(
@@ -49,14 +49,10 @@ def start(ask: Ask, seat: Seat) -> Start:
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
         argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
         files[_POLICY] = _NO_SEARCH
-    if ask.session:
-        argv.append(f"--resume={ask.session}")
     if not seat.confined:
         argv += ["--include-directories", seat.exchange]
-    if ask.role.model:
-        argv.append(f"--model={ask.role.model}")
     env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
-    return Start(tuple(argv), brief, env, files)
+    return Start((*argv, *chosen(ask)), brief, env, files)
 
 
 _MENTION = re.compile(r'(?<!\\)@(?P<path>(?:"[^"]*"|\\.|[^ \t\n\r,;!?()\[\]{}.]|\.(?!\Z|[ \t\n\r]))+)')
@@ -79,17 +75,11 @@ def taken_literally(prompt: str, root: Path) -> str:
     return f"\n{literal}" if literal.startswith("/") else literal
 
 
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream()
-
-
 class Stream(Reading):
-    def __init__(self) -> None:
-        super().__init__()
-        self._speaking = False
-        """The last message comes in pieces."""
-        self._stopped = ""
-        """An error after which the agent has done nothing more."""
+    _speaking = False
+    """The last message comes in pieces."""
+    _stopped = ""
+    """An error after which the agent has done nothing more."""
 
     def read(self, line: Json) -> None:
         match line.text("type"):
@@ -103,9 +93,8 @@ class Stream(Reading):
                 self._speaking, self._stopped = False, ""
                 self.tool(line.text("tool_id"), line.text("tool_name"), line.at("parameters").subject)
             case "tool_result":
-                refused = line.text("error", "type") == "policy_violation"
-                state = DONE if line.text("status") != "error" else REFUSED if refused else FAILED
-                self.tool_ended(line.text("tool_id"), state, line.text("error", "message"))
+                done = line.text("status") != "error"
+                self.tool_ended(line.text("tool_id"), line.text("error", "message"), done=done)
             case "error":
                 self._stopped = line.text("message") or "an error without a word"
             case "result":
@@ -123,3 +112,4 @@ class Stream(Reading):
 
 
 _ATTEMPT = re.compile(r"^Attempt \d+ failed(?P<why>.{0,1000}?)Retrying (?:after|with) ", re.MULTILINE | re.DOTALL)
+reader = Stream

@@ -10,11 +10,11 @@ import re
 from collections.abc import Mapping
 from datetime import datetime
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start, chosen
 from interlock.agents.process import Ended
-from interlock.agents.reading import DONE, FAILED, REFUSED, Json, Reading, other
+from interlock.agents.reading import DONE, Json, Reading, not_done, other
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Trouble, TroubleKind
+from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
 
 _LOGIN = ".local/share/opencode/auth.json"
 ROW = Row(
@@ -41,29 +41,20 @@ def start(ask: Ask, seat: Seat) -> Start:
     # to a model that would invent one. Errors of its own parts are in its log alone.
     argv = [seat.program, "run", "--format", "json", "--auto", "--title", "interlock"]
     argv += ["--print-logs", "--log-level", "ERROR"]
-    if ask.session:
-        argv.append(f"--session={ask.session}")
-    if ask.role.model:
-        argv.append(f"--model={ask.role.model}")
     outside = {"external_directory": {"*": "deny", f"{seat.exchange}/*": "allow"}}
     settings = {**_SETTINGS, "permission": {"*": "allow"} if seat.confined else outside}
     env = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
-    return Start(tuple(argv), ask.brief, env)
-
-
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream()
+    return Start((*argv, *chosen(ask, session="--session")), ask.brief, env)
 
 
 class Stream(Reading):
-    def __init__(self) -> None:
-        super().__init__()
-        self._speaking = False
-        self._error: Json | None = None
-        """The last one after which the agent has done nothing more."""
-        self._into, self._out, self._cost = 0, 0, 0.0
-        self._heard_ms = 0
-        """The moment of the last line of its stream, as it says it itself."""
+    _speaking = False
+    _error: Json | None = None
+    """The last one after which the agent has done nothing more."""
+    _into = _out = 0
+    _cost = 0.0
+    _heard_ms = 0
+    """The moment of the last line of its stream, as it says it itself."""
 
     def read(self, line: Json) -> None:
         self._heard_ms = max(self._heard_ms, line.count("timestamp") or 0)
@@ -77,18 +68,15 @@ class Stream(Reading):
                 self._speaking = True
                 self.speak(text)
             case "tool_use":
-                self._tool(part.text("callID"), part.text("tool"), part.at("state"))
+                # It speaks of a tool when it is done with it.
+                state, why = part.at("state"), part.text("state", "error")
+                ended = not_done(why) if state.text("status") == "error" else DONE
+                self.tool(part.text("callID"), part.text("tool"), state.at("input").subject, ended, why)
             case "step_finish":
                 self.finished = part.text("reason") not in ("tool-calls", "unknown", "error")
                 self._count(part)
             case "error":
                 self._error, self.finished = line.at("error"), False
-
-    def _tool(self, call: str, name: str, state: Json) -> None:
-        """OpenCode speaks of a tool when it is done with it."""
-        refused = re.search(r"specified a rule which prevents|rejected permission", state.text("error"))
-        ended = DONE if state.text("status") != "error" else REFUSED if refused else FAILED
-        self.tool(call, name, state.at("input").subject, ended, state.text("error"))
 
     def _count(self, step: Json) -> None:
         """Of the agent itself: its sub-agents are not in the stream. A price of 0 is one that it does not know."""
@@ -145,3 +133,6 @@ def _milliseconds(moment: str) -> float:
         return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() * 1000
     except (ValueError, OverflowError):
         return -1.0
+
+
+reader = Stream

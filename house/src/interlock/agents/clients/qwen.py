@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import json
 
-from interlock.agents.client import Row, Seat, Start
+from interlock.agents.client import Row, Start, chosen
 from interlock.agents.clients import claude
 from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask
+from interlock.agents.values import Ask, Seat
 
 _LOGIN = ".qwen/oauth_creds.json"
 ROW = Row(
@@ -26,7 +26,6 @@ ROW = Row(
     variables=("OPENAI_API_KEY", "DASHSCOPE_API_KEY"),
     hosts=("chat.qwen.ai", "portal.qwen.ai", "dashscope.aliyuncs.com", "dashscope-intl.aliyuncs.com"),
     urls=("OPENAI_BASE_URL",),
-    folder=("QWEN_HOME", ".qwen"),
 )
 _SETTINGS = {
     "$version": 4,
@@ -41,23 +40,16 @@ _FILE = "qwen-settings.json"
 
 def start(ask: Ask, seat: Seat) -> Start:
     argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo"]
-    if ask.session:
-        argv.append(f"--resume={ask.session}")
     if not seat.confined:
         argv += ["--include-directories", seat.exchange]
-    if ask.role.model:
-        argv.append(f"--model={ask.role.model}")
     # The lowest of its settings files, so that all that a person has set stays.
     env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
     brief = taken_literally(ask.brief, seat.root / seat.place)
-    return Start(tuple(argv), brief, env, {_FILE: json.dumps(_SETTINGS)})
-
-
-def reader(ask: Ask, seat: Seat) -> Stream:
-    return Stream(ask.spent)
+    return Start((*argv, *chosen(ask)), brief, env, {_FILE: json.dumps(_SETTINGS)})
 
 
 class Stream(claude.Stream):
+    whole = True
     _failed = False
     """Its last message was counted by nobody: its request failed, maybe in the middle of its words."""
 
@@ -70,3 +62,4 @@ class Stream(claude.Stream):
 
 
 _ERROR = "[API Error: "
+reader = Stream
