@@ -32,7 +32,7 @@ from interlock.documents.model import Model
 from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
 from interlock.engine import afterwards, playing
-from interlock.engine.afterwards import How, Moved, Work, left
+from interlock.engine.afterwards import How, Moved, left
 from interlock.engine.against import Compared, against
 from interlock.engine.folder import Message
 from interlock.engine.keys import sha256
@@ -55,15 +55,9 @@ from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Where
 
-SHIPPED = {
-    "adopt": "interlock.playbooks.adopt:ADOPT",
-    "harness": "interlock.playbooks.harness:HARNESS",
-    "feature": "interlock.playbooks.feature:FEATURE",
-    "roadmap": "interlock.playbooks.roadmap:ROADMAP",
-    "router": "interlock.playbooks.router:ROUTER",
-    "task": "interlock.playbooks.task:TASK",
-    "ticket": "interlock.playbooks.ticket:TICKET",
-}
+_NAMES = ("adopt", "harness", "feature", "roadmap", "router", "task", "ticket")
+SHIPPED = {name: f"interlock.playbooks.{name}:{name.upper()}" for name in _NAMES}
+"""Our playbooks, and where each is."""
 POLL_S = 0.3
 """Between two looks into the inbox of a run that works."""
 
@@ -146,7 +140,8 @@ class Place:
 
     def playbook_of(self, view: View, consent: Consent = nobody) -> Playbook:
         """That of a run, from where it came."""
-        assert view.start is not None
+        if view.start is None:
+            raise Refused("this run never began", remedy="Remove it: interlock runs --clean")
         word = view.start.source.rpartition(" ")[0] or view.start.playbook
         return self.playbook(word, consent, here=self.workspace.top)
 
@@ -188,7 +183,8 @@ class Place:
         key = playbook.key(inputs, where)
         with self.runs.key_lock(playbook.name, key):
             last = self.runs.of_key(playbook.name, key)
-            if last is not None and (head := last.head()) and head.status.is_open:
+            head = last.head() if last else None
+            if last and head and head.status.is_open:
                 if last.first.get("inputs") != inputs.model_dump(mode="json"):
                     raise Refused(
                         f"run {last.id} of the same request is open, with other options",
@@ -198,66 +194,47 @@ class Place:
                     return last, last.view()
                 view = await self.resume(last, watcher, runner=runner, said=said, flags=flags, budget=budget)
                 return last, view
-            anew = playbook.repeats is None or getattr(flags, "new_run", False)
-            if not anew and last and (head := last.head()) and head.status in (Status.COMPLETE, Status.DEGRADED):
+            again = playbook.repeats is None or getattr(flags, "new_run", False)
+            if not again and head and head.status in (Status.COMPLETE, Status.DEGRADED):
                 assert playbook.repeats is not None
                 raise Refused(playbook.repeats(inputs), remedy="Look at it: interlock show")
             entry = self.runs.new(playbook.name, datetime.now(UTC))
             player = self._player(playbook, entry, watcher, runner, flags)
-            options = _known(runner=runner, budget=budget)
-            last = last if playbook.goes_on else None
-            return await self._begin(player, entry, inputs, key, last, said, options, works=works)
-
-    async def _begin(
-        self,
-        player: Player,
-        entry: Entry,
-        inputs: Model,
-        key: str,
-        last: Entry | None,
-        said: str,
-        options: Any,
-        *,
-        works: bool,
-    ) -> tuple[Entry, View]:
-        """Begin a run; `last`: one of the same key, whose pending work it takes over."""
-        playbook, world, documents = player.playbook, player.world, tuple(player.playbook.documents(inputs))
-        self.trees.declare(documents)
-        unwatched = self._check_budget(_roles(player))  # found before anything is paid for
-        maker = await asyncio.to_thread(self.layers.maker)
-        with entry.lock():
-            try:
-                player.begin(
-                    inputs,
-                    run=entry.id,
-                    order=self.runs.next_order(),
-                    version=installed("interlock"),
-                    where=world.where(),
-                    standing=await world.standing(world.where(), None),
-                    caps=self.caps(playbook, inputs),
-                    key=key,
-                    said=player.words(said, who()),
-                    continues=last.id if last else "",
-                    units=left(last.view()) if last else {},
-                    documents=documents,
-                    source=playbook.source,
-                    outer=laid(self.workspace.top) if playbook.nests else {},
-                    options=options,
-                )
-                if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
-                    await world.keep(kept)
-                if unwatched:
-                    player.warn(unwatched)
-                if not maker.confined:
-                    player.warn(f"agents work in a private copy of the workspace, not confined: {maker.why}")
-                if not works:
+            world, documents = player.world, tuple(playbook.documents(inputs))
+            self.trees.declare(documents)
+            doubts = await asyncio.to_thread(self._doubts, player)  # found before anything is paid for
+            before = last if playbook.goes_on else None
+            with entry.lock():
+                try:
+                    player.begin(
+                        inputs,
+                        run=entry.id,
+                        order=self.runs.next_order(),
+                        version=installed("interlock"),
+                        where=where,
+                        standing=await world.standing(where, None),
+                        caps=self.caps(playbook, inputs),
+                        key=key,
+                        said=player.words(said, who()),
+                        continues=before.id if before else "",
+                        units=left(before.view()) if before else {},
+                        documents=documents,
+                        source=playbook.source,
+                        outer=laid(self.workspace.top) if playbook.nests else {},
+                        options=_known(runner=runner, budget=budget),
+                    )
+                    if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
+                        await world.keep(kept)
+                    for doubt in doubts:
+                        player.warn(doubt)
+                    if works:
+                        return entry, await self._play(player)
                     player.recorder.sync()
-                    return entry, player.view
-                return entry, await self._play(player)
-            except BadInput:
-                if not player.view.calls:
-                    await asyncio.to_thread(self.forget, entry)
-                raise
+                except BadInput:
+                    if not player.view.calls:
+                        await asyncio.to_thread(self.forget, entry)
+                    raise
+            return entry, player.view
 
     def refuses_commits(self, branch: str = "") -> str:
         """Why nothing can be committed here, on a new branch of that name or on the one that is checked out."""
@@ -273,20 +250,24 @@ class Place:
             return commits.refused(branch)
         return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
 
-    def _check_budget(self, roles: Sequence[Role]) -> str:
-        """What of a budget cannot be watched; one in dollars needs clients that tell what they cost (RUN-14)."""
-        limits, tables = self.settings.limits, {one.runner: self.settings.runner_named(one.runner) for one in roles}
+    def _doubts(self, player: Player) -> list[str]:
+        """What a person has to know before the work: a budget that cannot be watched (RUN-14), agents not confined."""
+        tables = {role.runner: self.settings.runner_named(role.runner) for role in _roles(player)}
         rows = {name: clients.row(one.type, one.argv or ()) for name, one in sorted(tables.items())}
-        silent = [name for name, row in rows.items() if not row.tells_cost]
+        silent, limits = [name for name, row in rows.items() if not row.tells_cost], self.settings.limits
         if silent and limits.budget_usd is not None:
             raise BadInput(
                 f"a budget in dollars was set, but {', '.join(silent)} does not tell what a call costs",
                 where="limits.budget_usd",
                 remedy="Set one in tokens: [limits] budget_tokens = N.",
             )
+        doubts, maker = list[str](), self.layers.maker()
         mute = [name for name, row in rows.items() if not row.tells_tokens]
-        told = f"the budget cannot be watched: {', '.join(mute)} does not tell what a call takes"
-        return told if mute and limits.budget_tokens is not None else ""
+        if mute and limits.budget_tokens is not None:
+            doubts.append(f"the budget cannot be watched: {', '.join(mute)} does not tell what a call takes")
+        if not maker.confined:
+            doubts.append(f"agents work in a private copy of the workspace, not confined: {maker.why}")
+        return doubts
 
     def roles(self, playbook: Playbook, runner: str = "") -> list[Role]:
         """Who would be asked: runner, model, and the file of a role that is not ours (AGENT-02)."""
@@ -321,9 +302,8 @@ class Place:
         """Go on with a run: an open one at its first unrecorded verb, a stopped one with what failed (RUN-08)."""
         with entry.lock():
             view = entry.view()
-            if view.start is None:
-                raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
             playbook, runner = self.playbook_of(view), runner or view.options.get("runner", "")
+            assert view.start is not None
             if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
                 required = [name for name, field in playbook.inputs.model_fields.items() if field.is_required()]
                 again = shlex.join(["interlock", "run", playbook.name, *(view.start.inputs[name] for name in required)])
@@ -339,11 +319,11 @@ class Place:
     async def _play(self, player: Player) -> View:
         """Play it; a word that cancels it is heard while agents work, too (RUN-07)."""
         work = asyncio.ensure_future(player.play())
-        told = False
         try:
             while not (await asyncio.wait([work], timeout=POLL_S))[0]:
-                if not told and any(message.what == "cancel" for _, message in player.world.folder.messages()):
-                    told = work.cancel()
+                said = (message.what for _, message in player.world.folder.messages())
+                if not work.cancelling() and "cancel" in said:
+                    work.cancel()
         except asyncio.CancelledError:
             work.cancel()
             await asyncio.wait([work])
@@ -355,15 +335,15 @@ class Place:
     ) -> Player:
         where = entry.first.get("where")
         self.trees.declare(entry.first.get("documents", ()))
-        ours = (playbook.home or self.folder) / "agents"
-        limits, evidence = self.settings.limits.model_dump(), self.settings.evidence.model_dump(exclude={"junit"})
-        bounds = limits | evidence | {"guarded": self.settings.sandbox.guarded}
+        settings, ours = self.settings, (playbook.home or self.folder) / "agents"
+        bounds = {**dict(settings.limits), **settings.evidence.model_dump(exclude={"junit"})}
+        bounds = _known(**bounds, guarded=settings.sandbox.guarded)
         world = RealWorld(
             entry.id,
             entry.folder,
             self.trees,
             self.layers,
-            self.settings,
+            settings,
             Roles(self.workspace.top, playbook.name, ours, playbook.roles),
             self.redaction,
             where=Where.model_validate(where) if where else self.trees.where(),
@@ -376,8 +356,8 @@ class Place:
             playbook,
             world,
             Prompts(playbook.prompts, self._texts(playbook)),
-            settings=self.settings.of(playbook.name),
-            limits=Limits(**{name: value for name, value in bounds.items() if value is not None}),
+            settings=settings.of(playbook.name),
+            limits=Limits(**bounds),
             flags=dict(flags) if flags else {},
             hear=watcher.hear,
             told=lambda event, key: watcher.told(player.view, key),
@@ -434,17 +414,13 @@ class Place:
             raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
         if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
             raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
-        now = {path: self.digest(path) for path in gate.shown}
+        texts = {path: read(self.workspace.top, path) for path in gate.shown}
+        now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
         if opening and (opening != gate.opening or (shown is not None and shown != now)):
             raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
         said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
         entry.folder.say(said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
         return [path for path, digest in gate.shown.items() if digest != now[path]]
-
-    def digest(self, path: str) -> str:
-        """Of a document as it is now, as gates know it; empty: there is none."""
-        content = read(self.workspace.top, path)
-        return "" if content is None else sha256(content)
 
     def cancel(self, entry: Entry) -> bool:
         """End a run; at once where nobody works on it. False: whoever works on it ends it."""
@@ -460,10 +436,6 @@ class Place:
 
     # --- its work
 
-    def work(self, view: View) -> Work:
-        """What of a run's work is in the person's tree, and what is not."""
-        return afterwards.work(view, lambda pair: self.trees.between(pair.base, pair.work))
-
     async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
         """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
         return await self._move(entry, "undo", paths, dry)
@@ -474,10 +446,7 @@ class Place:
 
     async def _move(self, entry: Entry, how: How, paths: Sequence[str], dry: bool) -> Moved:
         with entry.lock():
-            view = entry.view()
-            if view.start is None:
-                raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
-            player = self._player(self.playbook_of(view), entry, Watcher())
+            player = self._player(self.playbook_of(entry.view()), entry, Watcher())
             return await afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from interlock.cli.door import Door
-from interlock.cli.output import complain
 from interlock.cli.trusting import settings_count
 from interlock.engine.runs import Entry
 from interlock.engine.view import View
 from interlock.errors import InterlockError
+from interlock.settings import Settings
 
 
 class Away:
@@ -17,38 +19,32 @@ class Away:
         self._door = door
         self._told: tuple[str, int] | None = None
 
-    def asks(self, entry: Entry, view: View) -> str:
-        """A gate is asked at this terminal, and nobody may sit there; why that was not told, or nothing."""
-        assert view.gate is not None
-        self._told = view.gate.key, view.gate.opening
-        return self._hears(entry, view, ends=False)
+    def hears(self, entry: Entry, view: View, *, ends: bool = True) -> list[str]:
+        """Why what was not told; a gate is told of once.
 
-    def ends(self, entry: Entry, view: View) -> None:
-        """This process is done with the run; a gate that was told of is told of once."""
-        if why := self._hears(entry, view, ends=True):
-            complain(why)
-
-    def _hears(self, entry: Entry, view: View, *, ends: bool) -> str:
+        Args:
+            ends: this process is done with the run; else a gate is asked here, and nobody may sit at the terminal.
+        """
         try:
             settings = self._door.place.settings
             if settings.notify.command is None and settings.telemetry.otlp is None:
-                return ""
+                return []
             settings_count(self._door)
-            output = entry.output(view).decode("utf-8", "replace")
+            return list(self._tell(settings, view, entry.output(view).decode("utf-8", "replace"), ends=ends))
         except InterlockError as error:
-            return f"Nobody away is told: {error.what}"
-        known = ends and view.gate is not None and self._told == (view.gate.key, view.gate.opening)
-        said = []
-        if settings.notify.command is not None and not known:
+            return [f"Nobody away is told: {error.what}"]
+
+    def _tell(self, settings: Settings, view: View, output: str, *, ends: bool) -> Iterator[str]:
+        gate = (view.gate.key, view.gate.opening) if view.gate else None
+        if settings.notify.command is not None and (gate is None or gate != self._told):
             from interlock.notices import notify
 
+            self._told = gate
             top, address = self._door.workspace.top, settings.web.address
-            why = notify(settings.notify.command, top, view, address=address, output=output)
-            said.append(f"[notify] command: {why}" if why else "")
-        if settings.telemetry.otlp is not None and ends:
-            why = _sent(settings.telemetry.otlp, view)
-            said.append(f"[telemetry] otlp: {why}" if why else "")
-        return "\n".join(filter(None, said))
+            if why := notify(settings.notify.command, top, view, address=address, output=output):
+                yield f"[notify] command: {why}"
+        if settings.telemetry.otlp is not None and ends and (why := _sent(settings.telemetry.otlp, view)):
+            yield f"[telemetry] otlp: {why}"
 
 
 def _sent(address: str, view: View) -> str:

@@ -36,7 +36,7 @@ def clean_up(door: Door, days: int, *, dry: bool) -> int:
         named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
         print_json({"removed": named, "bytes": total, "kept": kept, "dry_run": dry})
     else:
-        print_lines(text.table([(run, what, text.size(freed)) for run, what, freed in removed]))
+        print_lines(f"{run}  {text.padded(what, 6)}  {text.size(freed)}" for run, what, freed in removed)
     tell(f"{'Would free' if dry else 'Freed'} {text.size(total)} of {text.count(len(removed), 'run')}.")
     if kept:
         tell(f"{text.count(kept, 'old run')} kept: there is work that nobody took over (interlock diff RUN)")

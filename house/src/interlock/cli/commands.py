@@ -79,22 +79,22 @@ class Playbooks(click.Group):
 
 def options_of(inputs: type[Model]) -> list[click.Parameter]:
     """A playbook's inputs as arguments and options: by their types, with their descriptions."""
-    found, how = list[click.Parameter](), dict[str, Any]()
-    for name, field in inputs.model_fields.items():
-        word, about = name.strip("_").replace("_", "-"), field.description or ""
-        if is_argument(field):
-            shown = name.upper() if field.is_required() else f"[{name.upper()}]"
-            found.append(click.Argument([name], nargs=-1, metavar=shown))
-        elif field.annotation is bool:
-            if field.default:
-                word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
-            how = {"is_flag": True, "flag_value": not field.default, "default": None}
-            found.append(click.Option([f"--{word}", name], help=about, **how))
-        else:
-            several, number = "tuple" in str(field.annotation), field.annotation is int
-            how = {"metavar": "CMD" if several else "N" if number else "NAME", "type": int if number else str}
-            found.append(click.Option([f"--{word}", name], multiple=several, default=None, help=about, **how))
-    return found
+    return [_option_of(name, field) for name, field in inputs.model_fields.items()]
+
+
+def _option_of(name: str, field: FieldInfo) -> click.Parameter:
+    word, about, how = name.strip("_").replace("_", "-"), field.description or "", dict[str, Any]()
+    if is_argument(field):
+        return click.Argument([name], nargs=-1, metavar=name.upper() if field.is_required() else f"[{name.upper()}]")
+    if field.annotation is bool:
+        how = {"is_flag": True, "flag_value": not field.default}
+        if field.default:
+            word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
+    elif "tuple" in str(field.annotation):
+        how = {"multiple": True, "metavar": "CMD"}
+    else:
+        how = {"type": int, "metavar": "N"} if field.annotation is int else {"type": str, "metavar": "TEXT"}
+    return click.Option([f"--{word}", name], default=None, help=about, **how)
 
 
 def is_argument(field: FieldInfo) -> bool:
@@ -113,25 +113,16 @@ def _typed(context: click.Context, **shared: Any) -> Door:
     return Door(dir=context.find_root().params.get("dir") or "", **shared)
 
 
-# --- arguments and options; what a shell offers for a half-typed one is never an error: it has no place to show it
+# --- arguments and options
 
 
 def _runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers for a half-typed run; never an error, which it has no place to show."""
     try:
-        names = [entry.id for entry in _typed(context).place.runs.all()]
+        names = [entry.id for entry in _typed(context).runs.all()]
     except Exception:  # noqa: BLE001
         return []
     return [name for name in (*names, *(["latest"] if names else [])) if name.startswith(incomplete)]
-
-
-def _runners(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from interlock.settings import READY
-
-    try:
-        own = tuple(_typed(context).place.settings.runners)
-    except Exception:  # noqa: BLE001
-        own = ()
-    return sorted({name for name in (*own, *READY) if name.startswith(incomplete)})
 
 
 def _option(*names: str, **how: Any) -> click.Option:
@@ -147,7 +138,7 @@ _JSON = _option("--json", help="One JSON object on stdout.")
 _VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
 _WORKS = (_option("--detach", help="Go on in the background."), _JSON, _VERBOSE)
 _BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
-_RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.", shell_complete=_runners)
+_RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.")
 _NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
 _DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
 _AGAINST = _option("--against", multiple=True, metavar="RUN", help="Play a recorded run with it as it is now.")

@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 from interlock.cli import failures
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
-from interlock.cli.output import complain, print_json, print_lines
+from interlock.cli.output import complain, flush, print_json, print_lines
+from interlock.cli.screens import Told
 from interlock.engine.view import View
 
 WORDS = "detached.log"
@@ -28,9 +28,9 @@ WORDS = "detached.log"
 class DetachedView(PlainView):
     """Plain lines: for the caller until the run is at work, then for the run's folder."""
 
-    def __init__(self, caller: int, runs: Path, **how: Any) -> None:
-        super().__init__(runs=runs, **how)
-        self._caller, self._runs = caller, runs
+    def __init__(self, caller: int, door: Door, preface: Sequence[Told]) -> None:
+        super().__init__(runs=door.runs.path, verbose=door.verbose, preface=preface)
+        self._caller, self._runs = caller, door.runs.path
 
     def is_at_work(self, view: View) -> bool:
         """What it asks before any work is said to the caller, as a refusal is."""
@@ -44,10 +44,9 @@ class DetachedView(PlainView):
         super().begin(view)
 
 
-def in_the_background(door: Door, how: dict[str, Any]) -> PlainView | int:
+def in_the_background(door: Door, preface: Sequence[Told]) -> PlainView | int:
     """Returns twice: in a process of its own the view of the work, and here, when the run is at work, the exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
+    flush()
     ours, theirs = os.pipe()
     if worker := os.fork():
         os.close(theirs)
@@ -55,7 +54,7 @@ def in_the_background(door: Door, how: dict[str, Any]) -> PlainView | int:
     os.close(ours)
     os.setsid()
     _keep_nothing_of_the_caller(theirs)
-    return DetachedView(theirs, **how)
+    return DetachedView(theirs, door, preface)
 
 
 def _told(door: Door, worker: int, words: int) -> int:
@@ -75,8 +74,8 @@ def _told(door: Door, worker: int, words: int) -> int:
     else:
         print_lines([run])
     ways = (f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
-    complain(f"{run} goes on in the background.", *(failures.here(line, door.dir) for line in ways))
-    complain(f"  its words: {os.path.relpath(entry.path / WORDS)}")
+    log = f"  its words: {os.path.relpath(entry.path / WORDS)}"
+    complain(f"{run} goes on in the background.", *(failures.here(line, door.dir) for line in ways), log)
     return 0
 
 
@@ -92,9 +91,7 @@ def _keep_nothing_of_the_caller(spared: int) -> None:
 
 def _speak_into(file: Path) -> None:
     """From now on both streams go to the end of this file; nowhere, where it cannot be written."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError):
-            stream.flush()
+    flush()
     try:
         handle = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     except OSError:

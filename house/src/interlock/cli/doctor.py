@@ -7,7 +7,6 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ from interlock.cli.output import print_json, print_lines, tell
 from interlock.engine.journal import mend as cut
 from interlock.errors import BadInput, Exit, InterlockError
 from interlock.settings import CLIENTS, Runner
-from interlock.workspace.git import OLDEST_GIT
+from interlock.workspace.git import OLDEST_GIT, Git
 
 QUESTION = "Answer with this one word and do nothing else: ready"
 ANSWERS_S = 120.0
@@ -53,10 +52,10 @@ def doctor(door: Door, *, mend: str | None, no_ask: bool) -> int:
         found.append(one)
         if not door.json:
             print_lines(_lines(one))
-    broken = any(one.state == "BROKEN" for one in found)
+    ok = all(one.state != "BROKEN" for one in found)
     if door.json:
-        print_json({"ok": not broken, "checks": [vars(one) for one in found]})
-    return int(Exit.INPUT if broken else Exit.DONE)
+        print_json({"ok": ok, "checks": [vars(one) for one in found]})
+    return int(Exit.DONE if ok else Exit.INPUT)
 
 
 def _lines(one: Found) -> Iterator[str]:
@@ -68,8 +67,8 @@ def _lines(one: Found) -> Iterator[str]:
 
 
 def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
-    yield _git()
     place = door.place
+    yield _git(place.workspace.top)
     yield Found("ok", "workspace", str(place.workspace.top))
     try:
         file = place.settings.file
@@ -90,15 +89,14 @@ def _broken(subject: str, error: InterlockError) -> Found:
     return Found("BROKEN", subject, "; ".join([error.what, *map(" ".join, parts)]), error.remedy or "")
 
 
-def _git() -> Found:
-    remedy = f"Install git {'.'.join(map(str, OLDEST_GIT))} or later."
+def _git(top: Path) -> Found:
     try:
-        said = subprocess.run(["git", "version"], capture_output=True, text=True, check=True, timeout=20).stdout.strip()
-    except (OSError, subprocess.SubprocessError) as error:
-        return Found("BROKEN", "git", f"git cannot be started: {error}", remedy)
-    numbers = re.search(r"(\d+)\.(\d+)", said)
-    good = numbers is not None and (int(numbers[1]), int(numbers[2])) >= OLDEST_GIT
-    return Found("ok", "git", said) if good else Found("BROKEN", "git", said, remedy)
+        said = Git(top).text("version")
+    except InterlockError as error:
+        return _broken("git", error)
+    if tuple(map(int, re.findall(r"\d+", said)[:2])) >= OLDEST_GIT:
+        return Found("ok", "git", said)
+    return Found("BROKEN", "git", said, f"Install git {'.'.join(map(str, OLDEST_GIT))} or later.")
 
 
 def _layers(door: Door) -> Found:
@@ -127,10 +125,8 @@ def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
         yield _broken("agent", error)
         return
     for name, table in used:
-        row = clients.row(table.type, table.argv or ())
-        given = environment(
-            os.environ, door.place.workspace.top, needed=row.variables, allowed=door.place.settings.sandbox.env
-        )
+        row, place = clients.row(table.type, table.argv or ()), door.place
+        given = environment(os.environ, place.workspace.top, needed=row.variables, allowed=place.settings.sandbox.env)
         if table.type in CLIENTS and ask:
             yield asyncio.run(_asked(door, name, table, row, given))
         elif table.type in ("command", "acp"):
@@ -166,22 +162,15 @@ async def _asked(door: Door, name: str, table: Runner, row: Row, given: Environm
     place = door.place
     role = Role(name="doctor", runner=name, type=table.type, program=table.program or "", model=table.model or "")
     with tempfile.TemporaryDirectory(prefix="interlock-doctor-") as folder:
-        ask = Ask(
-            role=role,
-            brief=QUESTION,
-            marker=f"doctor/{name}",
-            env=table.env,
-            timeout_s=ANSWERS_S,
-            transcript=Path(folder, "transcript"),
-        )
-        program = clients.client(table, place.workspace.top)
-        seat = Nowhere(Path(folder))
+        how: dict[str, Any] = {"env": table.env, "timeout_s": ANSWERS_S, "transcript": Path(folder, "transcript")}
+        ask = Ask(role=role, brief=QUESTION, marker=f"doctor/{name}", **how)
+        program, seat = clients.client(table, place.workspace.top), Nowhere(Path(folder))
         came = await clients_client.call(program, ask, seat, lambda news: None, place.redaction, env=given)
     if came.finished:
-        spent = [text.duration(came.seconds)]
-        spent += [f"{text.amount(came.usage.tokens)} tokens"] if came.usage.tokens else []
-        spent += [text.money(came.usage.cost_usd)] if came.usage.cost_usd is not None else []
-        return Found("ok", "runner", f"{name}{f' ({came.model})' if came.model else ''} answers: {', '.join(spent)}")
+        tokens = f"{text.amount(came.usage.tokens)} tokens" if came.usage.tokens else ""
+        cost = text.money(came.usage.cost_usd) if came.usage.cost_usd is not None else ""
+        spent = ", ".join(filter(None, (text.duration(came.seconds), tokens, cost)))
+        return Found("ok", "runner", f"{name}{f' ({came.model})' if came.model else ''} answers: {spent}")
     said = came.trouble.text if came.trouble else f"it did not answer within {ANSWERS_S:.0f} s"
     by_hand = f"Run it by hand and see what it says: {table.program or row.program}"
     kind = came.trouble.kind if came.trouble else None

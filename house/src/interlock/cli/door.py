@@ -76,9 +76,21 @@ class Door:
 
     def find(self, name: str) -> Entry:
         """The run that a person means; left out: the only one that waits, else the latest."""
-        if not name and len(waiting := self.runs.waiting()) == 1:
-            return waiting[0]
-        return self.runs.find(name or "latest")
+        waiting = [] if name else self.runs.waiting()
+        return waiting[0] if len(waiting) == 1 else self.runs.find(name or "latest")
+
+    def waiting(self, name: str) -> Entry:
+        """The run to decide about; left out: the only one that waits."""
+        waiting = self.runs.waiting()
+        if name or len(waiting) == 1:
+            return self.find(name)
+        if not waiting:
+            raise Refused("no run waits for a decision", remedy="See how they stand: interlock runs")
+        raise Refused(
+            f"{len(waiting)} runs wait for a decision",
+            expected=f"one of {', '.join(entry.id for entry in waiting)}",
+            remedy=f"Say which one, for example: interlock show {waiting[0].id}",
+        )
 
     def meant(
         self, words: Sequence[str], default: Callable[[], Entry], has: Callable[[View, str], bool]
@@ -94,21 +106,6 @@ class Door:
             if len(words) == 1 and self.runs.all() and has((entry := default()).view(), words[0]):
                 return entry, words[0]
             raise
-
-    def waiting(self, name: str) -> Entry:
-        """The run to decide about; left out: the only one that waits."""
-        if name:
-            return self.runs.find(name)
-        waiting = self.runs.waiting()
-        if len(waiting) == 1:
-            return waiting[0]
-        if not waiting:
-            raise Refused("no run waits for a decision", remedy="See how they stand: interlock runs")
-        raise Refused(
-            f"{len(waiting)} runs wait for a decision",
-            expected=f"one of {', '.join(entry.id for entry in waiting)}",
-            remedy=f"Say which one, for example: interlock show {waiting[0].id}",
-        )
 
     def first(self, has: Callable[[View], object], what: str) -> Entry:
         """The latest run of which something holds."""
@@ -147,19 +144,17 @@ class Door:
         from interlock.documents.files import read
         from interlock.engine.keys import sha256
 
-        about: dict[str, str] = {}
-        if (gate := view.gate) is None:
-            return about
-        before = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
-        for path, digest in gate.shown.items():
+        def about(path: str, digest: str) -> str:
             content = read(self.workspace.top, path)
             size = "no such file" if content is None else text.size(len(content))
-            last = before[-1].get(path) if before else None
-            since = "" if last is None else "as you saw it" if last == digest else "changed since you saw it"
             if digest != ("" if content is None else sha256(content)):
-                since = "changed since it was asked"
-            about[path] = ", ".join(filter(None, (size, since)))
-        return about
+                return f"{size}, changed since it was asked"
+            last = before[-1].get(path) if before else None
+            return size if last is None else f"{size}, {'as' if last == digest else 'changed since'} you saw it"
+
+        gate = view.gate
+        before = [one.shown for one in view.gates.values() if gate and one.gate == gate.gate and one.decision]
+        return {path: about(path, digest) for path, digest in gate.shown.items()} if gate else {}
 
     # --- who
 

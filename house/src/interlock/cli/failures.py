@@ -10,6 +10,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -21,21 +22,23 @@ from interlock.errors import BadInput, EngineFault, Exit, InterlockError, Status
 BROKEN_PIPE = 141
 
 
+class Interrupted(InterlockError):
+    exit_code = Exit.INTERRUPTED
+
+
 def guarded(arguments: Sequence[str]) -> int:
     """Run the command line; whatever happens, the answer is an exit code and never a traceback."""
-    from interlock.cli.commands import app
-
     fill_standard_streams()
-    options = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    json = "--json" in options
+    json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     try:
-        return _answered(app, arguments, json=json)
+        return _answered(arguments, {"dir": "", "json": json})
     finally:
         flush()
 
 
-def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
-    facts: dict[str, Any] = {"dir": ""}
+def _answered(arguments: Sequence[str], facts: dict[str, Any]) -> int:
+    from interlock.cli.commands import app
+
     try:
         code = app.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=facts)
         sys.stdout.flush()
@@ -46,31 +49,35 @@ def _answered(app: click.Group, arguments: Sequence[str], *, json: bool) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         remedy = f"See: {context.command_path} --help" if context is not None else None
-        return _known(BadInput(error.format_message(), remedy=remedy), facts, json=json)
+        return _known(BadInput(error.format_message(), remedy=remedy), facts)
     except InterlockError as error:
-        return _known(error, facts, json=json, log=keep_log(error) if isinstance(error, EngineFault) else None)
+        return _known(error, facts, log=keep_log(error) if isinstance(error, EngineFault) else None)
     except (KeyboardInterrupt, click.Abort):
-        if json:
-            print_json(_object(Exit.INTERRUPTED, {"what": "interrupted"}))
-        complain("Interrupted.")
-        return int(Exit.INTERRUPTED)
+        return _known(Interrupted("interrupted"), facts)
     except ReaderGone:
         return BROKEN_PIPE
     except OSError as error:
-        return _known(WorkspaceFailed.of(error), facts, json=json)
+        return _known(WorkspaceFailed.of(error), facts)
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
         what = f"interlock has a fault: {type(error).__name__}: {error}"
-        fault = EngineFault(what, remedy="Please report it, with this log.")
-        return _known(fault, facts, json=json, log=keep_log(error))
+        return _known(EngineFault(what, remedy="Please report it, with this log."), facts, log=keep_log(error))
 
 
-def _known(error: InterlockError, facts: Mapping[str, Any], *, json: bool, log: str | None = None) -> int:
-    if json:
-        print_json(_object(error.exit_code, error.to_json() | ({"log": log} if log else {})))
+def _known(error: InterlockError, facts: Mapping[str, Any], *, log: str | None = None) -> int:
+    """The one JSON object, for a call that no run came of; and the words."""
+    code = int(error.exit_code)
+    if facts["json"]:
+        from interlock.engine.view import View
+
+        status = next(status.value for status in Status if status.exit is error.exit_code)
+        ended = {"status": status, "exit_code": code, "reason": error.what}
+        about = error.to_json() | ({"log": log} if log else {})
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        print_json(View().to_json() | ended | {"finished_at": now, "error": about})
     for one in (error, *error.also):
         tell(*told(one, facts["dir"]))
     tell(*([f"  log: {log}"] if log else []))
-    return int(error.exit_code)
+    return code
 
 
 def told(error: InterlockError, folder: str) -> list[str]:
@@ -89,30 +96,13 @@ def here(said: str, folder: str) -> str:
 _COMMAND = re.compile(r"\binterlock (?=[a-z\"'])")
 
 
-def _object(code: Exit, error: Mapping[str, Any]) -> dict[str, Any]:
-    """The one JSON object, for a call that no run came of."""
-    from interlock.engine.view import View
-
-    return View().to_json() | {
-        "status": next(status for status in Status if status.exit is code).value,
-        "exit_code": int(code),
-        "reason": error["what"],
-        "finished_at": datetime.now(UTC).isoformat(timespec="milliseconds"),
-        "error": error,
-    }
-
-
 def keep_log(error: BaseException) -> str:
     """Write the traceback where the user's programs keep such things; returns where."""
-    base = os.environ.get("XDG_STATE_HOME")
-    now = datetime.now(UTC)
     try:
-        from importlib.metadata import version
-
-        folder = (Path(base) if base else Path.home() / ".local" / "state") / "interlock"
-        place = folder / f"fault-{now:%Y%m%d-%H%M%S-%f}-{os.getpid()}.log"
+        base = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state")
+        place = base / "interlock" / f"fault-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}-{os.getpid()}.log"
         about = f"interlock {version('interlock')}, Python {platform.python_version()}, {platform.platform()}\n\n"
-        folder.mkdir(parents=True, exist_ok=True)
+        place.parent.mkdir(parents=True, exist_ok=True)
         place.write_text(about + "".join(traceback.format_exception(error)), "utf-8", "backslashreplace")
     except (OSError, RuntimeError, ImportError) as failure:
         return f"(could not be written: {failure})"

@@ -96,8 +96,8 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
             known = dict.fromkeys((*steps, *(call.member or call.agent for call in view.calls.values())))
             raise unknown(f"run {entry.id} has no step or agent {name!r}", name, known)
         print_lines(lines)
-        records = os.path.relpath(entry.path / "dispatches")
-        complain(*(f"  records: {records}/{key}" for key in lines if key in view.calls))
+        if any(key in lines for key in view.calls):
+            complain(f"  records: {os.path.relpath(entry.path / 'dispatches')}")
     else:
         stands = view.status_now(held)
         width = min(text.WIDTH, columns(sys.stdout) or text.WIDTH)

@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-VERSION = ["--version"]
-
 
 def main() -> None:
     sys.exit(answer(sys.argv[1:]))
@@ -14,18 +12,14 @@ def main() -> None:
 
 def answer(arguments: Sequence[str]) -> int:
     """Do what the arguments ask for; the exit code."""
-    if list(arguments) == VERSION:
-        print(version())
+    if list(arguments) == ["--version"]:
+        from importlib.metadata import version
+
+        print(f"interlock {version('interlock')}")
         return 0
     from interlock.cli.failures import guarded
 
     return guarded(arguments)
-
-
-def version() -> str:
-    from importlib.metadata import version as installed
-
-    return f"interlock {installed('interlock')}"
 
 
 if __name__ == "__main__":

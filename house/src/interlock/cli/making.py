@@ -7,37 +7,14 @@ from pathlib import Path
 from typing import Any
 
 from click.shell_completion import get_completion_class
+from jinja2 import Template
 
 from interlock.agents import clients
 from interlock.app import playbook_named
 from interlock.cli.commands import app
 from interlock.cli.door import Door
 from interlock.cli.output import print_lines, tell, write_output
-from interlock.errors import BadInput
-from interlock.settings import FILE
-
-HEAD = """\
-# Settings of interlock. Everything has a default; what is commented out is not set.
-# Agents work in layers, never in your tree; what is accepted is merged into it.
-
-"""
-TAIL = """
-# Commands that decide whether work is accepted. Unset: found by your tool chain; `interlock plan task` shows them.
-# [commands]
-# test = "..."
-
-# The most that a run spends.
-# [limits]
-# budget_usd = 5.0
-"""
-NO_AGENT = """\
-# Who does the agents' work. No coding agent was found on PATH; these are known: claude, codex, copilot, opencode,
-# gemini, qwen. Or any program of yours: it gets the brief on standard input and works in its folder.
-# runner = "mine"
-# [runners.mine]
-# type = "command"
-# argv = ["python3", "tools/agent.py", "{agent}"]
-"""
+from interlock.settings import CLIENTS, FILE
 
 
 def init(door: Door, *, playbook: str, completion: str | None) -> int:
@@ -45,7 +22,7 @@ def init(door: Door, *, playbook: str, completion: str | None) -> int:
         return _completion(completion)
     brings = playbook_named(playbook).brings if playbook else {}
     there, top = clients.installed(os.environ, Path.home()), door.place.workspace.top
-    for path, text in {FILE: HEAD + _runner(there) + TAIL, **brings}.items():
+    for path, text in {FILE: _settings(there), **brings}.items():
         written = _write(top / path, text)
         print_lines([f"{'written' if written else 'kept as it is'}: {os.path.relpath(top / path)}"])
     print_lines(f"found: {one.name}: {one.text}" for one in there)
@@ -53,29 +30,21 @@ def init(door: Door, *, playbook: str, completion: str | None) -> int:
     return 0
 
 
+def _settings(there: list[clients.Installed]) -> str:
+    best = next((one for one in there if one.signed_in), there[0] if there else None)
+    template = Path(__file__).with_name("init.toml.jinja").read_text("utf-8")
+    made = Template(template, trim_blocks=True, keep_trailing_newline=True)
+    return str(made.render(best=best, others=[one for one in there if one is not best], known=CLIENTS))
+
+
 def _write(place: Path, text: str) -> bool:
     """A new file; what is there is kept."""
     if os.path.lexists(place):
         return False
-    try:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        with place.open("x", encoding="utf-8") as file:
-            file.write(text)
-    except OSError as error:
-        raise BadInput(f"{place.name} cannot be written: {error.strerror}", where=str(place)) from error
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.open("x", encoding="utf-8") as file:
+        file.write(text)
     return True
-
-
-def _runner(there: list[clients.Installed]) -> str:
-    if not there:
-        return NO_AGENT
-    best = next((one for one in there if one.signed_in), there[0])
-    lines = [f"# {best.text}.", f'runner = "{best.name}"']
-    others = [one for one in there if one is not best]
-    if others:
-        lines += ["", "# Also here; another one may judge:", *(f"# {one.text}." for one in others)]
-        lines.append(f'# judges = "{others[0].name}"')
-    return "\n".join(lines) + "\n"
 
 
 def _completion(shell: str) -> int:

@@ -22,12 +22,9 @@ class ReaderGone(Exception):
 
 def fill_standard_streams() -> None:
     """Stand-ins for standard streams that are closed: a file opened later must not get one of their numbers."""
-    for number in range(3):
-        try:
-            os.fstat(number)
-        except OSError:
-            os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
-            os.set_inheritable(number, True)
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:  # the lowest number that is free
+        os.set_inheritable(number, True)
+    os.close(number)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115, PTH123 - for as long as we live
@@ -47,7 +44,7 @@ def write_output(content: bytes) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout, in UTF-8 whatever the locale says; what is not printable is escaped in it."""
+    """One JSON value on stdout; what is not printable is escaped in it."""
     try:
         spelled = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
     except ValueError:  # a number that JSON has no name for
@@ -57,45 +54,35 @@ def print_json(value: Any) -> None:
             char if char.isprintable() else json.dumps(char)[1:-1].replace("\x7f", "\\u007f") for char in spelled
         )
     with suppress(OSError, ReaderGone):  # stderr has the words all the same
-        _put((spelled + "\n").encode())
+        _put(spelled + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:
     """What was asked for, on stdout: in the columns of a terminal, with nothing in it that moves a cursor."""
     width = columns(sys.stdout)
     fitted = lines if width is None else (text.fitted(line, width, 10) for line in lines)
-    _put("".join(f"{text.harmless(line)}\n" for line in fitted).encode("utf-8", "backslashreplace"))
+    _put("".join(f"{text.harmless(line)}\n" for line in fitted))
 
 
 def print_patch(patch: bytes) -> None:
     """A patch on stdout: byte for byte into a pipe, harmless on a terminal."""
-    if sys.stdout.isatty():
-        patch = text.harmless(patch.decode("utf-8", "backslashreplace")).encode("utf-8", "backslashreplace")
-    _put(patch)
-
-
-def complain(*lines: str) -> None:
-    """Say something on stderr; if nobody listens there, that is no reason to stop."""
-    with suppress(OSError, ValueError):
-        print("\n".join(text.harmless(line) for line in lines), file=sys.stderr, flush=True)
+    _put(text.harmless(patch.decode("utf-8", "backslashreplace")) if sys.stdout.isatty() else patch)
 
 
 def tell(*lines: str) -> None:
-    """The same in the columns of the terminal; a pipe gets each line whole."""
-    if not lines:
-        return
+    """Say something on stderr, in the columns of a terminal; a pipe gets each line whole."""
     width = columns(sys.stderr)
     complain(*(lines if width is None else (text.fitted(line, width, 10) for line in lines)))
 
 
+def complain(*lines: str) -> None:
+    """The same, as it is laid already."""
+    put_beside("".join(f"{line}\n" for line in lines))
+
+
 def columns(stream: TextIO) -> int | None:
     """How wide the terminal is; None: it is none, programs read lines."""
-    try:
-        if not stream.isatty():
-            return None
-    except ValueError:
-        return None
-    return shutil.get_terminal_size((text.WIDTH, 24)).columns
+    return shutil.get_terminal_size((text.WIDTH, 24)).columns if not stream.closed and stream.isatty() else None
 
 
 def attended() -> bool:
@@ -113,17 +100,9 @@ def confirmed(question: str) -> bool:
 
 
 def put_beside(prompt: str) -> None:
-    """Part of a line on stderr: a question that is answered behind it."""
+    """On stderr, where a question is answered behind it; if nobody listens there, that is no reason to stop."""
     with suppress(OSError, ValueError):
         print(text.harmless(prompt), end="", file=sys.stderr, flush=True)
-
-
-def quiet(*streams: TextIO) -> None:
-    """After a reader has gone: what is still buffered must not raise again when Python shuts down."""
-    null = os.open(os.devnull, os.O_WRONLY)
-    for stream in streams:
-        with suppress(OSError, ValueError):
-            os.dup2(null, stream.fileno())
 
 
 def flush() -> None:
@@ -132,18 +111,21 @@ def flush() -> None:
         try:
             stream.flush()
         except (OSError, ValueError):
-            quiet(stream)
+            _quiet(stream)
 
 
-def _put(raw: bytes) -> None:
-    stream = getattr(sys.stdout, "buffer", None)
+def _quiet(stream: TextIO) -> None:
+    """After a reader has gone: what is still buffered must not raise again when Python shuts down."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _put(words: str | bytes) -> None:
+    """On stdout, in UTF-8 whatever the locale says."""
     try:
         sys.stdout.flush()
-        if stream is None:  # a captured stdout that takes text only
-            sys.stdout.write(raw.decode("utf-8", "replace"))
-        else:
-            stream.write(raw)
+        sys.stdout.buffer.write(words if isinstance(words, bytes) else words.encode("utf-8", "backslashreplace"))
         sys.stdout.flush()
     except BrokenPipeError:
-        quiet(sys.stdout)
+        _quiet(sys.stdout)
         raise ReaderGone from None

@@ -44,7 +44,6 @@ class LiveView(PlainView):
         self._titled = False
         self._doing: dict[str, str] = {}
         self._checks: dict[str, tuple[str, datetime]] = {}
-        self._drawn: list[Text] = []
 
     def begin(self, view: View) -> None:
         """The head of the picture says it."""
@@ -75,14 +74,8 @@ class LiveView(PlainView):
 
     def _start(self) -> None:
         if self._live is None:
-            self._live = Live(
-                console=self._console,
-                auto_refresh=False,
-                transient=True,
-                redirect_stdout=False,
-                redirect_stderr=False,
-                vertical_overflow="crop",
-            )
+            plain: Any = {"redirect_stdout": False, "redirect_stderr": False, "vertical_overflow": "crop"}
+            self._live = Live(console=self._console, auto_refresh=False, transient=True, **plain)
             with suppress(OSError):
                 self._live.start()
             self._ticks = asyncio.get_running_loop().create_task(self._tick())
@@ -100,17 +93,9 @@ class LiveView(PlainView):
         room = max(self._console.height - len(working) - 3, 1)
         while self._rows and sum(row.laid(width).count("\n") + 1 for row in self._rows) > room:
             self._keep(self._rows.pop(0))
-        self._narrowed()
-        self._drawn = [*self._head(), *(part for row in self._rows for part in self._laid(row)), *working]
+        rows = (part for row in self._rows for part in self._laid(row))
         with suppress(OSError):
-            self._live.update(Group(*self._drawn), refresh=True)
-
-    def _narrowed(self) -> None:
-        """A terminal that got narrower wraps what was drawn: rich has to know how many rows that takes now."""
-        wide = self._console.width
-        if self._live is not None and any(line.cell_len > wide for line in self._drawn):
-            rows = sum(max(1, -(-line.cell_len // wide)) for line in self._drawn)
-            self._live._live_render._shape = (wide, rows)
+            self._live.update(Group(*self._head(), *rows, *working), refresh=True)
 
     def _head(self) -> Iterator[Text]:
         view = self.view
@@ -136,9 +121,9 @@ class LiveView(PlainView):
         for name, since, tokens, said in rows:
             took = text.running((datetime.now(UTC) - since).total_seconds())
             row = text.padded(f"> {text.padded(text.line(name, 30), 15)} {took}  {tokens}", REST - 2)
-            room = max(0, self._width - text.columns(row) - 2)
-            words = (f"  {text.line(said, room)}", "dim") if said else ""
-            yield Text.assemble((text.cut(row.rstrip() if not said else row, self._width), "cyan"), words, no_wrap=True)
+            words = text.line(said, max(0, self._width - text.columns(row) - 2))
+            row = f"{row}  " if words else row.rstrip()
+            yield Text.assemble((text.cut(row, self._width), "cyan"), (words, "dim"), no_wrap=True)
 
     # --- what stays
 

@@ -252,7 +252,7 @@ def step(view: View, name: str, narrator: Narrator) -> list[str]:
                 rows = [row[:3] for row in narrator.about(view, key) if row[3] != "begin"]
                 rows += _in_full(call) if call else ()
                 rows += [("tree", pair.proved.tree[:10], "")] if pair and pair.proved else []
-                lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)]
+                lines += [key, *(laid("  ", *row, text.WIDTH) for row in rows)] if rows else []
     rules = [one for one in view.decisions if name in (one.key, _top(one.key), title(_top(one.key)))]
     return lines + [laid("  ", "rule", *telling.decision(one), text.WIDTH) for one in rules]
 

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from interlock.app import Place, Watcher, said_as
+from interlock.app import Watcher, said_as
 from interlock.cli import failures, text
 from interlock.cli.away import Away
 from interlock.cli.door import Door
@@ -49,8 +49,8 @@ def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     may_work(door)
     door.runner = door.runner or entry.view().options.get("runner", "")
 
-    async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
-        return entry, await place.resume(entry, watcher, runner=door.runner, **how)
+    async def begin(watcher: Watcher) -> tuple[Entry, View]:
+        return entry, await door.place.resume(entry, watcher, runner=door.runner, **how)
 
     return work(door, begin, entry.first.get("playbook", ""), entry.first.get("source", ""))
 
@@ -81,7 +81,7 @@ def cancel(door: Door, run: str) -> int:
     entry = door.place.runs.find(run)
     done = door.place.cancel(entry)
     if done:
-        Away(door).ends(entry, entry.view())
+        tell(*Away(door).hears(entry, entry.view()))
     said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
     return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
 

@@ -43,12 +43,9 @@ def cut(text: str, most: int) -> str:
     """At most so many columns of it; what is left out is marked."""
     if columns(text) <= most:
         return text
-    used, kept = 0, ""
-    for char in text:
-        used += columns(char)
-        if used > most - 1:
-            break
-        kept += char
+    kept = text[:most]
+    while kept and columns(kept) > most - 1:
+        kept = kept[:-1]
     return kept + "…"
 
 
@@ -87,12 +84,6 @@ def _rows(row: str, width: int, below: int) -> Iterator[str]:
             now, gap = deeper, ""
         now += gap + word[0]
     yield now
-
-
-def table(rows: Sequence[Sequence[str]], gap: str = "  ") -> list[str]:
-    """Rows as lines in which the cells of a column stand below each other."""
-    widths = [max(map(columns, column)) for column in zip(*rows, strict=True)] if rows else []
-    return [gap.join(map(padded, row, widths)).rstrip() for row in rows]
 
 
 # --- values

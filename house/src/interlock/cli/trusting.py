@@ -15,7 +15,7 @@ from interlock.cli.output import confirmed, print_lines, tell
 from interlock.engine.playbook import Playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
-from interlock.finding.library import FOLDER, NAME, Found
+from interlock.finding.library import FOLDER, NAME
 from interlock.settings import reaches_out
 
 ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
@@ -83,24 +83,18 @@ def playbooks(door: Door, words: Sequence[str], *, yaml: bool) -> int:
 
 def _list(door: Door) -> int:
     """Every name, the one that counts first; nothing of anybody's is executed."""
-    every = list(door.place.library)
-    wide = max(len(one.name) for one in every) + 2
-    seen, rows = set[str](), []
-    for one in sorted(every, key=lambda one: one.name):
-        hidden = f"hidden by the one {ORIGINS[_first(every, one).origin]}" if one.name in seen else ""
-        about = hidden or (_summary(door, one) if one.origin == "shipped" else f"{ORIGINS[one.origin]}: {one.place}")
-        rows.append(text.fitted(text.padded(one.name, wide) + about, text.WIDTH, wide))
-        seen.add(one.name)
-    print_lines(rows)
+    every = sorted(door.place.library, key=lambda one: one.name)
+    first = {one.name: one for one in reversed(every)}
+    wide = max(map(len, first)) + 2
+    for one in every:
+        if one is not first[one.name]:
+            about = f"hidden by the one {ORIGINS[first[one.name].origin]}"
+        elif one.origin == "shipped":
+            about = door.place.library.load(one)[0].summary
+        else:
+            about = f"{ORIGINS[one.origin]}: {one.place}"
+        print_lines([text.fitted(text.padded(one.name, wide) + about, text.WIDTH, wide)])
     return 0
-
-
-def _first(every: Sequence[Found], other: Found) -> Found:
-    return next(one for one in every if one.name == other.name)
-
-
-def _summary(door: Door, found: Found) -> str:
-    return door.place.library.load(found)[0].summary
 
 
 def _trust(door: Door, name: str) -> int:

@@ -14,13 +14,15 @@ from typing import Any
 
 from interlock.agents import clients
 from interlock.agents.process_tree import kill_everything
-from interlock.app import Place, Watcher, said_as, who
+from interlock.app import Watcher, said_as, who
 from interlock.cli import failures, output, screens, text
 from interlock.cli.away import Away
 from interlock.cli.commands import is_argument
+from interlock.cli.detached import in_the_background
 from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
+from interlock.cli.screens import Told
 from interlock.cli.trusting import may_work
 from interlock.engine.folder import Message
 from interlock.engine.playbook import Playbook
@@ -29,7 +31,7 @@ from interlock.engine.view import GateView, View
 from interlock.errors import BadInput, Exit, InterlockError, Status
 from interlock.workspace.layers.bubblewrap import laid
 
-Begin = Callable[[Place, Watcher], Awaitable[tuple[Entry, View]]]
+Begin = Callable[[Watcher], Awaitable[tuple[Entry, View]]]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MOST_COPIED = 5_000_000_000
 EARLIER = 3
@@ -39,22 +41,23 @@ EARLIER = 3
 def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
     """`run PLAYBOOK ...`, or what it would take."""
     fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
-    arguments = [name for name, field in fields.items() if is_argument(field)]
-    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
-    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    arguments = [name for name, field in fields.items() if is_argument(field) and (given[name] or field.is_required())]
     own = {name: one for name, one in said.items() if name not in fields}
+    inputs = {name: one for name, one in said.items() if name in fields}
+    made = door.place.inputs(playbook, inputs | {name: " ".join(given[name]) for name in arguments})
     flags = said_as(playbook.flags, own) if playbook.flags else None
     if dry:
         from interlock.cli.planning import plan
 
-        return plan(door, playbook, inputs)
+        return plan(door, playbook, made)
     nested = playbook.nests and bool(laid(door.workspace.top))
     if not nested:  # what is trusted is not known in there, and nothing reaches out of it
         may_work(door)
     _copies(door)
 
-    def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
-        return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
+    def begin(watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
+        said = str(own.get("note", ""))
+        return door.place.run(playbook, made, watcher, runner=door.runner, said=said, flags=flags)
 
     return work(door, begin, playbook.name, playbook.source, nested=nested)
 
@@ -77,13 +80,8 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         source: where it was found, if it is one's own.
         nested: an agent delegates, within its own layer.
     """
-    begins = source.rpartition(" ")[0] or name
-    if door.detach:
-        from interlock.cli.detached import in_the_background
-
-        view = in_the_background(door, _watching(door, begins))
-    else:
-        view = view_of(door, name, begins=begins)
+    preface = list(_preface(door, source.rpartition(" ")[0] or name))
+    view = in_the_background(door, preface) if door.detach else view_of(door, name, preface)
     if isinstance(view, int):  # for the caller that is all; the process that has the view goes on
         return view
     away = Away(door)
@@ -93,7 +91,7 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
     came: tuple[Entry, View] | None = None
     with view:
         try:
-            came = asyncio.run(_until_told(begin(door.place, watcher), view, asking))
+            came = asyncio.run(_until_told(begin(watcher), view, asking))
         except asyncio.CancelledError:
             pass
         except InterlockError as problem:
@@ -107,13 +105,13 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         came = entry, entry.view()
     code = finish(door, *came, error)
     if not nested:  # who is away is told of the run that this one belongs to
-        away.ends(*came)
+        tell(*away.hears(*came))
     return code
 
 
-def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
+def view_of(door: Door, playbook: str, preface: Sequence[Told] = ()) -> PlainView:
     """The view that fits where stderr goes."""
-    how = _watching(door, begins)
+    how: dict[str, Any] = {"runs": door.runs.path, "verbose": door.verbose, "preface": preface}
     if output.columns(sys.stderr) is None or os.environ.get("TERM", "") in ("", "dumb"):
         return PlainView(**how)
     from interlock.cli.picture import LiveView
@@ -121,13 +119,7 @@ def view_of(door: Door, playbook: str, *, begins: str = "") -> PlainView:
     return LiveView(usual_s=screens.middle([view.seconds for view in earlier(door, playbook)]), **how)
 
 
-def _watching(door: Door, playbook: str) -> dict[str, Any]:
-    """What a view has to know of the place; of a playbook that begins here, who does the work."""
-    preface = list(_preface(door, playbook)) if playbook else []
-    return {"runs": door.runs.path, "verbose": door.verbose, "preface": preface}
-
-
-def _preface(door: Door, playbook: str) -> Iterator[tuple[str, str, str]]:
+def _preface(door: Door, playbook: str) -> Iterator[Told]:
     """Who was found where nobody chose, and roles that are not ours (AGENT-01, AGENT-02)."""
     with suppress(InterlockError):  # said by who needs it
         roles = door.place.roles(door.place.playbook(playbook, here=door.place.workspace.top), door.runner)
@@ -216,11 +208,11 @@ class Asking:
         tell(failures.here(f"  look    interlock diff {view.run}", self._door.dir))
         entry = self._door.runs.find(view.run)
         elsewhere = asyncio.ensure_future(self._said_elsewhere(entry))
-        away = asyncio.ensure_future(asyncio.to_thread(self._away.asks, entry, view))
+        away = asyncio.ensure_future(asyncio.to_thread(self._away.hears, entry, view, ends=False))
         decided = await self._decided(gate.choices)
         elsewhere.cancel()
-        if away.done() and (why := away.result()):
-            complain(why)
+        if away.done():
+            tell(*away.result())
         if decided is None:
             complain("")
             return None
