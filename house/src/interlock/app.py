@@ -128,7 +128,7 @@ class Place:
 
     @cached_property
     def library(self) -> Library:
-        return Library(self.workspace.top, SHIPPED, Trust(self.workspace.top, self.trees.repository, os.environ))
+        return Library(self.workspace.top, SHIPPED, Trust(self.workspace.top, os.environ))
 
     def playbook(self, word: str, consent: Consent = nobody, *, here: Path | None = None) -> Playbook:
         """The playbook that somebody means, by name or by path from where they stand; theirs has to be trusted."""

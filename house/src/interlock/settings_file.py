@@ -75,7 +75,7 @@ def load(
     settings._file = "" if raw is None else path
     settings._in_file = {
         keys: value
-        for keys, value in _leaves(source.data)
+        for keys, value in leaves(source.data)
         if not any(keys[:end] in spots for end in range(1, len(keys) + 1))
     }
     return settings
@@ -104,10 +104,11 @@ def _set(tree: dict[str, Any], keys: Keys, value: object) -> None:
     tree[str(keys[-1])] = value
 
 
-def _leaves(data: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+def leaves(data: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each value that is no table, or an empty one, with where it stands."""
     for key, value in data.items():
         if isinstance(value, dict) and value:
-            yield from _leaves(value, (*above, key))
+            yield from leaves(value, (*above, key))
         else:
             yield (*above, key), value
 
@@ -141,7 +142,7 @@ def _variables(
     A table with names of its own (`[runners]`) is one setting, but for `[commands]`; an empty variable is unset.
     """
     ours = sorted(name for name in environ.keys() - PROTOCOL if name.startswith("INTERLOCK_") and environ[name])
-    known = {"_".join(keys).upper(): keys for keys, _ in _leaves(model().model_dump())} if ours else {}
+    known = {"_".join(keys).upper(): keys for keys, _ in leaves(model().model_dump())} if ours else {}
     given: list[tuple[Keys, object, str]] = []
     wrong: list[BadInput] = []
     for variable in ours:

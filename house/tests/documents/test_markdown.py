@@ -66,12 +66,10 @@ def test_headings_in_fences_comments_and_quotations_are_none() -> None:
 
 @pytest.mark.req("EVID-02")
 def test_a_section_is_read_as_one_word_or_a_list() -> None:
-    """Marks, boxes and emphasis aside; what is indented belongs to its bullet; several lines are no word."""
-    text = Markdown(TEXT, first_line=11)
-    assert text.word("Status") == Line("Passed", 16)
-    assert text.word("Criteria") is None
-    assert text.word("Nothing") is None
-    assert text.items("Criteria") == [Line("one\nmore of one", 19), Line("two\n- below two", 21), Line("three", 23)]
+    """Marks, boxes and emphasis aside; what is indented belongs to its bullet."""
+    text = Markdown(TEXT)
+    assert (text.value("Status"), text.value("Nothing")) == ("Passed", None)
+    assert text.items("Criteria") == [Line("one\nmore of one", 9), Line("two\n- below two", 11), Line("three", 13)]
 
 
 def test_tables_and_fences() -> None:
@@ -79,7 +77,7 @@ def test_tables_and_fences() -> None:
     text = Markdown(TEXT)
     assert text.rows("Final words") == [(("Name", "Value"), 29), (("a | b", "2"), 31), (("c",), 32)]
     assert text.rows("Status") == []
-    (fence,) = text.fences("text", "Criteria")
+    (fence,) = text.fences("text")
     assert (fence.content, fence.line) == ("## Status\n- in a fence\n", 19)
     assert text.fences("yaml") == []
 
@@ -102,14 +100,14 @@ def test_tables_and_fences() -> None:
 )
 def test_a_label_is_read_as_people_write_it(line: str) -> None:
     """As bullet, line, bold, row of a table or heading, in any case of letters."""
-    assert Markdown(f"# File\n\n{line}\n").labels(deep=True)["task id"].text == "X-1"
+    assert Markdown(f"# File\n\n{line}\n").value("Task ID") == "X-1"
 
 
 def test_labels_are_none_in_code_and_the_first_counts() -> None:
-    """A URL or a time is no label; a section has its own."""
+    """A URL or a time is no label."""
     text = Markdown("```\nA: code\n```\nA: 1\nA: 2\nsee http://x at 10:30\n## B\nA: 3\n")
-    assert text.labels() == {"a": Line("1", 4)}
-    assert text.labels("B") == {"a": Line("3", 8)}
+    assert (text.value("a"), text.every("A")) == ("1", ["1", "2", "3"])
+    assert (text.value("see http"), text.value("see http://x at 10")) == (None, None)
 
 
 @pytest.mark.req("CLI-05")
@@ -118,7 +116,7 @@ def test_front_matter_and_its_errors_count_lines_of_the_file() -> None:
     read = front_matter("---\nname: x\ntools: [a]\n---\n# Title\n", "a.md")
     assert read.source.data == {"name": "x", "tools": ["a"]}
     assert str(read.source.spot(("tools", 0))) == "a.md:3:9"
-    assert read.body.sections[0].line == 5
+    assert read.body.text == "# Title\n"
     assert front_matter("# Title\n---\n", "a.md").source.data == {}
     for text, where in (("---\na: [\n---\n", "a.md:3:1"), ("---\n- a\n---\n", "a.md:2"), ("---\na: 1\n", "a.md:1")):
         with pytest.raises(DocumentInvalid) as caught:
@@ -133,4 +131,4 @@ def test_any_text_can_be_read(text: str) -> None:
     for section in read.sections:
         assert section.line < section.own_end <= section.end <= len(text) + 2
         assert read.under(section.title, deep=True) is not None
-    read.items(), read.labels(deep=True), read.rows(), read.fences("a")
+    read.items(), read.every("a"), read.rows(), read.fences("a")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
 from interlock.finding.library import Found, Library
 from interlock.finding.trust import Trust
-from interlock.workspace.repository import Repository
 
 FLOW = """\
 playbook: look
@@ -71,7 +71,7 @@ def top(tmp_path: Path) -> Path:
 
 
 def library(top: Path, *, home: str = "home") -> Library:
-    trust = Trust(top, Repository(top), {"HOME": str(top.parent / home)})
+    trust = Trust(top, {"HOME": str(top.parent / home)})
     return Library(top, {"task": "interlock.playbooks.task:TASK"}, trust)
 
 
@@ -119,13 +119,15 @@ def test_what_came_with_the_repository_is_asked_for_once_for_its_bytes(top: Path
     write(top, **{"look.yaml": FLOW})
     here, person = library(top), Asked(answer=True)
     if state == "no repository":
-        here = replace(here, trust=replace(here.trust, repository=None))
+        shutil.rmtree(top / ".git")
     found = here.find("./look.yaml", top)
     here.load(found, person)
     assert person.about == (["./look.yaml"] if state == "committed" else [])
     if state in ("untracked", "edited"):
         commit(top)
     assert library(top).load(found)[0].name == "look", "it was noted"
+    if state == "no repository":
+        git(top, "init", "-q")
     write(top, **{"look.yaml": FLOW.replace("Done.", "Other.")})
     commit(top)
     with pytest.raises(ConfigInvalid, match="nobody here has trusted it") as caught:
@@ -148,6 +150,147 @@ def test_what_was_trusted_is_what_is_loaded(top: Path) -> None:
     write(top, **{"look/words.py": "SAID = 'good'\n"})
     copy.write_text("SAID = 'bad'\n")
     assert not here.trust.trusts(read(top / "look"))
+
+
+def _clone(top: Path) -> Path:
+    """Somebody else's repository, beside this one."""
+    other = top.parent / "theirs"
+    other.mkdir()
+    git(other, "init", "-q", "-b", "main")
+    write(other, **{"look.yaml": FLOW})
+    commit(other)
+    return other
+
+
+def _laid(top: Path, attributes: str, flow: str = FLOW, *, copied: bool = False) -> str:
+    """The file as git lays it there by these attributes; a copy of the tree is as good as a clone."""
+    write(top, **{".gitattributes": attributes, "look.yaml": flow})
+    commit(top)
+    (top / "look.yaml").unlink()
+    git(top, "checkout", "-q", "look.yaml")
+    if copied:
+        (top / "look.yaml").write_bytes((top / "look.yaml").read_bytes())
+    return "./look.yaml"
+
+
+def _pulled(top: Path) -> str:
+    """The attributes by which it was laid there are gone again."""
+    word = _laid(top, "look.yaml ident\n", f"# $Id$\n{FLOW}")
+    os.utime(top / "look.yaml", (1e9, 1e9))
+    git(top, "update-index", "--refresh")
+    git(top, "rm", "-q", ".gitattributes")
+    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "y")
+    assert b"$Id: " in (top / "look.yaml").read_bytes()
+    return word
+
+
+def _submodule(top: Path) -> str:
+    git(top, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(_clone(top)), ".interlock/playbooks/x")
+    commit(top)
+    return ".interlock/playbooks/x/look.yaml"
+
+
+def _merged(top: Path) -> str:
+    """Only the merge itself has it."""
+    for branch in ("a", "b"):
+        git(top, "checkout", "-q", "--orphan", branch)
+        write(top, **{branch: branch})
+        commit(top)
+    git(
+        top,
+        "-c",
+        "user.name=a",
+        "-c",
+        "user.email=a@b",
+        "merge",
+        "-q",
+        "--no-commit",
+        "--allow-unrelated-histories",
+        "a",
+    )
+    write(top, **{"look.yaml": FLOW})
+    commit(top)
+    (top / "look.yaml").touch()
+    return "./look.yaml"
+
+
+def _fetched(top: Path) -> str:
+    git(top, "fetch", "-q", str(_clone(top)), "main")
+    git(top, "checkout", "-q", "FETCH_HEAD", "--", "look.yaml")
+    return "./look.yaml"
+
+
+def _beside(top: Path) -> str:
+    return str(_clone(top) / "look.yaml")
+
+
+def _linked(top: Path) -> str:
+    write(top, **{"a/look.yaml": FLOW})
+    (top / "b").symlink_to("a")
+    commit(top)
+    return "./b/look.yaml"
+
+
+def _without_history(top: Path) -> str:
+    """What commits held cannot be told, as in a clone without trees."""
+    word = _laid(top, "")
+    write(top, **{"look.yaml": FLOW.replace("Done.", "Over.")})
+    commit(top)
+    tree = subprocess.check_output(["git", "-C", str(top), "rev-parse", "HEAD~1^{tree}"], text=True).strip()
+    (top / ".git" / "objects" / tree[:2] / tree[2:]).unlink()
+    write(top, **{"look.yaml": FLOW})
+    return word
+
+
+WAYS_IN = {
+    "crlf": lambda top: _laid(top, "*.yaml text eol=crlf\n"),
+    "mixed ends": lambda top: _laid(top, "*.yaml text eol=crlf\n", FLOW.replace("\n", "\r\n", 1), copied=True),
+    "ident": lambda top: _laid(top, "*.yaml ident\n", f"# $Id$\n{FLOW}", copied=True),
+    "encoding": lambda top: _laid(top, "*.yaml text working-tree-encoding=UTF-8\n", copied=True),
+    "attributes of before": _pulled,
+    "submodule": _submodule,
+    "in a merge": _merged,
+    "fetched": _fetched,
+    "beside": _beside,
+    "linked": _linked,
+    "without history": _without_history,
+}
+
+
+@pytest.mark.req("OWN-01")
+@pytest.mark.parametrize("way", WAYS_IN)
+def test_whatever_brought_it_in_it_is_asked_for(top: Path, way: str) -> None:
+    """A repository of a stranger decides what git lays there, not whether it is taken for a person's own."""
+    person = Asked(answer=False)
+    word = WAYS_IN[way](top)
+    with pytest.raises(ConfigInvalid, match="nobody here has trusted it"):
+        library(top).load(library(top).find(word, top), person)
+    assert person.about == [word]
+
+
+@pytest.mark.req("OWN-06")
+@pytest.mark.parametrize("more", ["", "runner = 'codex'\n"])
+def test_settings_that_came_with_the_repository_stay_theirs_beside_ones_own(top: Path, more: str) -> None:
+    """Who adds a line of their own to the file has not said a word about the others."""
+    theirs, own = {"notify.command": ["sh", "evil.sh"]}, {"notify.command": ["sh", "mine.sh"]}
+    write(top, **{"interlock.toml": "[notify]\ncommand = ['sh', 'evil.sh']\n"})
+    commit(top)
+    file = top / "interlock.toml"
+    file.write_text(f"{more}{file.read_text()}")
+    assert not library(top).trust.allows(file, theirs)
+    file.write_text(file.read_text().replace("evil", "mine"))
+    assert library(top).trust.allows(file, own)
+
+
+@pytest.mark.req("OWN-01")
+def test_standing_in_a_folder_installs_nothing_of_it(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with `python -m` in a folder that somebody planted packages in."""
+    write(top, **{"planted.py": "raise SystemExit('it ran')"})
+    write(top / "planted-1.0.dist-info", METADATA="Name: planted\nVersion: 1.0\n")
+    write(top / "planted-1.0.dist-info", **{"entry_points.txt": "[interlock.playbooks]\nplanted = planted:X\n"})
+    monkeypatch.chdir(top)
+    monkeypatch.syspath_prepend(str(top))
+    assert "planted" not in {one.name for one in library(top)}
 
 
 WRONG: list[tuple[dict[str, str], str, str]] = [
@@ -188,7 +331,7 @@ def test_a_file_is_checked_before_anybody_is_asked(top: Path) -> None:
 @pytest.mark.req("OWN-01")
 def test_nothing_that_is_trusted_lies_in_a_workspace_and_no_link_is_followed(top: Path) -> None:
     write(top, **{"x.yaml": FLOW, "y/playbook.yaml": FLOW})
-    inside: Any = Library(top, {}, Trust(top, Repository(top), {"HOME": str(top)}))
+    inside: Any = Library(top, {}, Trust(top, {"HOME": str(top)}))
     with pytest.raises(ConfigInvalid, match="cannot be kept inside of the workspace"):
         inside.load(inside.find("./x.yaml", top))
     (top / "link.yaml").symlink_to("x.yaml")

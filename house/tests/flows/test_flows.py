@@ -69,6 +69,20 @@ steps:
 """
 
 
+LISTS = """\
+playbook: lists
+summary: Lists.
+inputs:
+  files: {help: Which., type: list, argument: true}
+  loud: {help: How., type: switch}
+  times: {help: How often., type: number, default: 2, at_most: 3}
+key: once
+steps:
+  - {run: count, command: "wc{% for one in files %} {{ one }}{% endfor %} {{ files | join(' ') }}", must: pass}
+  - {end: done, status: complete, words: "TEXT"}
+"""
+
+
 def read(text: str) -> Playbook:
     flow, source = format.read(text.encode(), "fix.yaml")
     checking.check(flow, source)
@@ -81,7 +95,6 @@ WRONG = [
     ("  - agent: planner", "  - agnt: planner", "this is no step", 12),
     ("at_most: 3", "at_most: 101", "less than or equal to 100", 17),
     ("then: leave", "then: leaf", "expected go on, again, leave, or end NAME", 32),
-    ("time_limit", "x", "", 0),
     ("agent: builder\n", "agent: bilder\n", "the agent 'bilder' is not known", 20),
     ("  builder: {", "  idle: {}\n  builder: {", "no step calls the agent 'idle'", 9),
     ("{tests: passed, review: pass,", "{tests: pased, review: pass,", "the outcome of tests 'pased' is not known", 32),
@@ -107,19 +120,66 @@ WRONG = [
     ("      - {run: lint,", "      - {run: tests,", "the name 'tests' is given twice", 25),
     ("docs/plan.md, headings", "../plan.md, headings", "expected a path inside the workspace", 15),
     ("{end: kept, status: degraded", "{end: kept, status: done", "'complete', 'degraded', 'stopped' or 'failed'", 42),
+    ("default: make test", "default: make test, one_of: [make, gmake]", "the default 'make test' cannot be given", 5),
+    ("default: make test", "default: 3, type: switch", "the default 3 cannot be given", 5),
+    ("default: make test", "default: make test, at_least: 3", "at_least and at_most are for numbers", 5),
+    (
+        "  check: {help",
+        "  what_: {help: x}\n  what-: {help: x}\n  check: {help",
+        "an input cannot be called 'what-'",
+        6,
+    ),
+    ("  check: {help", "  model_dump: {help: x}\n  check: {help", "an input cannot be called 'model_dump'", 5),
+    ("right: {agent", "right: {name: wrong, agent", "the name of a member is its key; right has another one", 27),
+    ("{{ what }} is shipped", "{{ what | join }} is shipped", "the filter 'join' cannot be used so", 41),
     ("key: ", "key: &k ", "anchors and aliases are not taken", 6),
     ("key: ", "key: a\nkey: ", "appears twice", 7),
 ]
 
 
 @pytest.mark.req("OWN-02", "CLI-05")
-@pytest.mark.parametrize(("old", "new", "what", "line"), [row for row in WRONG if row[3]])
+@pytest.mark.parametrize(("old", "new", "what", "line"), WRONG)
 def test_what_is_wrong_is_told_with_its_line(old: str, new: str, what: str, line: int) -> None:
     assert FIX.count(old) >= 1
     with pytest.raises(BadInput) as caught:
         read(FIX.replace(old, new, 1))
     told = [(f"{one.what} {one.expected or ''}", one.where or "") for one in (caught.value, *caught.value.also)]
     assert any(what in words and re.match(rf"fix\.yaml:{line}\b", where) for words, where in told), told
+
+
+@pytest.mark.req("OWN-02")
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("{{ files }}", "a list is no text"),
+        ("{{ one }}{% for one in files %}{{ one }}{% endfor %}", "the name 'one' is not known"),
+        ("{% for one in files %}{% endfor %}{{ one }}", "the name 'one' is not known"),
+        ("{% for one in loud %}{% endfor %}", "`for` goes through what is no list"),
+        ("{{ times | join }}", "the filter 'join' cannot be used so"),
+        ("{{ files | trim }}", "the filter 'trim' cannot be used so"),
+        ("{{ 'a' | trim('x') }}", "the filter 'trim' cannot be used so"),
+        ("{{ files[0] }}", "a look into a value"),
+        ("{{ times * 2 }}", "it has mul"),
+        ("{% set a = 1 %}", "it has assign"),
+        ("{% if %}", "the text cannot be filled in"),
+    ],
+)
+def test_a_text_that_might_not_be_filled_in_is_refused(text: str, what: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        read(LISTS.replace("TEXT", text))
+    assert any(what in one.what for one in (caught.value, *caught.value.also))
+
+
+@pytest.mark.req("OWN-02")
+def test_what_is_filled_into_a_command_is_one_word_of_it() -> None:
+    """Of a list each value, by `for` and by `join`."""
+    bench = Bench(
+        read(LISTS.replace("TEXT", "{% if loud and times < 3 %}{{ files | join(', ') }}{% endif %}.")), commands=()
+    )
+    bench.cast.commands = {"wc 'a b' '; rm c' 'a b' '; rm c'": [GREEN]}
+    view = bench.start(files=("a b", "; rm c"), loud=True)
+    assert (view.status, view.why) == (Status.COMPLETE, "a b, ; rm c.")
+    assert {line for line, _, _ in bench.cast.ran} == set(bench.cast.commands)
 
 
 @pytest.mark.req("OWN-02", "PROOF-01")

@@ -8,13 +8,15 @@ from typing import Any
 
 import pytest
 
+from interlock.app import SHIPPED
 from interlock.engine.holds import broken
 from interlock.engine.rehearsal import explore, variants
 from interlock.engine.simulation import Act
 from interlock.errors import BadInput, Status
-from interlock.flows.drafts import Statement, wrong
 from interlock.playbooks.adopt import ADOPT
-from interlock.playbooks.adopt.statements import name_of
+from interlock.playbooks.adopt.drafts import Made, checked
+from interlock.playbooks.adopt.playbook import TAKEN
+from interlock.playbooks.adopt.statements import Statement, name_of
 from interlock.testing import Bench, cut_off_anywhere, said
 
 PROMPT = """\
@@ -97,10 +99,11 @@ def test_what_is_approved_is_installed_and_the_prompt_is_as_it_was() -> None:
     assert (view.status, view.why) == (Status.COMPLETE, f"mend is installed in {HOME}")
     assert made.text(f"{HOME}/playbook.yaml") == YAML
     assert made.text(f"{HOME}/agents/builder.md") == ROLE
-    assert "Kept by nobody" in made.text(f"{HOME}/trace.md")
+    assert "- 1.limit, limit: `steps[0].at_most`\n  > At most 3 times. (lines 3 to 3)" in made.text(f"{HOME}/trace.md")
+    assert made.text(f"{HOME}/trace.md") == made.text(f"{DRAFT}/trace.md")
     assert made.text("mend.md") == PROMPT
     kept = {path.rpartition("/")[2] for path in made.world.files if path.startswith(DRAFT)}
-    assert kept == {"playbook.yaml", "trace.json", "builder.md", "statements.json", "summary.md"}
+    assert kept == {"playbook.yaml", "trace.json", "builder.md", "statements.json", "summary.md", "trace.md"}
     wrote = [line.event.path for line in made.lines if line.event.e == "wrote"]  # type: ignore[attr-defined]
     assert wrote[-1] == f"{HOME}/playbook.yaml", "the process comes last"
 
@@ -112,6 +115,7 @@ def test_what_is_approved_is_installed_and_the_prompt_is_as_it_was() -> None:
 )
 def test_its_name(file: str, name: str, called: str) -> None:
     assert name_of(file, name) == called
+    assert sorted(TAKEN) == sorted(SHIPPED)
 
 
 @pytest.mark.req("AD-01")
@@ -202,7 +206,7 @@ def traced(**changes: Any) -> str:
         (YAML.replace("playbook: mend", "playbook: other"), traced(), {"builder": ROLE}, "expected 'mend'"),
         (YAML, traced(), {}, "neither instructions nor a role file"),
         (YAML, traced(), {"builder": f"{ROLE}Write src/** alone, within 30 minutes."}, "says what the YAML decides"),
-        (YAML, "{", {"builder": ROLE}, "trace.json is no JSON"),
+        (YAML, "{", {"builder": ROLE}, "trace.json is not valid JSON"),
         (YAML, json.dumps({**TRACE, "1.more": {"not_enforced": "x"}}), {"builder": ROLE}, "no statement '1.more'"),
         (YAML, json.dumps({"1.title": TRACE["1.title"]}), {"builder": ROLE}, "1.order is not traced"),
         (YAML, traced(limit={"places": ["steps[0].at_mst"]}), {"builder": ROLE}, "there is no place"),
@@ -215,8 +219,8 @@ def traced(**changes: Any) -> str:
     ],
 )
 def test_code_checks_what_the_author_wrote(yaml: str, trace: str, roles: dict[str, str], complaint: str) -> None:
-    found = wrong(yaml, trace, roles, STATEMENTS, "mend")
-    assert any(complaint in one for one in found) if complaint else found == []
+    found = checked(yaml, trace, roles, STATEMENTS, "mend")
+    assert isinstance(found, Made) if not complaint else any(complaint in one for one in found), found
 
 
 @pytest.mark.req("AD-04", "AD-05")
@@ -244,6 +248,15 @@ def test_what_the_critic_rejects_goes_back_three_rounds_at_most(why: str, told: 
     assert view.turns["round"] == (3, 3)
 
 
+@pytest.mark.req("AD-06", "AD-07")
+def test_a_revision_that_the_critic_does_not_accept_is_not_asked_about() -> None:
+    rejects = criticizes(**{"1.limit": "it may run once more"})
+    made = bench(critic=[criticizes(), *[rejects] * 9], decisions=("reject", "approve"))
+    view = made.start(file="mend.md")
+    assert (view.status, "the critic does not accept it" in view.why) == (Status.STOPPED, True)
+    assert len(view.gates) == 1 and not any(path.startswith(HOME) for path in made.world.files)
+
+
 @pytest.mark.req("AD-07")
 def test_a_person_sees_what_keeps_what_and_a_rejection_is_heard_once() -> None:
     made = bench(decisions=("reject", "approve"))
@@ -253,8 +266,8 @@ def test_a_person_sees_what_keeps_what_and_a_rejection_is_heard_once() -> None:
     for words in (
         "- **attempt**, at most 3 times, then: end given_up",
         "- limit, `steps[0].at_most`\n  > At most 3 times. (lines 3 to 3)",
-        "## Left to roles\n\n- builder\n  > You are careful.",
-        "## Kept by nobody\n\n- a title",
+        "## Left to roles\n\n- role, left to builder\n  > You are careful.",
+        "## Kept by nobody\n\n- context, kept by nobody: a title",
         "Calls of agents: 1 to 2.",
     ):
         assert words in summary, summary

@@ -31,6 +31,10 @@ def test_no_program_that_settings_name_is_started(person: Person, trees: Trees) 
     for name, value in _PROGRAMS.items():
         person.git("config", name, value.format(f"'{script}'"))
     person.git("config", "core.hooksPath", str(script.parent))
+    person.git("config", "gpg.program", str(script))  # no shell takes the quotes off
+    person.git("config", "log.showSignature", "true")
+    person.sh("git cat-file commit HEAD | sed 's/^committer.*/&\\ngpgsig -----BEGIN PGP SIGNATURE-----/' > signed")
+    person.git("update-ref", "HEAD", person.git("hash-object", "-w", "-t", "commit", "signed").strip())
     for hook in ("post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"):
         (script.parent / hook).symlink_to(script)
     person.write(".gitattributes", "* diff=planted merge=planted filter=planted\n")

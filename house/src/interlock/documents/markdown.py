@@ -2,7 +2,7 @@
 
 markdown-it finds the structure: a `##` inside fenced code, a comment or a quotation is no heading.  Headings are `#`
 lines; the underlined form is not counted, since a `---` under a line is more often a rule.  Titles are given as
-`## Overview` or, for any level, `Overview`; case and spacing do not matter.  Lines are numbered as in the file.
+`## Overview` or, for any level, `Overview`; case and spacing do not matter.  Lines are counted from 1.
 """
 
 from __future__ import annotations
@@ -75,30 +75,37 @@ class Fence(NamedTuple):
 
 
 class Markdown:
-    """A Markdown text; `first_line` is the line of the file on which it begins.
+    """A Markdown text.
 
     All is asked by the title of a section, the first that has it; of one that is not there everything is empty.  No
     title stands for the lines before the first heading, with `deep` for the whole text.
     """
 
-    def __init__(self, text: str, path: str = "document", first_line: int = 1) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
-        self.path = path
-        self._first = first_line
-        self._lines = _END.split(text.removesuffix("\n"))
-        self._end = first_line + len(self._lines)
-
-    @cached_property
-    def sections(self) -> tuple[Section, ...]:
-        """All sections in the order of the text."""
-        found: list[Section] = []
-        end_of = [self._end] * 7  # where the next heading of each level or a higher one stands
-        own_end = self._end
-        for level, title, line in reversed(self._structure.headings):
-            found.append(Section(level, title, line, own_end, end_of[level]))
+        self._lines = ["", *_END.split(text.removesuffix("\n"))]  # counted from 1
+        self._fences: list[Fence] = []
+        self._opaque = set[int]()
+        """Lines of code and comments, which are never read as anything else."""
+        headings, tokens = list[tuple[int, str, int]](), _parser().parse(text)
+        for at, token in enumerate(tokens):
+            if token.map is None:
+                continue
+            line, end = token.map[0] + 1, token.map[1] + 1
+            if token.type == "heading_open" and token.level == 0:
+                headings.append((int(token.tag[1:]), tokens[at + 1].content, line))
+            elif token.type in ("fence", "code_block", "html_block"):
+                self._opaque.update(range(line, end))
+            if token.type == "fence":
+                self._fences.append(Fence(token.info.strip(), token.content, line))
+        self.sections: list[Section] = []
+        """All of them, in the order of the text."""
+        ends, own_end = [len(self._lines)] * 7, len(self._lines)  # where the next heading of each level or above stands
+        for level, title, line in reversed(headings):
+            self.sections.append(Section(level, title, line, own_end, ends[level]))
             own_end = line
-            end_of[level:] = [line] * (7 - level)
-        return tuple(reversed(found))
+            ends[level:] = [line] * (7 - level)
+        self.sections.reverse()
 
     def find(self, title: str) -> list[Section]:
         """The sections with this title."""
@@ -108,20 +115,26 @@ class Markdown:
 
     def under(self, title: str | None = None, *, deep: bool = False) -> str:
         """What stands under a heading up to the next one, with `deep` its subsections included."""
-        return self._between(*self._span(title, deep))
+        return "".join(f"{self._lines[line]}\n" for line in self._span(title, deep))
 
-    def word(self, title: str) -> Line | None:
-        """What stands under a heading as one line, without emphasis and back-quotes; None where it is not one line."""
-        lines = [line for line in self.open_lines(title) if line.text.strip()]
-        return Line(_bare(lines[0].text), lines[0].line) if len(lines) == 1 else None
+    def open_lines(self, title: str | None = None, deep: bool = False) -> Iterator[Line]:
+        """The lines that are not code or comment."""
+        return (Line(self._lines[line], line) for line in self._span(title, deep) if line not in self._opaque)
+
+    def _span(self, title: str | None, deep: bool) -> range:
+        if title is None:
+            return range(1, self.sections[0].line if self.sections and not deep else len(self._lines))
+        for section in self.find(title):
+            return range(section.line + 1, section.end if deep else section.own_end)
+        return range(0)
 
     def items(self, title: str | None = None) -> list[Line]:
         """The bullets of a section's own text, without marks and boxes; further lines of one are joined to it."""
         found: list[Line] = []
         inside = -1  # the indent of the list that is being read
         for text, line in self.open_lines(title):
-            indent = len(text) - len(text.lstrip())
-            if (match := _BULLET.match(text.rstrip())) and not 0 <= inside < indent - 1:
+            indent = _indent(text)
+            if (match := bullet(text)) and not 0 <= inside < indent - 1:
                 found.append(Line(match[1], line))
                 inside = indent
             elif inside >= 0 and indent > inside and text.strip():
@@ -130,18 +143,19 @@ class Markdown:
                 inside = -1
         return found
 
-    def labels(self, title: str | None = None, *, deep: bool = False) -> dict[str, Line]:
-        """What stands behind names, as people write them (PERSON-07): the first of each, by the name in small letters.
+    def rows(self, title: str | None = None) -> list[Row]:
+        """The first pipe table in a section's own text, its head first; empty where there is none."""
+        found: list[Row] = []
+        for text, line in self.open_lines(title):
+            if found and (not cells(text) or line != found[-1].line + 1):
+                break
+            if cells(text):
+                found.append(Row(cells(text), line))
+        return [row for row in found if not _RULE_ROW.fullmatch(self._lines[row.line])]
 
-        `- Name: value`, `Name: value`, `**Name**: value`, `| Name | value |`; with `deep` also `## Name` and the first
-        line below it.
-        """
-        found: dict[str, Line] = {}
-        start, end = self._span(title, deep)
-        for field in self._fields:
-            if start <= field.line < end and (field.value or field.spelling != "section"):
-                found.setdefault(_called(self._name_at(field)), Line(field.value, field.line))
-        return found
+    def fences(self, info: str) -> list[Fence]:
+        """The fenced blocks of this language."""
+        return [fence for fence in self._fences if fence.info.split()[:1] == [info]]
 
     def field(self, name: str) -> Field | None:
         """The field of that name, in any case: `- Name: value`, `Name: value`, `**Name:** value`, a row of a table, or
@@ -166,138 +180,61 @@ class Markdown:
         field = self.field(name)
         if field is None:
             return None
-        below = self._lines[field.items[0] - self._first : field.items[1] - self._first]
-        bullets = [match for line in below if (match := bullet(line))]
+        bullets = [match for line in self._lines[slice(*field.items)] if (match := bullet(line))]
         counted = [match[1] for match in bullets if not (ticked and "[ ]" in match[0][: match.start(1)])]
-        listed = counted if bullets else field.value.split(",")
-        plain = [plain_value(one) for one in listed]
+        plain = [plain_value(one) for one in (counted if bullets else field.value.split(","))]
         return [one for one in plain if one.casefold().rstrip(".") not in ("", "-", "none")]
 
     @cached_property
-    def _fields(self) -> list[Field]:
-        """Labels and rows in the order of the text, then sections."""
-        found = []
+    def _named(self) -> dict[str, list[Field]]:
+        """The fields by their names: labels and rows in the order of the text, then sections."""
+        found: dict[str, list[Field]] = {}
+
+        def add(name: str, spelling: str, line: int, value: str, items: tuple[int, int] = (0, 0)) -> None:
+            below = items if items[0] < items[1] else (line + 1, line + 1)
+            found.setdefault(_folded(name.strip(" *_`:")), []).append(Field(spelling, line, value, below))
+
         for text, line in self.open_lines(deep=True):
             row = cells(text)
             if len(row) == 2 or (len(row) > 2 and not self._is_head(line)):
-                found.append(Field("row", line, row[1], (line + 1, line + 1)))
+                add(row[0], "row", line, row[1])
             elif not row and (match := label(text)):
                 value = match["value"].strip()
-                found.append(Field("label", line, value, (line + 1, line + 1) if value else self._bullets_below(line)))
+                add(match["name"], "label", line, value, (0, 0) if value else self._bullets_below(line))
         for section in self.sections:
-            body = [line for line in range(section.line + 1, section.own_end) if line not in self._structure.opaque]
-            at = next((line for line in body if self._text(line).strip()), section.own_end)
-            if at == section.own_end or cells(self._text(at)):
-                found.append(Field("section", section.line, "", (section.line + 1, section.line + 1)))
-            elif match := bullet(self._text(at)):
-                found.append(Field("section", section.line, match[1], (at, self._end_of_list(at, -1))))
+            body = (line for line in range(section.line + 1, section.own_end) if line not in self._opaque)
+            at = next((line for line in body if self._lines[line].strip()), None)
+            if at is None or cells(self._lines[at]):
+                add(section.title, "section", section.line, "")
+            elif match := bullet(self._lines[at]):
+                add(section.title, "section", section.line, match[1], (at, self._end_of_list(at, -1)))
             else:
-                found.append(Field("section", section.line, self._text(at).strip(), (at, at + 1)))
+                add(section.title, "section", section.line, self._lines[at].strip(), (at, at + 1))
         return found
-
-    @cached_property
-    def _named(self) -> dict[str, list[Field]]:
-        found: dict[str, list[Field]] = {}
-        for field in self._fields:
-            found.setdefault(_called(self._name_at(field)), []).append(field)
-        return found
-
-    def _name_at(self, field: Field) -> str:
-        text = self._text(field.line)
-        if field.spelling == "row":
-            return cells(text)[0]
-        match = label(text) if field.spelling == "label" else None
-        return match["name"] if match else text.lstrip(" #").rstrip(" #")
-
-    def _text(self, line: int) -> str:
-        return self._lines[line - self._first] if line < self._end else ""
 
     def _is_head(self, line: int) -> bool:
-        return (
-            _RULE_ROW.fullmatch(self._text(line + 1)) is not None or _RULE_ROW.fullmatch(self._text(line)) is not None
-        )
+        return any(_RULE_ROW.fullmatch(text) for text in self._lines[line : line + 2])
 
     def _bullets_below(self, line: int) -> tuple[int, int]:
         """Of a label without a value: those that are indented deeper, below a line without a bullet all that follow."""
-        text = self._text(line)
-        deeper = len(text) - len(text.lstrip()) if bullet(text) else -1
-        begin = next((at for at in range(line + 1, self._end) if deeper >= 0 or self._text(at).strip()), self._end)
-        end = self._end_of_list(begin, deeper)
-        return (begin, end) if end > begin else (line + 1, line + 1)
+        deeper = _indent(self._lines[line]) if bullet(self._lines[line]) else -1
+        below = range(line + 1, len(self._lines))
+        begin = next((at for at in below if deeper >= 0 or self._lines[at].strip()), len(self._lines))
+        return begin, self._end_of_list(begin, deeper)
 
     def _end_of_list(self, first: int, deeper: int) -> int:
         """The end of the bullets from this line on that are indented deeper than that, with what they go on with."""
         end = first
-        for line in range(first, self._end):
-            text = self._text(line)
-            indent = len(text) - len(text.lstrip())
-            belongs = indent > deeper if bullet(text) else line > first and indent > max(deeper, 0)
-            if text.strip() and (not belongs or line in self._structure.opaque):
+        for line, text in enumerate(self._lines[first:], first):
+            belongs = _indent(text) > deeper if bullet(text) else line > first and _indent(text) > max(deeper, 0)
+            if text.strip() and (not belongs or line in self._opaque):
                 break
             end = line + 1 if text.strip() else end
         return end
 
-    def rows(self, title: str | None = None) -> list[Row]:
-        """The first pipe table in a section's own text, its head first; empty where there is none."""
-        found: list[Row] = []
-        for text, line in self.open_lines(title):
-            if found and (not cells(text) or line != found[-1].line + 1):
-                break
-            if cells(text):
-                found.append(Row(cells(text), line))
-        return [row for row in found if not _RULE_ROW.fullmatch(self._lines[row.line - self._first])]
 
-    def fences(self, info: str, title: str | None = None) -> list[Fence]:
-        """The fenced blocks of this language, subsections included."""
-        start, end = self._span(title, True)
-        here = [fence for fence in self._structure.fences if start <= fence.line < end]
-        return [fence for fence in here if fence.info.split()[:1] == [info]]
-
-    def _span(self, title: str | None, deep: bool) -> tuple[int, int]:
-        if title is None:
-            return self._first, self.sections[0].line if self.sections and not deep else self._end
-        for section in self.find(title):
-            return section.line + 1, section.end if deep else section.own_end
-        return self._end, self._end
-
-    def _between(self, start: int, end: int) -> str:
-        return "".join(f"{line}\n" for line in self._lines[start - self._first : end - self._first])
-
-    def open_lines(self, title: str | None = None, deep: bool = False) -> Iterator[Line]:
-        """The lines that are not code or comment."""
-        for line in range(*self._span(title, deep)):
-            if line not in self._structure.opaque:
-                yield Line(self._lines[line - self._first], line)
-
-    @cached_property
-    def _structure(self) -> _Structure:
-        headings, fences, opaque = [], [], set[int]()
-        tokens = _parser().parse(self.text)
-        for at, token in enumerate(tokens):
-            if token.map is None:
-                continue
-            start, end = (self._first + line for line in token.map)
-            if token.type == "heading_open" and token.level == 0:
-                headings.append((int(token.tag[1:]), tokens[at + 1].content, start))
-            elif token.type in ("fence", "code_block", "html_block"):
-                opaque.update(range(start, end))
-            if token.type == "fence":
-                fences.append(Fence(token.info.strip(), token.content, start))
-        return _Structure(headings, fences, opaque)
-
-
-@lru_cache(maxsize=256)
-def markdown(text: str, path: str = "document") -> Markdown:
-    """The text, read; the same document is asked many times."""
-    return Markdown(text, path)
-
-
-class _Structure(NamedTuple):
-    headings: list[tuple[int, str, int]]
-    """Level, title and line of each heading at the top level of the text."""
-    fences: list[Fence]
-    opaque: set[int]
-    """Lines of code and comments, which are never read as anything else."""
+markdown = lru_cache(maxsize=256)(Markdown)
+"""The same; one document is asked many times."""
 
 
 class FrontMatter(NamedTuple):
@@ -312,7 +249,7 @@ def front_matter(text: str, path: str) -> FrontMatter:
     """Front matter and body; DocumentInvalid with the line in the file where it cannot be read."""
     lines = text.split("\n")
     if lines[0].rstrip() != "---":
-        return FrontMatter(Source(path, {}, lambda keys: None), Markdown(text, path))
+        return FrontMatter(Source(path, {}, lambda keys: None), markdown(text))
     end = next((at for at, line in enumerate(lines[1:], start=1) if line.rstrip() == "---"), None)
     if end is None:
         raise DocumentInvalid("the front matter is not closed", where=place(path, 1), expected="a second line ---")
@@ -320,7 +257,7 @@ def front_matter(text: str, path: str) -> FrontMatter:
     data = {} if source.data is None else source.data
     if not isinstance(data, dict):
         raise DocumentInvalid("the front matter is no mapping", where=place(path, 2), expected="key: value lines")
-    return FrontMatter(Source(path, data, source.find), Markdown("\n".join(lines[end + 1 :]), path, end + 2))
+    return FrontMatter(Source(path, data, source.find), markdown("\n".join(lines[end + 1 :])))
 
 
 @cache
@@ -332,17 +269,13 @@ def _parser() -> MarkdownIt:
     return parser
 
 
-def _bare(text: str) -> str:
-    return text.strip(" \t\r\n*_`")
-
-
-def _called(name: str) -> str:
-    return _folded(name.strip(" *_`:"))
-
-
 def plain_value(text: str) -> str:
     """A value without the remark behind it, emphasis and back-quotes."""
-    return _bare(REMARK.sub("", f" {text}"))
+    return REMARK.sub("", f" {text}").strip(" \t\r\n*_`")
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
 
 
 def _folded(title: str) -> str:

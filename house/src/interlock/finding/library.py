@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -20,7 +21,7 @@ from typing import Any, Literal
 
 from interlock.documents.files import relative
 from interlock.engine.playbook import Playbook
-from interlock.errors import ConfigInvalid, InterlockError, PathRefused, unknown
+from interlock.errors import ConfigInvalid, InterlockError, PathRefused, place, unknown
 from interlock.finding.bundle import ENDINGS, MAINS, Bundle, is_no_part, read
 from interlock.finding.trust import Consent, Trust, nobody
 
@@ -121,16 +122,13 @@ class Library:
 def checked(bundle: Bundle, found: Found) -> None:
     """Bad input where it could not be used whoever trusts it: a file is checked before anybody is asked."""
     for file, content in bundle.files.items():
-        where = found.place if not bundle.is_folder else f"{found.place}/{file}"
+        where = f"{found.place}/{file}" if bundle.is_folder else found.place
         if file.endswith(".py"):
             try:
                 compile(content, where, "exec", dont_inherit=True)
             except (SyntaxError, ValueError) as error:
-                line = getattr(error, "lineno", None)
-                raise ConfigInvalid(
-                    f"the playbook is no Python: {getattr(error, 'msg', None) or error}",
-                    where=f"{where}:{line}" if line else where,
-                ) from None
+                what = f"the playbook is no Python: {getattr(error, 'msg', None) or error}"
+                raise ConfigInvalid(what, where=place(where, getattr(error, "lineno", None))) from None
     if bundle.is_yaml:
         _flow(bundle, found)
 
@@ -138,7 +136,7 @@ def checked(bundle: Bundle, found: Found) -> None:
 def _flow(bundle: Bundle, found: Found) -> Any:
     from interlock.flows import checking, format
 
-    where = found.place if not bundle.is_folder else f"{found.place}/{bundle.main}"
+    where = f"{found.place}/{bundle.main}" if bundle.is_folder else found.place
     flow, source = format.read(bundle.files[bundle.main], where)
     checking.check(flow, source)
     return flow
@@ -181,17 +179,10 @@ def _module(folder: Path, bundle: Bundle, found: Found) -> Any:
         raise
     except (Exception, SystemExit) as error:
         sys.modules.pop(f"{package}.{Path(bundle.main).stem}", None)
-        frames = [one for one in _frames(error) if one.startswith(str(folder))]
-        line = frames[-1].rpartition(":")[2] if frames else ""
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((one.lineno for one in reversed(frames) if one.filename.startswith(str(folder))), None)
         raise ConfigInvalid(
             f"the playbook cannot be loaded: {type(error).__name__}: {error}".rstrip(": "),
-            where=f"{found.place}{f':{line}' if line else ''}",
+            where=place(found.place, line),
             remedy="Correct its code; it is executed once before anything runs.",
         ) from error
-
-
-def _frames(error: BaseException) -> Iterator[str]:
-    trace = error.__traceback__
-    while trace is not None:
-        yield f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
-        trace = trace.tb_next

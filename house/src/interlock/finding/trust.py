@@ -14,11 +14,13 @@ from typing import Any
 
 from interlock.documents.files import replace
 from interlock.documents.model import canonical
-from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.documents.reading import pointer, read_toml
+from interlock.errors import ConfigInvalid, DocumentInvalid, WorkspaceFailed
 from interlock.finding.bundle import Bundle, read
+from interlock.settings_file import leaves
 from interlock.workspace.git import object_name
 from interlock.workspace.place import HOME
-from interlock.workspace.repository import Repository
+from interlock.workspace.repository import Repository, repository_at
 
 GUESTS = "guests"
 """In our folder of a workspace: blobs that came with somebody else's run (`interlock.fleet`)."""
@@ -36,7 +38,6 @@ class Trust:
     """What one user trusts, as seen from one workspace."""
 
     top: Path
-    repository: Repository | None
     environ: Mapping[str, str]
 
     @property
@@ -82,25 +83,27 @@ class Trust:
         return not any(self._came_with_git(bundle.path_of(file), content) for file, content in bundle.files.items())
 
     def allows(self, file: Path, parts: Mapping[str, Any], consent: Consent = nobody) -> bool:
-        """Whether these parts of a settings file count: a person here wrote it, or trusts them as they are (OWN-06)."""
+        """Whether these parts of a settings file count: a person here wrote them, or trusts them as they are (OWN-06).
+
+        One who only changed something else in the file did not write them.
+        """
         bundle = Bundle(file, file.name, {file.name: canonical(dict(parts))})
         if not self.trusts(bundle):
-            if self._came_with_git(file, file.read_bytes()) and not consent(file.name, bundle):
+            if self._came_with_git(file, file.read_bytes(), parts) and not consent(file.name, bundle):
                 return False
             self.note(bundle)
         return True
 
-    def _came_with_git(self, place: Path, content: bytes) -> bool:
-        if self.repository is None or not place.resolve().is_relative_to(self.repository.top.resolve()):
-            return False
-        git, path = self.repository.git, place.resolve().relative_to(self.repository.top.resolve())
-        guests = self.top / HOME / GUESTS
+    def _came_with_git(self, place: Path, content: bytes, parts: Mapping[str, Any] | None = None) -> bool:
+        guests, real = self.top / HOME / GUESTS, place.resolve()
         if guests.exists() and object_name(content) in guests.read_text().split():
             return True  # whatever git knows of it: a person elsewhere wrote it
-        if not git.names("ls-files", "-z", "--", str(path)):
+        # Its own repository: a submodule, a clone beside this one.
+        top = next((one for one in real.parents if repository_at(one)), None)
+        if top is None:
             return False
-        blob = object_name(content)
-        return bool(git.text("log", "--all", "--format=%h", "-n1", f"--find-object={blob}", ok=(0, 128)))
+        repository = Repository(top)
+        return repository.committed(real, content) or (parts is not None and _says(repository.at_head(real), parts))
 
     def note(self, bundle: Bundle) -> None:
         """These bytes are trusted from here on. Only a person may say so: who calls this has asked."""
@@ -115,3 +118,12 @@ class Trust:
     def _place(self, bundle: Bundle) -> Path:
         folder = self.folder / bundle.digest
         return folder if bundle.is_folder else folder / bundle.main
+
+
+def _says(committed: bytes, parts: Mapping[str, Any]) -> bool:
+    """Whether the settings of the last commit say one of these, too."""
+    try:
+        said = {pointer(keys): value for keys, value in leaves(read_toml(committed.decode(), "").data)}
+    except (UnicodeDecodeError, DocumentInvalid):
+        return True
+    return any(name in said and said[name] == value for name, value in parts.items())

@@ -13,8 +13,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from interlock.documents.model import Model
 from interlock.documents.reading import Keys, Source
-from interlock.errors import BadInput, DocumentInvalid, nearest
+from interlock.errors import BadInput, DocumentInvalid, unknown
 from interlock.flows import texts
 from interlock.flows.format import (
     COMMANDS,
@@ -89,10 +90,10 @@ class _Walk:
         self.wrong: list[BadInput] = []
         self.inputs = {texts.word(name): SAMPLES.get(one.type, "text") for name, one in flow.inputs.items()}
         self.asked = flow.asked_about
-        self.places = dict(self._named())
-        self.endings = {step.name: at for step, at in walk(flow.steps) if isinstance(step, End)}
-        self.quoting: list[tuple[End, Keys]] = [(s, at) for s, at in walk(flow.steps) if isinstance(s, End)]
-        self.arrivals: dict[str, list[Known]] = {name: [] for name in self.endings}
+        self.places = self._named()
+        self.endings = [(step, at) for step, at in walk(flow.steps) if isinstance(step, End)]
+        self.arrivals: dict[str, list[Known]] = {step.name: [] for step, _ in self.endings}
+        """With what is known the run comes to each ending."""
         self.around: list[_Around] = []
         self.called: set[str] = set()
         self.lost = False
@@ -102,30 +103,27 @@ class _Walk:
         self.wrong.append(DocumentInvalid(what, where=str(self.source.spot(at)), **more))
 
     def unknown(self, at: Keys, what: str, name: str, known: Iterable[str]) -> None:
-        listed = list(known)
-        near = nearest(name, listed)
-        expected = f"one of {', '.join(listed)}" if listed else "nothing: there is none here"
-        self.add(
-            at, f"{what} {name!r} is not known", expected=expected, remedy=f"Did you mean {near}?" if near else None
-        )
+        what, where = f"{what} {name!r} is not known", str(self.source.spot(at))
+        self.wrong.append(unknown(what, name, known, kind=DocumentInvalid, where=where))
 
-    def _named(self) -> Iterable[tuple[str, Any]]:
+    def _named(self) -> dict[str, Any]:
         """Every name that is given to a step or a member; one that is given twice is a mistake."""
         seen: dict[str, Any] = {}
+        words = {TURN, MEMBER, FINDINGS}
+        for name in self.flow.inputs:
+            if texts.word(name) in words or hasattr(Model, texts.word(name)):
+                self.add(("inputs", name), f"an input cannot be called {name!r}", remedy="Give it another name.")
+            words.add(texts.word(name))
         steps = list(walk(self.flow.steps))
         if len(steps) > MOST_STEPS:
             self.add(("steps",), "there are too many steps", expected=f"at most {MOST_STEPS:,}")
         for step, at in steps:
-            given = [(step_name(step), step), *(step.members.items() if isinstance(step, Together) else ())]
-            for name, one in given:
-                if texts.word(name) in {
-                    texts.word(other) for other in (*seen, *self.flow.inputs, TURN, MEMBER, FINDINGS)
-                }:
-                    self.add(
-                        at, f"the name {name!r} is given twice", remedy="Give the step a name of its own: name: ..."
-                    )
+            for name, one in ((step_name(step), step), *(step.members.items() if isinstance(step, Together) else ())):
+                if texts.word(name) in words:
+                    self.add(at, f"the name {name!r} is given twice", remedy="Give the step one of its own: name: ...")
+                words.add(texts.word(name))
                 seen[name] = one
-        return seen.items()
+        return seen
 
     def whole(self) -> None:
         self.text(self.flow.key, {}, ("key",))
@@ -134,7 +132,7 @@ class _Walk:
             last = self.flow.steps[-1]
             what = f"after {step_name(last)!r} the steps are over, and no `end` says how"
             self.add(("steps", len(self.flow.steps) - 1), what, expected="an `end` step")
-        for step, at in self.quoting:
+        for step, at in self.endings:
             if not (known := self.arrivals[step.name]):
                 if not self.lost:
                     self.add(at, f"no way leads to the ending {step.name!r}", expected=f"a row with: end {step.name}")
@@ -260,7 +258,7 @@ class _Walk:
             if way.ending in self.arrivals:
                 self.arrivals[way.ending].append(known)
             else:
-                self.unknown(at, "the ending", way.ending, self.endings)
+                self.unknown(at, "the ending", way.ending, self.arrivals)
                 self.lost = True
         elif self.around:
             (self.around[-1].again if way.goes == "again" else self.around[-1].left).append(known)

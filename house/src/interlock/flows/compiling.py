@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Any
 
 from pydantic import Field, create_model
 
@@ -83,15 +83,11 @@ def _row(name: str, step: AgentStep, agent: Agent) -> Row:
 
 
 def _field(one: Input) -> Any:
-    kind: Any = {"text": str, "file": str, "number": int, "switch": bool, "list": tuple[str, ...]}[one.type]
-    if one.one_of:
-        kind = Literal[one.one_of]
-    if one.at_least is not None or one.at_most is not None:
-        kind = Annotated[kind, Field(ge=one.at_least, le=one.at_most)]
     unsaid: Any = {"switch": False, "list": ()}.get(one.type, ...)
-    default: Any = unsaid if one.default is None else one.default
-    default = tuple(default) if isinstance(default, list) else default
-    return kind, Field(default, description=one.help, json_schema_extra={"argument": one.argument})
+    default = tuple(one.default) if isinstance(one.default, list) else one.default
+    return one.kind, Field(
+        unsaid if default is None else default, description=one.help, json_schema_extra={"argument": one.argument}
+    )
 
 
 def _known(flow: Flow, inputs: Model) -> dict[str, Any]:

@@ -10,12 +10,22 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import BeforeValidator, Discriminator, Field, Tag, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 
 from interlock.documents.model import Model
 from interlock.documents.problems import load
-from interlock.documents.reading import Key, Keys, Source, Text, read_yaml
-from interlock.errors import DocumentInvalid, nearest
+from interlock.documents.reading import Keys, Source, Text, read_yaml
+from interlock.errors import DocumentInvalid, nearest, place
 
 MOST_CHARACTERS, MOST_STEPS, MOST_TURNS, MOST_ROWS = 200_000, 1000, 100, 100
 THEN, FINDINGS = "then", "findings"
@@ -44,8 +54,8 @@ def _duration(value: Any) -> Any:
     return int(found[1]) * {"min": 60, "h": 3600}.get(found[2] or "", 1)
 
 
-def _is_inside(path: str) -> str:
-    if path[:1] in ("", "/", "~") or ".." in path.split("/"):
+def _is_inside(path: Any) -> Any:
+    if isinstance(path, str) and (path[:1] in ("", "/", "~") or ".." in path.split("/")):
         raise ValueError("expected a path inside the workspace, without '..'")
     return path
 
@@ -73,7 +83,7 @@ def _way(value: Any) -> Any:
 NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Words = Annotated[tuple[str, ...], BeforeValidator(_alone), Field(strict=False)]
-Path = Annotated[str, BeforeValidator(lambda path: _is_inside(path) if isinstance(path, str) else path)]
+Path = Annotated[str, BeforeValidator(_is_inside)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_alone), Field(strict=False)]
 Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema({"type": ["string", "integer"]})]
 Goes = Annotated[
@@ -96,6 +106,28 @@ class Input(Model):
     argument: bool = Field(False, description="Given without a name, as the words behind the playbook's name.")
     at_least: int | None = Field(None, description="The smallest number.")
     at_most: int | None = Field(None, description="The largest number.")
+
+    @property
+    def kind(self) -> Any:
+        """The type of what can be given."""
+        if self.one_of:
+            return Literal[self.one_of]
+        if self.type == "number":
+            return Annotated[int, Field(ge=self.at_least, le=self.at_most)]
+        return {"text": str, "file": str, "switch": bool, "list": tuple[str, ...]}[self.type]
+
+    @model_validator(mode="after")
+    def _can_be_given(self) -> Input:
+        if self.type != "text" and self.one_of:
+            raise ValueError("one_of is for texts")
+        if self.type != "number" and (self.at_least, self.at_most) != (None, None):
+            raise ValueError("at_least and at_most are for numbers")
+        try:
+            TypeAdapter(self.kind).validate_python(self.default, strict=self.type != "list")
+        except ValidationError:
+            if self.default is not None:
+                raise ValueError(f"the default {self.default!r} cannot be given") from None
+        return self
 
 
 class Agent(Model):
@@ -125,6 +157,15 @@ class Product(Model):
         return {"path": value} if isinstance(value, str) else value
 
 
+class Named(Model):
+    """A step whose first word has its name beside it."""
+
+    @property
+    def name(self) -> str:
+        """What tables, texts and the journal call it."""
+        return str(getattr(self, next(iter(type(self).model_fields))))
+
+
 class AgentStep(Model):
     """One call of one agent."""
 
@@ -136,19 +177,21 @@ class AgentStep(Model):
     quotes: Words = Field((), description="Earlier steps whose words it gets as data; `findings`: what went wrong.")
 
 
-class Together(Model):
+def _called(members: dict[str, AgentStep]) -> dict[str, AgentStep]:
+    if odd := [name for name, one in members.items() if one.name not in ("", name)]:
+        raise ValueError(f"the name of a member is its key; {odd[0]} has another one")
+    return {name: one.model_copy(update={"name": name}) for name, one in members.items()}
+
+
+class Together(Named):
     """Several calls side by side."""
 
     together: Name
-    members: dict[Name, AgentStep] = Field(min_length=1)
+    members: Annotated[dict[Name, AgentStep], Field(min_length=1), AfterValidator(_called)]
     at_once: int | None = Field(None, ge=1)
 
-    @property
-    def name(self) -> str:
-        return self.together
 
-
-class RunStep(Model):
+class RunStep(Named):
     """A command that interlock runs itself."""
 
     run: Name
@@ -156,22 +199,14 @@ class RunStep(Model):
     time_limit: Duration = 1800
     must: Literal["pass"] | None = Field(None, description="No run is complete while it fails.")
 
-    @property
-    def name(self) -> str:
-        return self.run
 
-
-class AskStep(Model):
+class AskStep(Named):
     """A question to a person."""
 
     ask: Name
     question: str
     choices: dict[Name, str] = Field({}, description="Each with what it leads to; approve and reject, if not said.")
     shows: Paths = ()
-
-    @property
-    def name(self) -> str:
-        return self.ask
 
 
 class Row(Model):
@@ -189,15 +224,11 @@ class Row(Model):
         return {**then, "cells": {name: cell for name, cell in value.items() if name != THEN}}
 
 
-class Decide(Model):
+class Decide(Named):
     """A table over the outcomes of earlier steps; the first row that fits counts."""
 
     decide: Name
     rows: Annotated[tuple[Row, ...], Field(min_length=1, max_length=MOST_ROWS)]
-
-    @property
-    def name(self) -> str:
-        return self.decide
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -209,7 +240,7 @@ class Decide(Model):
         return next((number for number, fit in enumerate(fits) if fit), None)
 
 
-class Repeat(Model):
+class Repeat(Named):
     """Its steps again and again."""
 
     repeat: Name
@@ -219,12 +250,8 @@ class Repeat(Model):
         description="Where it leads after the last turn: nobody succeeds by running out of them."
     )
 
-    @property
-    def name(self) -> str:
-        return self.repeat
 
-
-class End(Model):
+class End(Named):
     """The run ends so."""
 
     end: Name
@@ -232,17 +259,17 @@ class End(Model):
     words: str
     quotes: Words = ()
 
-    @property
-    def name(self) -> str:
-        return self.end
+
+STEPS: dict[str, type[Model]] = {
+    next(iter(kind.model_fields)): kind for kind in (AgentStep, Together, Repeat, RunStep, AskStep, Decide, End)
+}
+"""By the first word."""
 
 
-def _kind(value: Any) -> Any:
+def _kind(value: Any) -> str:
     """The verb of a step, as the union knows it: not as the file has it, where it is a key."""
-    if isinstance(value, Model):
-        return next(f"{verb} step" for verb, kind in STEPS.items() if isinstance(value, kind))
-    known = [key for key in value if key in STEPS] if isinstance(value, dict) else []
-    return f"{known[0]} step" if known else ""
+    known = value if isinstance(value, dict) else type(value).model_fields if isinstance(value, Model) else ()
+    return next((f"{key} step" for key in known if key in STEPS), "")
 
 
 def _is_step(value: Any) -> Any:
@@ -264,15 +291,6 @@ Step = Annotated[
     Discriminator(_kind),
     BeforeValidator(_is_step),
 ]
-STEPS: dict[str, type[Model]] = {
-    "agent": AgentStep,
-    "together": Together,
-    "repeat": Repeat,
-    "run": RunStep,
-    "ask": AskStep,
-    "decide": Decide,
-    "end": End,
-}
 
 
 class Flow(Model):
@@ -299,7 +317,7 @@ class Flow(Model):
 
 def step_name(step: Any) -> str:
     """What tables, texts and the journal call it."""
-    return str(step.name or step.agent) if isinstance(step, AgentStep) else str(step.name)
+    return str(step.name or step.agent)
 
 
 def walk(steps: Sequence[Any], at: Keys = ("steps",)) -> Iterator[tuple[Any, Keys]]:
@@ -312,39 +330,18 @@ def walk(steps: Sequence[Any], at: Keys = ("steps",)) -> Iterator[tuple[Any, Key
 
 def read(raw: bytes, path: str) -> tuple[Flow, Source]:
     """The flow that a file declares, and where each of its parts stands; one error with all that is wrong in form."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.tokens import AliasToken, AnchorToken
+
     text = Text.of(raw, path).text
     if len(text) > MOST_CHARACTERS:
         raise DocumentInvalid(f"{path} is too long", expected=f"at most {MOST_CHARACTERS:,} characters")
     source = read_yaml(text, path)
-    _alias(text, path)
-    members = source.data.get("steps") if isinstance(source.data, dict) else None
-    _fill_members(members)
-    return load(Flow, source), source
-
-
-def _alias(text: str, path: str) -> None:
-    """What an alias stands for would be said twice, and changed once."""
-    from ruamel.yaml import YAML
-    from ruamel.yaml.tokens import AliasToken, AnchorToken
-
     for token in YAML(typ="safe", pure=True).scan(text):
-        if isinstance(token, AliasToken | AnchorToken):
-            line = token.start_mark.line + 1
-            raise DocumentInvalid(
-                "anchors and aliases are not taken", where=f"{path}:{line}", expected="the value itself"
-            )
-
-
-def _fill_members(steps: Any) -> None:
-    """A member's name is its key."""
-    for step in steps if isinstance(steps, list) else ():
-        if not isinstance(step, dict):
-            continue
-        _fill_members(step.get("steps"))
-        members = step.get("members")
-        for name, member in members.items() if isinstance(members, dict) else ():
-            if isinstance(member, dict):
-                member.setdefault("name", name)
+        if isinstance(token, AliasToken | AnchorToken):  # what it stands for would be said twice, and changed once
+            where = place(path, token.start_mark.line + 1)
+            raise DocumentInvalid("anchors and aliases are not taken", where=where, expected="the value itself")
+    return load(Flow, source), source
 
 
 def schema() -> dict[str, Any]:
@@ -354,6 +351,3 @@ def schema() -> dict[str, Any]:
     row["properties"].pop("cells")
     row["additionalProperties"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "interlock playbook", **made}
-
-
-__all__ = ["Flow", "Key", "read", "schema", "step_name", "walk"]

@@ -17,6 +17,7 @@ FILTERS = ("join", "lower", "trim", "upper")
 _PARTS = frozenset(
     ("Template", "Output", "TemplateData", "Name", "Const", "If", "For", "CondExpr", "Compare", "Operand", "And", "Or")
 ) | {"Not", "Filter"}
+_SPOKEN = {"Call": "a call", "Getattr": "a look into a value", "Getitem": "a look into a value"}
 _ALONE = re.compile(r"\s*\{\{\s*\w+\s*\}\}\s*")
 
 
@@ -28,27 +29,33 @@ def word(name: str) -> str:
 def wrong(text: str, known: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a text where these names are known, each with a sample of its value."""
     tree = parsed(text)
-    if isinstance(tree, str):
-        yield tree
-        return
-    own: set[str] = set()
-    todo = [tree]
-    while todo:
-        node = todo.pop()
-        kind = type(node).__name__
-        if kind == "For":
-            own.add(getattr(node.target, "name", ""))
-            if not isinstance(known.get(getattr(node.iter, "name", "")), list):
+    yield from [tree] if isinstance(tree, str) else _wrong(tree, known)
+
+
+def _wrong(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
+    match type(node).__name__:
+        case "For":
+            if not _is_list(node.iter, known):
                 yield "`for` goes through what is no list; expected the name of an input of type list"
-        elif kind == "Compare" and not all(op.op in ("eq", "ne") or _numbers(node.expr, op, known) for op in node.ops):
+            known = {**known, getattr(node.target, "name", ""): ""}
+        case "Compare" if not all(op.op in ("eq", "ne") or _numbers(node.expr, op, known) for op in node.ops):
             yield "these cannot be compared; expected == or !=, and < or > for numbers such as `turn`"
-        elif kind == "Name" and node.ctx == "load" and node.name not in {*known, *own}:
-            yield f"the name {node.name!r} is not known; expected one of {', '.join(sorted({*known, *own}))}"
-        elif kind == "Filter" and (node.name not in FILTERS or node.kwargs):
+        case "Name" if node.name not in known:
+            yield f"the name {node.name!r} is not known; expected one of {', '.join(sorted(known))}"
+        case "Output" if any(_is_list(one, known) for one in node.nodes):
+            yield "a list is no text; expected `for`, or the filter join"
+        case "Filter" if node.name not in FILTERS or node.kwargs:
             yield f"the filter {node.name!r} is not known; expected one of {', '.join(FILTERS)}"
-        elif kind not in _PARTS:
-            yield f"it has {_spoken(kind)}; expected names, `if` and `for`: tables decide where a run goes"
-        todo += node.iter_child_nodes()
+        case "Filter" if _is_list(node.node, known) != (node.name == "join") or (node.args and node.name != "join"):
+            yield f"the filter {node.name!r} cannot be used so; expected join for a list, the others for a text"
+        case kind if kind not in _PARTS:
+            yield f"it has {_SPOKEN.get(kind, kind.lower())}; expected names, `if` and `for`: tables decide the rest"
+    for inner in node.iter_child_nodes():
+        yield from _wrong(inner, known)
+
+
+def _is_list(node: Any, known: Mapping[str, Any]) -> bool:
+    return isinstance(known.get(getattr(node, "name", "")), list) and type(node).__name__ == "Name"
 
 
 def _numbers(first: Any, op: Any, known: Mapping[str, Any]) -> bool:
@@ -56,17 +63,13 @@ def _numbers(first: Any, op: Any, known: Mapping[str, Any]) -> bool:
     return op.op in ("gt", "gteq", "lt", "lteq") and all(isinstance(value, int) for value in values)
 
 
-def _spoken(kind: str) -> str:
-    return {"Call": "a call", "Getattr": "a look into a value", "Getitem": "a look into a value"}.get(
-        kind, kind.lower()
-    )
-
-
 def fill_command(text: str, values: Mapping[str, Any], where: str) -> str:
     """A command: what is filled in is one word of it; one that is a name alone is taken as it was given."""
-    alone = _ALONE.fullmatch(text) is not None
-    quoted = {name: shlex.quote(one) if isinstance(one, str) and not alone else one for name, one in values.items()}
-    return filled(text, quoted, where)
+    return filled(text, values if _ALONE.fullmatch(text) else {name: _one(it) for name, it in values.items()}, where)
+
+
+def _one(value: Any) -> Any:
+    return shlex.quote(value) if isinstance(value, str) else [*map(_one, value)] if isinstance(value, list) else value
 
 
 def wrong_command(text: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ OLDEST_GIT = (2, 38)
 """The first with `merge-tree --write-tree`."""
 _PROGRAMS = (
     *("core.fsmonitor=false", "core.hooksPath=/dev/null", "core.sshCommand=false", "core.askPass=false"),
-    *("core.pager=cat", "core.alternateRefsCommand=false", "credential.helper="),
+    *("core.pager=cat", "core.alternateRefsCommand=false", "credential.helper=", "log.showSignature=false"),
     *("diff.ignoreSubmodules=dirty", "gc.auto=0", "maintenance.auto=false", "protocol.allow=never"),
     *("submodule.recurse=false",),
 )

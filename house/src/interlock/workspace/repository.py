@@ -14,12 +14,19 @@ from itertools import pairwise
 from pathlib import Path
 
 from interlock.errors import Refused
-from interlock.workspace.git import NOTHING, Git, pieces
+from interlock.workspace.git import NOTHING, Git, object_name, pieces
 
 DETACHED = "detached"
 _BUSY = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "rebase-merge", "rebase-apply", "BISECT_LOG")
 _CONVERTS = re.compile(rb"(?<![-!\w])(text|crlf|eol|filter|ident|working-tree-encoding)\b")
 _OFF = ("false", "no", "off", "0")
+_AS_IT_IS = {"unspecified", "unset", "lf"}
+"""Values of attributes by which git lays files there as commits have them."""
+_HISTORY = (
+    *("log", "--all", "--reflog", "--full-history", "-m", "--root", "--format="),
+    *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff"),
+)
+"""All versions of paths that any commit, stash or entry of a reflog had."""
 
 
 @dataclass(frozen=True)
@@ -111,14 +118,35 @@ class Repository:
                 facts, _, path = entry.partition("\t")
                 versions.setdefault(path, {})[facts.split(" ")[1]] = None
             history = self.git.reply(
-                *("log", "--all", "--reflog", "--ignore-missing", "--full-history", "-m", "--root", "--format="),
-                *("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--", *piece),
+                *_HISTORY, "--ignore-missing", "--", *piece
             )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
             for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
                 if facts.lstrip("\n").startswith(":") and path in versions:
                     old, new = facts.split(" ")[2:4]
                     versions[path].update({blob: None for blob in (new, old) if blob != NOTHING})
         return versions
+
+    def committed(self, place: Path, content: bytes) -> bool:
+        """Whether a commit holds what lies there, or may hold it: somebody else may have written it then."""
+        path = place.relative_to(self.top.resolve()).as_posix().casefold()  # some disks know no case
+        paths = [name for name in self.git.names("ls-files", "-z") if name.casefold() == path]
+        if not paths:
+            return False
+        converting = ("filter", "ident", "working-tree-encoding", "eol")
+        if set(self.git.names("check-attr", "-z", *converting, "--", *paths)[2::3]) - _AS_IT_IS:
+            return True  # what git laid there is in no commit
+        blobs = {object_name(content), object_name(content.replace(b"\r\n", b"\n"))}
+        if not self.git.names("ls-files", "-z", "-m", "--", *paths):  # as git laid it there, by whatever attributes
+            blobs |= {entry.split(" ")[1] for entry in self.git.names("ls-files", "-z", "--stage", "--", *paths)}
+        fetched = re.findall(r"^[0-9a-f]{40}\b", os.fsdecode(_content(self.git_dir / "FETCH_HEAD")), re.MULTILINE)
+        history = self.git.reply(*_HISTORY, *fetched, "--", *paths)
+        return history.code != 0 or any(os.fsencode(blob) in history.out for blob in blobs)
+
+    def at_head(self, place: Path) -> bytes:
+        """What the last commit holds at that place; nothing where it holds nothing."""
+        path = place.relative_to(self.top.resolve()).as_posix()
+        reply = self.git.reply("cat-file", "blob", f"HEAD:{path}")
+        return b"" if reply.code else reply.out
 
     # -- settings
 

@@ -7,6 +7,7 @@ person approves; only then it is installed.
 from __future__ import annotations
 
 import json
+import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -19,9 +20,19 @@ from interlock.engine.forms import Claim, Form, Given, Unusable
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Call, Outcome, Report, Row, Run
 from interlock.errors import BadInput
-from interlock.flows import drafts
-from interlock.flows.drafts import Statement
-from interlock.playbooks.adopt.statements import Part, Statements, name_of, parts_of, read_part, sample, statements_of
+from interlock.playbooks.adopt import drafts
+from interlock.playbooks.adopt.drafts import Made
+from interlock.playbooks.adopt.statements import (
+    Part,
+    Statement,
+    Statements,
+    name_of,
+    parts_of,
+    read_part,
+    sample,
+    statements_of,
+)
+from interlock.workspace.values import Where
 
 TAKEN = ("adopt", "feature", "harness", "roadmap", "router", "task", "ticket")
 HOME, DRAFTS = ".interlock/playbooks", "docs/adopted"
@@ -84,8 +95,9 @@ CRITIC = Row("critic", "criticize", Criticized, judges=True)
 
 async def adopt(run: Run, inputs: Inputs) -> Outcome:
     """Read, write, criticize, ask, install."""
-    text, name = await run.read(inputs.file), name_of(inputs.file, inputs.name)
-    parts, target, folder = parts_of(text, inputs.file), f"{HOME}/{name}", f"{DRAFTS}/{name}"
+    file = _path(inputs, run.where)
+    text, name = await run.read(file), name_of(file, inputs.name)
+    parts, target, folder = parts_of(text, file), f"{HOME}/{name}", f"{DRAFTS}/{name}"
     there = [f"{target}/{one}" for one in await run.names(target)]
     there += [f"{target}/agents/{one}" for one in await run.names(f"{target}/agents")]
     there += [f"{HOME}/{one}" for one in await run.names(HOME) if one.rpartition(".")[0] == name]
@@ -96,16 +108,18 @@ async def adopt(run: Run, inputs: Inputs) -> Outcome:
     draft = Draft(run, name, folder, statements)
     told = json.dumps(plain(statements), indent=1, ensure_ascii=False)
     await draft.keep(f"{folder}/statements.json", f"{told}\n")
-    if against := await draft.write_and_criticize():
-        go_on = f"interlock resume {run.id} --note TEXT"
-        return Outcome.stopped(f"the critic does not accept it: {against}", next=go_on)
-    decided = await run.approve(
-        "adopt",
-        f"Install {name} as it stands in {folder}?",
-        draft.revise,
-        rounds=1,
-        shows=(f"{folder}/summary.md", f"{folder}/playbook.yaml"),
-    )
+    try:
+        await draft.write_and_criticize()
+        decided = await run.approve(
+            "adopt",
+            f"Install {name} as it stands in {folder}?",
+            draft.revise,
+            rounds=1,
+            shows=(f"{folder}/summary.md", f"{folder}/playbook.yaml"),
+        )
+    except NotAccepted as against:
+        why = f"the critic does not accept it: {against}"
+        return Outcome.stopped(why, next=f"interlock resume {run.id} --note TEXT")
     if decided.choice == "reject":
         return Outcome.stopped(f"a person rejected it: {decided.note}")
     with run.step("install"):
@@ -126,53 +140,55 @@ async def read(run: Run, parts: Sequence[Part]) -> list[Statement]:
     return [one for part in parts for one in statements_of(part, came[f"part-{part.number}"].form)]
 
 
+class NotAccepted(Exception):
+    """The rounds are over, and something speaks against the draft."""
+
+
 class Draft:
     """The playbook that is being made, in `docs/adopted/`."""
 
     def __init__(self, run: Run, name: str, folder: str, statements: Sequence[Statement]) -> None:
         self.run, self.name, self.folder, self.statements = run, name, folder, statements
+        self.files = f"{folder}/playbook.yaml", f"{folder}/trace.json"
         self.wrote: dict[str, str] = {}
 
-    @property
-    def files(self) -> tuple[str, str]:
-        return f"{self.folder}/playbook.yaml", f"{self.folder}/trace.json"
-
-    async def write_and_criticize(self, words: str = "") -> str:
-        """Until the critic has nothing against it; what it has, when the rounds are over."""
+    async def write_and_criticize(self, words: str = "") -> None:
+        """Until the critic has nothing against it; NotAccepted says what it has when the rounds are over."""
         against = words
         async for n in self.run.loop("round"):
-            _, _, before = await self.now()
-            await self.run.dispatch(self.write(n, against, _roles(before)))
-            yaml, trace, roles = await self.now()
-            if wrong := drafts.wrong(yaml, trace, _roles(roles), self.statements, self.name):
-                against = "\n".join(wrong)  # a person wrote into it meanwhile
+            before = await self.now()
+            await self.run.dispatch(self.write(n, against, before))
+            now = await self.now()
+            made = self.checked(now)
+            if isinstance(made, list):
+                against = "\n".join(made)  # a person wrote into it meanwhile
                 continue
-            kept = [one for one in self.statements if _bound(trace, one.id)]
-            await self.keep(f"{self.folder}/summary.md", drafts.summary(yaml, trace, self.statements))
+            await self.keep(f"{self.folder}/trace.md", drafts.traced(made, self.statements))
+            await self.keep(f"{self.folder}/summary.md", drafts.summary(made, self.statements))
+            kept = [one for one in self.statements if made.trace[one.id].places]
             if not kept:
-                return ""
-            judged = await self.run.dispatch(self.criticize(n, kept, trace))
+                return
+            judged = await self.run.dispatch(self.criticize(n, kept, made))
             if judged.ruling is not None and judged.ruling.passes:
-                return ""
+                return
             against = "\n".join((*judged.ruling.against, *judged.ruling.notes) if judged.ruling else (judged.reason,))
-        return " ".join(against.split())
+        raise NotAccepted(" ".join(against.split()))
 
-    def write(self, attempt: int, against: str, roles: Mapping[str, str]) -> Call:
+    def write(self, attempt: int, against: str, before: Mapping[str, str]) -> Call:
         yaml, trace = self.files
         bound: dict[str, Any] = {one.id: {"not_enforced": "it is left to people"} for one in self.statements}
         bound[self.statements[0].id] = {"places": ["steps[0].agent"]}
+        may = (f"{self.folder}/agents/*.md",)
         return Call(
-            replace(
-                AUTHOR, outputs=self.files, may=(f"{self.folder}/agents/*.md",), read=partial(self.read, roles=roles)
-            ),
+            replace(AUTHOR, outputs=self.files, may=may, read=partial(self.read, before=before)),
             inputs={"name": self.name},
             texts={"statements": _table(self.statements), "folder": self.folder, "against": against},
             samples={yaml: SAMPLE.format(name=self.name), trace: json.dumps(bound)},
             attempt=attempt,
         )
 
-    def criticize(self, attempt: int, kept: Sequence[Statement], trace: str) -> Call:
-        rows = [f"- {one.id}: {one.quote!r} is kept by {', '.join(_bound(trace, one.id))}" for one in kept]
+    def criticize(self, attempt: int, kept: Sequence[Statement], made: Made) -> Call:
+        rows = [f"- {one.id}: {one.quote!r} is kept by {', '.join(made.trace[one.id].places)}" for one in kept]
         return Call(
             CRITIC,
             inputs={"name": self.name},
@@ -182,19 +198,22 @@ class Draft:
             attempt=attempt,
         )
 
-    def read(self, given: Given, roles: Mapping[str, str]) -> Form | Unusable | None:
+    def read(self, given: Given, before: Mapping[str, str]) -> Form | Unusable | None:
         """The author's documents, as they have to be; roles that it left as they were count, too."""
-        yaml, trace = (given.outputs.get(path, "") for path in self.files)
-        left = {name: text for name, text in roles.items() if f"{self.folder}/agents/{name}.md" not in given.gone}
-        wrong = drafts.wrong(yaml, trace, {**left, **_roles(given.outputs)}, self.statements, self.name)
-        return Unusable(problems=tuple(wrong)) if wrong else Written()
+        left = {path: text for path, text in before.items() if path not in (*self.files, *given.gone)}
+        made = self.checked({**left, **given.outputs})
+        return Unusable(problems=tuple(made)) if isinstance(made, list) else Written()
 
-    async def now(self) -> tuple[str, str, dict[str, str]]:
-        """The draft as it stands, a person's edits too."""
-        yaml, trace = [await self.run.read(path) or "" for path in self.files]
-        folder = f"{self.folder}/agents"
-        paths = [f"{folder}/{one}" for one in await self.run.names(folder, "*.md")]
-        return yaml, trace, {path: await self.run.read(path) or "" for path in paths}
+    def checked(self, files: Mapping[str, str]) -> Made | list[str]:
+        """What code can see of a draft."""
+        roles = {path.rpartition("/")[2].removesuffix(".md"): files[path] for path in files if path.endswith(".md")}
+        yaml, trace = (files.get(path, "") for path in self.files)
+        return drafts.checked(yaml, trace, roles, self.statements, self.name)
+
+    async def now(self) -> dict[str, str]:
+        """The draft as it stands, a person's edits too: the text of each file."""
+        roles = [f"{self.folder}/agents/{one}" for one in await self.run.names(f"{self.folder}/agents", "*.md")]
+        return {path: await self.run.read(path) or "" for path in (*self.files, *roles)}
 
     async def keep(self, path: str, text: str) -> None:
         """A document of ours; what a person wrote into it is moved aside, never written over."""
@@ -211,28 +230,24 @@ class Draft:
 
     async def install(self, target: str, there: Sequence[str]) -> Outcome:
         """As a person approved it, checked again; the process last, so that nothing half is ever used."""
-        yaml, trace, roles = await self.now()
-        if wrong := drafts.wrong(yaml, trace, _roles(roles), self.statements, self.name):
+        now = await self.now()
+        made = self.checked(now)
+        if isinstance(made, list):
             go_on = f"interlock resume {self.run.id}"
-            return Outcome.stopped(f"the draft was edited, and cannot be used: {wrong[0]}", next=go_on, again="install")
+            return Outcome.stopped(f"the draft was edited, and cannot be used: {made[0]}", next=go_on, again="install")
         for path in there:
             await self.run.set_aside(path)
-        for path, text in roles.items():
-            await self.keep(f"{target}/agents/{path.rpartition('/')[2]}", text)
-        await self.keep(f"{target}/trace.md", drafts.summary(yaml, trace, self.statements))
-        await self.keep(f"{target}/playbook.yaml", yaml)
+        yaml, _, *roles = now
+        for path in roles:
+            await self.keep(f"{target}/agents/{path.rpartition('/')[2]}", now[path])
+        await self.keep(f"{target}/trace.md", drafts.traced(made, self.statements))
+        await self.keep(f"{target}/playbook.yaml", now[yaml])
         return Outcome.complete(f"{self.name} is installed in {target}", next=f"interlock plan {self.name}")
 
 
-def _roles(files: Any) -> dict[str, str]:
-    return {path.rpartition("/")[2].removesuffix(".md"): text for path, text in files.items() if path.endswith(".md")}
-
-
-def _bound(trace: str, identity: str) -> list[str]:
-    """The places that keep a statement."""
-    data = json.loads(trace)
-    found = data.get("statements", data).get(identity, {})
-    return list(found.get("places") or [])
+def _path(inputs: Inputs, where: Where) -> str:
+    """Of the prompt, from the workspace: it is named from where the person stands."""
+    return posixpath.normpath(posixpath.join(where.place, inputs.file))
 
 
 def _table(statements: Sequence[Statement]) -> str:
@@ -249,7 +264,7 @@ ADOPT = Playbook(
     rows=(READER, AUTHOR, CRITIC),
     caps={"round": ROUNDS, "adopt": 2},
     headline=lambda inputs: inputs.file,
-    key=lambda inputs, where: f"{inputs.name} {inputs.file}",
+    key=lambda inputs, where: f"{inputs.name} {_path(inputs, where)}",
     package="interlock.playbooks.adopt",
     summary="An orchestrator prompt becomes a playbook in YAML.",
     example={"file": "prompt.md"},

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from interlock.documents.model import Model
 from interlock.engine.forms import Form, Given, Unusable, read_form
 from interlock.errors import BadInput
-from interlock.flows.drafts import Kind, Statement
 
 LINES, PARTS = 120, 40
+Kind = Literal["order", "branch", "limit", "gate", "scope", "output", "role", "advice", "context"]
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
 _MARKS = re.compile(r"^[\s>#|*+-]*(?:\d+[.)]\s+)?|[`*_|]")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
@@ -32,6 +33,15 @@ class Part(NamedTuple):
 
     def at(self, first: int, last: int) -> str:
         return "\n".join(self.lines[first - self.first : last - self.first + 1])
+
+
+class Statement(Model):
+    """A sentence of the prompt, where it stands, and what it is."""
+
+    id: str
+    quote: str
+    lines: tuple[int, int]
+    kind: Kind
 
 
 class Said(Form):

@@ -111,7 +111,7 @@ def flaw(text: str, headings: Sequence[str]) -> str:
 
 def read_judged(text: str, path: str, criteria: Sequence[str]) -> Judged | Unusable:
     """What an artifact says of the criteria; all that is malformed, at once. Of two words the worse counts."""
-    page, problems, said = markdown(text, path), list[str](), dict[str, str]()
+    page, problems, said = markdown(text), list[str](), dict[str, str]()
     for name, known in _WORDS.items():
         every = [plain_value(value).rstrip(".") for value in page.every(name)]
         found = {known.get(one.casefold(), "") for one in every}

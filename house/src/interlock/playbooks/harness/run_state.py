@@ -115,7 +115,7 @@ def read_state(text: str) -> State:
     Raises:
         BadInput: with all that is missing or wrong.
     """
-    page, problems = markdown(text, RUN_STATE), list[str]()
+    page, problems = markdown(text), list[str]()
 
     def take(name: str, read: Callable[[str], Any], expected: str = "", default: str | None = None) -> Any:
         value = page.value(name) or default

@@ -59,7 +59,7 @@ def read_task(text: str, path: str) -> Task:
     Raises:
         BadInput: with all that is missing or wrong.
     """
-    page, problems = markdown(text, path), list[str]()
+    page, problems = markdown(text), list[str]()
     found, stem = page.value("Task ID") or "", posixpath.basename(path).removesuffix(".md")
     title = next((one.title for one in page.sections if one.level == 1), page.value("Task Title") or "")
     title = title.removeprefix(found).lstrip(" :\u2013\u2014-") or title
