@@ -68,7 +68,8 @@ def test_a_task_is_planned_approved_returned_and_complete(person: Person) -> Non
             ),
         ),
         llm.Rule(
-            r"# qa: [^\n]*\n\n[^#]*- Attempt: 1\n", (judges("Issues Found", "Back to Build", "no comment", " "), llm.say("no"))
+            r"# qa: [^\n]*\n\n[^#]*- Attempt: 1\n",
+            (judges("Issues Found", "Back to Build", "no comment", " "), llm.say("no")),
         ),
         llm.Rule(r"# qa:", (judges("Passed", "Ready", "None", "x"), llm.say("yes"))),
     ]
