@@ -33,7 +33,7 @@ MISTAKES = {
     "empty": (" \n", 'is empty: expected a JSON array of items or {"items": [...]}'),
     "broken": ('[\n{"id"\n]', "not valid JSON", ":3"),
     "nested": ("[" * 5000, "not valid JSON", "nested too deeply"),
-    "no array": ('"x"', 'top level must be an array of items or an object with "items"; found string'),
+    "no array": ('"x"', 'top level must be an array of items or an object with "items"; found "x"'),
     "no items": ("[]", "has no items; nothing to run"),
     "items of another version": ('{"version": 2, "items": [1]}', "version", "1", "2"),
     "no number": ('{"version": true, "items": [1]}', "version", "True"),
@@ -169,7 +169,7 @@ def test_items_are_taken_in_order_one_at_a_time(name: str) -> None:
 def test_which_item_is_passed_over_for_which_is_told() -> None:
     road = Road(item(1, dependencies=[3]), item(3, priority=5))
     view = road.start()
-    assert ("passed over", {"item": "1 Login", "waits_on": ["3"]}) in view.notes
+    assert ("passed over", {"item": "1 Login", "waits_on": "3 (ready)"}) in view.notes
 
 
 @pytest.mark.req("RM-19", "RM-93", "RM-20")

@@ -25,7 +25,7 @@ from interlock.engine.simulation import Act, Clean, Files, begin, drive
 from interlock.engine.stage import EACH
 from interlock.engine.world import Toolbox
 from interlock.errors import Status
-from interlock.playbooks.roadmap import ROADMAP, playbook
+from interlock.playbooks.roadmap import ROADMAP, decisions, playbook
 from interlock.playbooks.roadmap.decisions import PIPELINES, Step
 from interlock.playbooks.roadmap.documents import Complexity
 from interlock.playbooks.roadmap.playbook import Inputs, Settings
@@ -76,8 +76,8 @@ async def _asks(run: Run, inputs: Any) -> Outcome:
     return await playbook.roadmap(run, inputs)
 
 
-async def _believes(work: Any, step: Step) -> Any:
-    return "pass", await playbook.ask(work, step)
+async def _believes(work: Any, step: Step) -> None:
+    await playbook.ask(work, step)
 
 
 FAILS = f"verdict=fail{EACH}"
@@ -85,8 +85,8 @@ MIXED = (Step.IMPLEMENT, Step.REVIEW, Step.TESTING)
 SIMPLE = item(1)
 ORDERED, FIX, JUDGED, UNASKED = ROADMAP.invariants
 COPIES = {
-    "reviews first": Copy(ORDERED, "", swap(playbook, "PIPELINES", {Complexity.SIMPLE: MIXED}), world(SIMPLE)),
-    "does all of it again": Copy(FIX, FAILS, swap(playbook, "RETRIES", PIPELINES), ROADMAP),
+    "reviews first": Copy(ORDERED, "", swap(decisions, "PIPELINES", {Complexity.SIMPLE: MIXED}), world(SIMPLE)),
+    "does all of it again": Copy(FIX, FAILS, swap(decisions, "RETRIES", PIPELINES), ROADMAP),
     "hears no judge": Copy(JUDGED, FAILS, swap(playbook, "judge", _believes), ROADMAP),
     "asks": Copy(UNASKED, "", playbook=replace(ROADMAP, play=_asks)),
 }

@@ -7,7 +7,8 @@ anything ignored that an agent left.  Same command, same tree: run once.  A red 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.values import News, NewsKind
@@ -26,7 +27,7 @@ RED = ("broken", "still red")
 NAMES = 20
 """Of tests that are told by name."""
 AGAIN = 3
-"""Times that commands run because the person's tree changes under them."""
+"""Times that commands run, and work is merged, because the person's tree changes under them."""
 
 
 async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
@@ -144,6 +145,63 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
             place.settle(_pair(command, Tree(tree), before, after, word, tests=_named(tests)))
         proved.append(place.settled)
     return proved
+
+
+def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
+    """What of these commands speaks against the work: each in a line, and with the end of what it printed."""
+    found = {}
+    for one in proved:
+        if one.after is None:
+            found[delivery.clash(one.tests)] = delivery.clash(one.tests)
+        elif one.word in RED:
+            head = f"`{one.command}` is {one.word}{': ' if one.tests else ''}{', '.join(one.tests)}"
+            found[head] = f"{head}. {tail(run, one.after)}"
+    return found
+
+
+async def idle(run: Run, claims: Sequence[str]) -> str:
+    """What speaks against who changed nothing: what shows that it is so already is named, and green (EVID-08)."""
+    if not claims:
+        return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
+    proved = await prove(run, [Command(f"claim-{n}", line) for n, line in enumerate(claims, 1)])
+    left = [one for one in proved if one.after and not one.after.green]
+    return "\n\n".join(f"`{one.command}` is not green. {tail(run, one.after)}" for one in left if one.after)
+
+
+@dataclass(frozen=True)
+class Landed:
+    """How what was accepted came into the person's tree."""
+
+    state: str
+    """As of `Delivered`, and `red`: commands are, on the tree as it is by now; `late`: it changes each time."""
+    against: Mapping[str, str] = field(default_factory=dict)
+    """What keeps it from that, as of `against`."""
+    proved: Sequence[ev.Proved] = ()
+    """What ran for it."""
+
+
+async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None, label: str = "") -> Landed:
+    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first.
+
+    Args:
+        judged: the tree on which all is said already; None: the commands say it now.
+    """
+    proved: list[ev.Proved] = []
+    for again in range(AGAIN):
+        if judged is None or again:
+            proved = await run.prove(commands)
+            judged = proved[0].tree if proved else judged
+        if found := run.against(proved):
+            return Landed("red" if all(one.after for one in proved) else "conflict", found, proved)
+        delivered = await delivery.deliver(run, f"{label}{again}", judged)
+        if delivered.state == "conflict":
+            said = delivery.clash(delivered.landing.conflicts if delivered.landing else ())
+            return Landed("conflict", {said: said}, proved)
+        if delivered.state != "other":
+            return Landed(delivered.state, {}, proved)
+        judged = delivered.merged
+    said = "Your tree changed each time before the work could come into it"
+    return Landed("late", {said: said}, proved)
 
 
 async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:

@@ -24,6 +24,11 @@ LATE = 3
 """Times that a delivery is merged anew because the tree changed under it; then it is a conflict."""
 
 
+def clash(paths: Sequence[str]) -> str:
+    """What is said of work that a person's own change is in the way of."""
+    return f"The person changed the same lines meanwhile ({', '.join(paths)}): their version stands; work on that."
+
+
 async def merged(world: World, pair: Pending, now: Tree) -> tuple[Tree, tuple[str, ...]]:
     """The person's tree with the run's work; on paths where both changed the same lines the person's version, named."""
     if pair.base == pair.work:

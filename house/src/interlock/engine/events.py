@@ -271,6 +271,11 @@ class Proved(Outcome):
     shows: Literal["yes", "no", ""] = ""
     """Whether it is red with the changed product as before (EVID-14); empty: not asked."""
 
+    @property
+    def weakened(self) -> tuple[str, ...]:
+        """Changed files and lost tests on which its green rests."""
+        return (*self.weak.paths, *self.weak.gone) if self.weak else ()
+
 
 class Wrote(Outcome):
     """A document of the process, changed by the engine."""

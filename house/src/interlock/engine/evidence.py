@@ -27,7 +27,7 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     tree = report.did.work if report.did is not None and call.row.writes else ground.shown
     ran = [await _replayed(run, call, claim, told, ground, tree) for told in claim.checks]
     green = [one.command for one in call.proved if await _green(run, one, ground, tree)]
-    weakened = [name for one in call.proved if one.weak for name in (*one.weak.paths, *one.weak.gone)]
+    weakened = [name for one in call.proved for name in one.weakened]
     ruling = judge(
         claim,
         criteria=call.criteria,

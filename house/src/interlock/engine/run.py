@@ -226,6 +226,12 @@ class Run:
         assert self.full.pending is not None
         return self.full.pending
 
+    @property
+    def has_work(self) -> bool:
+        """Whether the playbook has done anything that is not in the person's tree."""
+        pair = self.view.pending
+        return pair is not None and pair.base != pair.work
+
     def options(self, name: str, default: Any = None) -> Any:
         """What a person said with `resume`, else at the start."""
         return self.full.options.get(name, default)
@@ -342,6 +348,9 @@ class Run:
     dispatch = dispatch.dispatch
     prove = checks.prove
     prove_commit = checks.prove_commit
+    against = checks.against
+    idle = checks.idle
+    land = checks.land
     rest = checks.rest
     tell = checks.tell
     tail = checks.tail

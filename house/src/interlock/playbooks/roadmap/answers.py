@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field, ValidationError, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from interlock.documents.markdown import Markdown, label
-from interlock.engine.forms import Claim, Criterion, Form, Given, Unusable, Weakened, read_form
+from interlock.engine.forms import Claim, Criterion, Finding, Form, Given, Unusable, Weakened, read_form
 from interlock.engine.prompts import quoted
 
-CHECKS = ("lint", "typecheck", "build", "quality")
+Checked = Literal["pass", "fail", "skipped"]
+BEST = dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass")
+WORST = {**dict.fromkeys(BEST, "skipped"), "quality": "fail"}
 
 
 class File(Form):
@@ -29,12 +31,6 @@ class Ran(Form):
     summary: str = ""
 
 
-class Issue(Form):
-    text: str = Field(min_length=1)
-    criterion: str = Field("", description="The acceptance criterion that it speaks against.")
-    check: str = Field("", description="The command that fails because of it.")
-
-
 class Work(Form):
     files: list[File] = []
     verification: list[Ran] = []
@@ -45,7 +41,7 @@ class Answer(Form):
 
     status: Literal["success", "blocked", "needs_revision"]
     evidence: Work = Work()
-    issues: list[Issue | str] = Field([], description="Findings; if you are blocked or not finished, the reason.")
+    issues: list[Finding | str] = Field([], description="Findings; if you are blocked or not finished, the reason.")
     learnings: list[str] = Field([], description="What the next agents have to know.")
     nextSteps: list[str] = Field([], description="For people; they decide nothing.")
     said: SkipJsonSchema[str] = ""
@@ -92,23 +88,20 @@ class Judged(Answer):
     """What all judges answer; an issue of one who does not pass is why."""
 
     verdict: str
-    nothing_to_run: str = ""
+    nothing_to_run: SkipJsonSchema[str] = ""
     criteria: list[Criterion] = []
     weakened: list[Weakened] = Field([], description="For each weakened test that you were told of: why it is right.")
 
     def claim(self, criteria: Sequence[str]) -> Claim:
-        passes = self.status == "success" and self.verdict in ("pass", "aligned")
-        ran = self.evidence.verification
+        passes, ran = self.status == "success" and self.verdict in ("pass", "aligned"), self.evidence.verification
         green = [one.command for one in ran if one.exit == 0]
-        issues = [one if isinstance(one, Issue) else Issue.model_validate({"text": one}) for one in self.issues]
-        blocking = [
-            essence(one.text) for one in issues if not passes or one.criterion or (one.check and one.check not in green)
-        ]
+        found = [one for one in self.issues if isinstance(one, Finding)]
+        blocking = [essence(one.text) for one in found if one.criterion or (one.check and one.check not in green)]
         return Claim(
             passes=passes,
             checks=tuple((one.command, "green" if one.exit == 0 else "red", one.expected) for one in ran),
             criteria=tuple((one.criterion, one.met) for one in self.criteria),
-            blocking=(*self.against(), *blocking),
+            blocking=(*self.against(), *(blocking if passes else self.reasons)),
             notes=tuple(self.reasons) if passes else (),
             no_check=self.nothing_to_run,
             explained=tuple(one.path for one in self.weakened),
@@ -147,7 +140,6 @@ class Proof(Work):
 
 class Tested(Judged):
     verdict: Literal["pass", "fail"]
-    nothing_to_run: SkipJsonSchema[str] = ""
     evidence: Proof = Proof()
 
     def against(self) -> list[str]:
@@ -157,9 +149,9 @@ class Tested(Judged):
 
 
 class Checks(Form):
-    lint: Literal["pass", "fail", "skipped"]
-    typecheck: Literal["pass", "fail", "skipped"]
-    build: Literal["pass", "fail", "skipped"]
+    lint: Checked
+    typecheck: Checked
+    build: Checked
     quality: Literal["pass", "fail"]
 
 
@@ -179,9 +171,6 @@ class Reviewed(Judged):
 # --- reading
 
 
-WORST = {**dict.fromkeys(CHECKS, "skipped"), "quality": "fail"}
-
-
 def read(form: Any, absent: Sequence[str], green: bool, given: Given) -> Form | Unusable:
     """The form, or the same in the seed's own four parts (RM-103).
 
@@ -190,7 +179,7 @@ def read(form: Any, absent: Sequence[str], green: bool, given: Given) -> Form | 
         green: the engine ran commands on that very tree, and they bear a pass out.
     """
     answer: Any = read_form(form, given.structured, given.text)
-    if isinstance(answer, Unusable) and given.structured is None and "status" in (said := dict(_parts(given.text))):
+    if isinstance(answer, Unusable) and given.structured is None and "status" in (said := _parts(given.text)):
         answer = _of_parts(form, said, green)
     if isinstance(answer, Unusable) and form is Validated and given.told:
         why = ["validation gave no usable verdict"]
@@ -203,46 +192,40 @@ def read(form: Any, absent: Sequence[str], green: bool, given: Given) -> Form | 
     return answer  # type: ignore[no-any-return]
 
 
-_PARTS = ("status", "verdict", "evidence", "learnings", "next steps")
+def _parts(text: str) -> dict[str, str]:
+    """What stands behind or below each label or heading of the seed, the first of each."""
+    found: dict[str, list[str]] = {}
+    below: list[str] = []
+    for line, _ in Markdown(text).open_lines(deep=True):
+        heading, named = re.fullmatch(r"#{1,6}[ \t]+(.*?):?[ \t]*", line), label(line)
+        name = (heading[1] if heading else named["name"] if named else "").strip(" *_`").casefold()
+        if name in ("status", "verdict", "evidence", "learnings", "next steps"):
+            below = [named["value"] if named and not heading else ""]
+            found.setdefault(name, below)
+        else:
+            below.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
-def _parts(text: str) -> Iterator[tuple[str, str]]:
-    """What stands behind or below each label or heading, the first of each."""
-    page = Markdown(text)
-    lines, begins = text.split("\n"), dict[int, tuple[str, str]]()
-    for line, number in page.open_lines(deep=True):
-        heading = re.fullmatch(r"#{1,6}[ \t]+(.*?):?[ \t]*", line)
-        found = (heading[1], "") if heading else (one["name"], one["value"]) if (one := label(line)) else ("", "")
-        if (name := found[0].strip(" *_`").casefold()) in _PARTS:
-            begins[number] = name, found[1]
-    ends = [*list(begins)[1:], len(lines) + 1]
-    for (number, (name, value)), end in reversed(list(zip(begins.items(), ends, strict=False))):
-        yield name, "\n".join([value, *lines[number : end - 1]]).strip()
-
-
-def _of_parts(form: type[Answer], said: Mapping[str, str], green: bool) -> Form | Unusable:
-    evidence, verdict = said.get("evidence", ""), _word(said.get("verdict", ""))
+def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Form | Unusable:
+    evidence, learned = said.get("evidence", ""), said.get("learnings", "")
+    status, verdict = (said.get(name, "").strip(" *_`.!\n").casefold() for name in ("status", "verdict"))
     if verdict == "pass" and not (form is Tested and green):
         return Unusable(problems=("a pass names the checks that bear it out: end with the JSON block of the form",))
-    status = _word(said["status"])
     data = {
         "status": status,
         "verdict": verdict if status == "success" else "",
         "said": evidence,
         "issues": _entries(evidence) if issubclass(form, Judged) or status != "success" else [],
-        "learnings": _entries(said.get("learnings", "")) or (_entries(evidence) if form is Found else []),
+        "learnings": _entries(learned) or (_entries(evidence) if form is Found else []),
         "nextSteps": _entries(said.get("next steps", "")),
-        "decision": {"adr": evidence or said.get("learnings", "")},
+        "decision": {"adr": evidence or learned},
         "evidence": {"checks": WORST},
     }
     try:
         return form.model_validate(data)
     except ValidationError as error:
         return Unusable(problems=tuple(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
-
-
-def _word(text: str) -> str:
-    return text.strip(" *_`.!\n").casefold()
 
 
 def _entries(text: str) -> list[str]:
@@ -271,39 +254,39 @@ def essence(text: str, most: int = 3) -> str:
 
 
 def findings(found: Found) -> str:
-    said = [essence(found.said, 40)] if found.said else []
-    return "\n".join([*said, *(f"- {_inner(one)}" for one in found.learnings)])
+    return "\n".join(filter(None, [essence(found.said, 40), *_listed(found.learnings)]))
 
 
 def decision(designed: Designed) -> str:
     """ADR path, interfaces and boundaries, always all three."""
-    made, lines = designed.decision, []
-    for title, entries in (("Interfaces", made.interfaces), ("Boundaries", made.boundaries)):
-        lines += [f"{title}:", *(f"- {_inner(one, 20)}" for one in entries or ["(none named)"])]
-    learned = ["Key findings:", *(f"- {_inner(one)}" for one in designed.learnings)] if designed.learnings else []
+    made = designed.decision
+    lines = ["Interfaces:", *_listed(made.interfaces or ["(none named)"], 20)]
+    lines += ["Boundaries:", *_listed(made.boundaries or ["(none named)"], 20)]
+    learned = ["Key findings:", *_listed(designed.learnings)] if designed.learnings else []
     return "\n".join([f"ADR: {essence(made.adr, 40)}", *lines, *learned])
+
+
+def _listed(entries: Iterable[str], most: int = 3) -> list[str]:
+    return [f"- {essence(one, most)}".replace("\n", "\n  ") for one in entries]
 
 
 def evidence(built: Built) -> str:
     """Which commands Implement says that it ran, and how they ended; none of their output."""
     ran = [f"- {quoted(one.command)}: exit {one.exit}" for one in built.evidence.verification]
     why = [f"- nothing was changed: {essence(built.already_so)}"] if built.already_so else []
-    return "\n".join([*ran, *why, *([essence(built.said)] if built.said else [])]) or "(it reported no commands)"
+    return "\n".join(filter(None, [*ran, *why, essence(built.said)])) or "(it reported no commands)"
 
 
 def files(built: Built, changed: Sequence[str]) -> dict[str, str]:
     """A line for each file that Implement names or that really changed (RM-55)."""
     told = {one.path.removeprefix("./"): one for one in built.evidence.files}
-    unseen = {path: f"- {quoted(path)} (no change of it was seen)" for path in told if path not in changed}
-    noted = {path: told[path] for path in changed if path in told}
-    seen = {path: f"- {quoted(path)} ({one.change}): {essence(one.note, 1)}" for path, one in noted.items()}
-    return {**{path: f"- {quoted(path)} (changed; not named)" for path in changed}, **seen, **unseen}
+    lines = {path: f"- {quoted(path)} (changed; not named)" for path in changed}
+    for path, one in told.items():
+        seen = f"({one.change}): {essence(one.note, 1)}" if path in changed else "(no change of it was seen)"
+        lines[path] = f"- {quoted(path)} {seen}"
+    return lines
 
 
-def tests(tested: Tested, *, passed: bool) -> str:
+def tests(tested: Tested, word: str) -> str:
     counted = tested.evidence.tests
-    return f"Tests: {'pass' if passed else 'fail'} ({counted.passed} passed, {counted.failed} failed)"
-
-
-def _inner(text: str, most: int = 3) -> str:
-    return essence(text, most).replace("\n", "\n  ")
+    return f"Tests: {word} ({counted.passed} passed, {counted.failed} failed)"

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import Any
 
-from interlock.engine.tables import Table
-from interlock.playbooks.roadmap.documents import MOST_RETRIES, SCOPE, Complexity, Item
+from interlock.playbooks.roadmap.documents import MOST_RETRIES, Complexity, Item
 
 
 class Pick(StrEnum):
@@ -39,12 +38,10 @@ def waits_on(item: Item, items: Sequence[Item]) -> list[Item]:
 def upcoming(items: Sequence[Item]) -> str:
     """The next candidate, as the report names it (RM-93)."""
     pick, identity = select(items)
-    if pick is Pick.COMPLETE:
-        return "COMPLETE"
-    if pick is Pick.NOTHING:
-        count = [sum(item.status == word for item in items) for word in ("blocked", "ready")]
-        return f"none ({count[0]} blocked, {count[1]} waiting)"
-    return next(item.name for item in items if str(item.id) == identity)
+    if pick in (Pick.SELECTED, Pick.RESUMED):
+        return next(item.name for item in items if str(item.id) == identity)
+    blocked, waiting = (sum(item.status == word for item in items) for word in ("blocked", "ready"))
+    return "COMPLETE" if pick is Pick.COMPLETE else f"none ({blocked} blocked, {waiting} waiting)"
 
 
 class Step(StrEnum):
@@ -67,38 +64,17 @@ RETRIES = {Complexity.SIMPLE: _BUILD, Complexity.MEDIUM: _BUILD, Complexity.COMP
 """A complex retry is validated, too, else drift is never seen cured."""
 
 
-class Known(StrEnum):
-    """What `planningResearch` is worth."""
-
-    NOTHING = "nothing"
-    CURRENT = "current"
-    OUTDATED = "outdated"
-
-
 class Research(StrEnum):
     SKIPPED = "skipped"
     FULL = "full"
     NARROWED = "narrowed"
 
 
-RESEARCH: Table[Research] = Table(
-    "research",
-    {
-        **{(Complexity.SIMPLE, known): Research.SKIPPED for known in Known},
-        (Complexity.MEDIUM, Known.NOTHING): Research.FULL,
-        (Complexity.MEDIUM, Known.CURRENT): Research.SKIPPED,
-        (Complexity.MEDIUM, Known.OUTDATED): Research.NARROWED,
-        (Complexity.COMPLEX, Known.NOTHING): Research.FULL,
-        (Complexity.COMPLEX, Known.CURRENT): Research.NARROWED,  # always researched, and nothing twice
-        (Complexity.COMPLEX, Known.OUTDATED): Research.NARROWED,
-    },
-)
-
-
-def known(item: Item) -> Known:
-    if is_empty(item.planningResearch):
-        return Known.NOTHING
-    return Known.OUTDATED if changed_scope(item) else Known.CURRENT
+def research(complexity: Complexity, known: bool, edited: Sequence[str]) -> Research:
+    """What a pipeline's research has to find out: a complex item is always researched, and nothing twice."""
+    if not known:
+        return Research.FULL
+    return Research.NARROWED if edited or complexity is Complexity.COMPLEX else Research.SKIPPED
 
 
 def is_empty(research: Any) -> bool:
@@ -113,9 +89,9 @@ def is_empty(research: Any) -> bool:
 def changed_scope(item: Item) -> list[str]:
     """The fields that were edited since planning; without a snapshot nothing says so."""
     scope = item.planningResearch.get("scope") if isinstance(item.planningResearch, dict) else None
-    now = item.model_dump(mode="json")
-    known = scope if isinstance(scope, dict) else {}
-    return [name for name in SCOPE if name in known and json.dumps(known[name]) != json.dumps(now[name])]
+    known, now = scope if isinstance(scope, dict) else {}, item.model_dump(mode="json")
+    fields = [name for name in ("title", "acceptanceCriteria", "verification") if name in known]
+    return [name for name in fields if json.dumps(known[name]) != json.dumps(now[name])]
 
 
 class Came(StrEnum):
@@ -127,29 +103,13 @@ class Came(StrEnum):
     """An agent says that it cannot go on: repeating does not help."""
 
 
-class Retries(StrEnum):
-    LEFT = "left"
-    USED = "used up"
-
-
 class Then(StrEnum):
     DONE = "done"
     RETRY = "retry"
     BLOCKED = "blocked"
 
 
-AFTER: Table[Then] = Table(
-    "after an attempt",
-    {
-        (Came.PASSED, Retries.LEFT): Then.DONE,
-        (Came.PASSED, Retries.USED): Then.DONE,
-        (Came.FAILED, Retries.LEFT): Then.RETRY,
-        (Came.FAILED, Retries.USED): Then.BLOCKED,
-        (Came.STOPPED, Retries.LEFT): Then.BLOCKED,
-        (Came.STOPPED, Retries.USED): Then.BLOCKED,
-    },
-)
-
-
-def retries(item: Item) -> Retries:
-    return Retries.LEFT if item.retryCount < MOST_RETRIES else Retries.USED
+def after_attempt(came: Came, retries: int) -> Then:
+    if came is Came.PASSED:
+        return Then.DONE
+    return Then.RETRY if came is Came.FAILED and retries < MOST_RETRIES else Then.BLOCKED

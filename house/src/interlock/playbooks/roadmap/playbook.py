@@ -4,43 +4,27 @@ from __future__ import annotations
 
 import json
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import groupby
 from typing import Any, Literal
 
 from pydantic import Field
 
 from interlock.documents.model import Model
+from interlock.engine.delivery import clash
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run
+from interlock.engine.view import CallView, View
 from interlock.errors import BadInput, WorkspaceFailed
-from interlock.playbooks.roadmap import answers
+from interlock.playbooks.roadmap import answers, decisions
 from interlock.playbooks.roadmap.answers import Answer, Built, Designed, Found, Reviewed, Tested, Validated
-from interlock.playbooks.roadmap.decisions import (
-    AFTER,
-    PIPELINES,
-    RESEARCH,
-    RETRIES,
-    Came,
-    Pick,
-    Research,
-    Step,
-    Then,
-    changed_scope,
-    known,
-    retries,
-    select,
-    upcoming,
-    waits_on,
-)
-from interlock.playbooks.roadmap.documents import MOST_RETRIES, Complexity, Item, find, own, parsed, with_state
-from interlock.playbooks.roadmap.invariants import INVARIANTS
+from interlock.playbooks.roadmap.decisions import Came, Pick, Research, Step, Then, upcoming, waits_on
+from interlock.playbooks.roadmap.documents import MOST_RETRIES, Item, find, parsed, with_state
 from interlock.workspace.values import Tree, Where
 
 TOKEN = "<promise>COMPLETE</promise>"
-LATE = 3
-"""Times that work is merged anew because the person's tree changed before its delivery."""
 TESTS = (
     *("**/test*/**", "**/__tests__/**", "**/spec*/**", "**/test_*.py", "**/*_test.*", "**/*.test.*", "**/*.spec.*"),
     "**/*Test*.*",
@@ -86,12 +70,11 @@ class Edited(Exception):
     """A person changed the item while it was worked on: what they wrote stands, and the iteration is over."""
 
 
-class Blocked(Exception):
-    """An agent cannot go on with the item, and repeating does not help."""
+class Over(Exception):
+    """Nothing of the attempt can follow."""
 
-
-class Failed(Exception):
-    """The attempt has failed, and nothing of it can follow."""
+    def __init__(self, came: Came) -> None:
+        self.came = came
 
 
 @dataclass
@@ -102,17 +85,15 @@ class Work:
     inputs: Inputs
     file: str
     item: Item
-    unknown: bool
+    begun: bool
     """Somebody worked on it before this run did, and nothing of that is known (RM-98)."""
     commands: list[Command] = field(default_factory=list)
-    rules: Mapping[str, Any] = field(default_factory=dict)
+    rules: Settings = field(default_factory=Settings)
     """What settings said when the attempt began."""
     parts: dict[str, str] = field(default_factory=dict)
     """What earlier steps have to hand on, compressed, by the heading in briefs."""
-    files: dict[str, str] = field(default_factory=dict)
-    """A line for each file that any attempt changed."""
-    touched: dict[int, list[str]] = field(default_factory=dict)
-    """Attempt -> those that it changed."""
+    touched: dict[int, dict[str, str]] = field(default_factory=dict)
+    """Attempt -> the files that it changed, with a line for each."""
     proved: list[Proved] = field(default_factory=list)
     judged: Tree | None = None
     failures: list[dict[str, Any]] = field(default_factory=list)
@@ -127,6 +108,7 @@ class Work:
     def fails(self, source: str, *reasons: str) -> None:
         self.failures += [{"attempt": self.attempt, "source": source, "reason": one} for one in reasons]
 
+    @property
     def has_failed(self) -> bool:
         return any(one["attempt"] == self.attempt for one in self.failures[len(self.item.blockedReasons) :])
 
@@ -146,55 +128,55 @@ class Work:
 
 async def roadmap(run: Run, inputs: Inputs) -> Outcome:
     """Item after item, until all pass, one is blocked, or none can be selected."""
-    file = _path(inputs, run.where)
+    file, again = _path(inputs, run.where), "interlock run roadmap"
+    read = partial(parsed, path=file)
     async for _ in run.loop("item"):
-        items = parsed(await run.read(file, partial(parsed, path=file)), file)
-        pick, identity = run.decide(select, items=items)
+        items = read(await run.read(file, read))
+        pick, identity = run.decide(decisions.select, items=items)
         if pick is Pick.COMPLETE:
             run.say(TOKEN)
             return Outcome.complete(f"all {len(items)} items pass")
+        ordered = sorted((one for one in items if not one.passes), key=lambda one: one.order)
+        left = [(one, ", ".join(f"{on.id} ({on.status})" for on in waits_on(one, items))) for one in ordered]
         if (item := find(items, identity)) is None:
-            left = [(one, waits_on(one, items)) for one in sorted(items, key=lambda one: one.order) if not one.passes]
             run.say(run.fill("nothing", items=left))
-            waiting = [f"{one.id} waits on {_listed(on)}" for one, on in left if one.status == "ready"]
-            return Outcome.stopped(
-                f"no selectable item: {'; '.join(waiting or [f'{one.id} is {one.status}' for one, _ in left][:10])}",
-                next="interlock run roadmap",
-            )
-        for one in items:
+            waiting = [f"{one.id} waits on {on}" for one, on in left if on] or [
+                f"{one.id} is blocked" for one, _ in left
+            ]
+            return Outcome.stopped(f"no selectable item: {'; '.join(waiting)}", next=again)
+        for one, on in left:
             if one.status == "ready" and one.order < item.order:
-                run.note("passed over", item=one.name, waits_on=[str(other.id) for other in waits_on(one, items)])
+                run.note("passed over", item=one.name, waits_on=on)
         work = Work(run, inputs, file, item, pick is Pick.RESUMED or bool(item.retryCount or item.blockedReasons))
         then = await iteration(work)
-        items = parsed(await run.read(file, partial(parsed, path=file)), file)
-        updates = ", ".join(_updates(item, find(items, identity)))
-        run.say(run.fill("iteration", work=work, item=item, updates=updates, upcoming=upcoming(items)))
+        items = read(await run.read(file, read))
+        run.say(run.fill("iteration", work=work, item=item, now=find(items, identity), upcoming=upcoming(items)))
         if then is Then.BLOCKED:
             run.say(run.fill("blocked", item=work.item, failures=work.failures, file=file))
             why = " ".join(work.failures[-1]["reason"].split())
-            return Outcome.stopped(f"item {identity} is blocked: {why}", next="interlock run roadmap")
+            return Outcome.stopped(f"item {identity} is blocked: {why}", next=again)
         ends = then is Then.DONE and run.once("once", {}, lambda: bool(run.flags.get("once")))
         if ends and upcoming(items) != "COMPLETE":
             return Outcome.complete(f"one item done; next candidate: {upcoming(items)}")
-    return Outcome.stopped("as many items as one run takes", next="interlock run roadmap")
+    return Outcome.stopped("as many items as one run takes", next=again)
 
 
 async def iteration(work: Work) -> Then | None:
     """The item, marked as in progress, until it is done or blocked; None: a person changed it meanwhile."""
     run, item = work.run, work.item
-    run.watch(work.file, partial(own, path=work.file, identity=str(item.id)))
+    run.watch(work.file, lambda text: find(parsed(text, work.file), str(item.id)))
     await run.unit(str(item.id))
     work.failures = [one.model_dump() for one in item.blockedReasons]
     try:
         await heed(work)
-        if not work.unknown:
+        if not work.begun:
             await run.baseline(work.commands)
         if item.status != "in_progress":
             await work.keep(status="in_progress")
-        pipeline = PIPELINES[item.complexity]
+        pipelines = decisions.PIPELINES
         async for _ in run.loop("attempt"):
-            came = await attempt(work, pipeline)
-            then = run.decide(AFTER, came, retries(work.item))
+            came = await attempt(work, pipelines[item.complexity])
+            then = run.decide(decisions.after_attempt, came, work.item.retryCount)
             if then is Then.DONE:
                 await work.keep(passes=True, status="done", blockedReasons=None)
                 if work.inputs.commit:
@@ -205,7 +187,7 @@ async def iteration(work: Work) -> Then | None:
                 return then
             await work.keep(retryCount=work.item.retryCount + 1)
             await heed(work)
-            pipeline = RETRIES[item.complexity]
+            pipelines = decisions.RETRIES
     except Edited:
         run.note("edited", item=item.name)
     return None
@@ -214,9 +196,8 @@ async def iteration(work: Work) -> Then | None:
 async def heed(work: Work) -> None:
     """What settings say now, for the attempt that begins."""
     run, item = work.run, work.item
-    work.rules = run.once("rules", {}, (run.settings or Settings()).model_dump)
-    engine = work.rules["verify"] == "engine"
-    named = await run.commands(item.verification) if engine else []
+    work.rules = Settings.model_validate(run.once("rules", {}, (run.settings or Settings()).model_dump))
+    named = await run.commands(item.verification) if work.rules.verify == "engine" else []
     work.commands = [replace(one, name=f"{item.id} {one.name}") for one in named]
 
 
@@ -226,115 +207,81 @@ async def attempt(work: Work, pipeline: tuple[Step, ...]) -> Came:
     try:
         for step in pipeline:
             with work.run.step(step.value):
-                await STEPS[step](work)
-            if work.has_failed() and (step not in (Step.TESTING, Step.REVIEW) or work.rules["fail_fast"]):
+                await STEPS.get(step, judge)(work, step)
+            if work.has_failed and (step not in (Step.TESTING, Step.REVIEW) or work.rules.fail_fast):
                 break
-        if not work.has_failed():
+        if not work.has_failed:
             with work.run.step("delivery"):
                 await deliver(work)
-    except Blocked:
-        return Came.STOPPED
-    except Failed:
-        return Came.FAILED
-    return Came.FAILED if work.has_failed() else Came.PASSED
+    except Over as over:
+        return over.came
+    return Came.FAILED if work.has_failed else Came.PASSED
 
 
-async def research(work: Work) -> None:
-    item = work.item
-    if item.planningResearch is not None:
-        work.parts["Known from planning"] = _planned(item)
-    wanted = work.run.decide(RESEARCH, item.complexity, known(item))
+async def research(work: Work, step: Step) -> None:
+    item, planned = work.item, work.item.planningResearch
+    if planned is not None:
+        told = planned if isinstance(planned, str) else json.dumps(planned, ensure_ascii=False, indent=2)
+        work.parts["Known from planning"] = told
+    known, edited = not decisions.is_empty(planned), decisions.changed_scope(item)
+    wanted = work.run.decide(decisions.research, item.complexity, known, edited)
     if wanted is not Research.SKIPPED:
-        changed = changed_scope(item) if wanted is Research.NARROWED else None
-        report = await ask(work, Step.RESEARCH, changed=changed)
+        report = await ask(work, step, changed=edited if wanted is Research.NARROWED else None)
         work.parts = {"Research findings": answers.findings(Found.model_validate(report.form))}
 
 
-async def design(work: Work) -> None:
-    report = await ask(work, Step.DESIGN)
+async def design(work: Work, step: Step) -> None:
+    report = await ask(work, step)
     work.parts["Architect decision"] = answers.decision(Designed.model_validate(report.form))
 
 
-async def implement(work: Work) -> None:
-    report = await ask(work, Step.IMPLEMENT, retry=work.item.retryCount)
+async def implement(work: Work, step: Step) -> None:
+    report = await ask(work, step, retry=work.item.retryCount)
     built = Built.model_validate(report.form)
-    lines = answers.files(built, report.paths)
-    work.files |= lines
-    work.touched[work.attempt] = list(lines.values())
+    work.touched[work.attempt] = answers.files(built, report.paths)
     work.parts["Implementation evidence"] = answers.evidence(built)
     if report.did is None and not built.already_so:
-        work.fails("Engine", "nothing was changed; if it is so already, say why in `already_so`")
-    else:
-        await prove(work)
-
-
-async def prove(work: Work) -> None:
-    """The item's commands, where the engine runs them (RM-100)."""
+        return work.fails("Engine", "nothing was changed; if it is so already, say why in `already_so`")
     work.proved = await work.run.prove(work.commands)
-    red = [one for one in work.proved if one.word in ("broken", "still red", "conflict")]
-    if work.proved:
+    red = work.run.against(work.proved)
+    if work.commands:
         work.gates["verification"] = "fail" if red else "pass"
-        work.judged = work.proved[0].tree
-    for one in red:
-        said = work.run.tail(one.after, 12) if one.after else _conflict(one.tests)
-        work.fails("Engine", f"`{one.command}` is {one.word}: {said}")
+    return work.fails("Engine", *red.values())
 
 
-async def validation(work: Work) -> None:
-    passes, _ = await judge(work, Step.VALIDATION)
-    work.gates["validation"] = passes
-
-
-async def testing(work: Work) -> None:
-    passes, report = await judge(work, Step.TESTING)
-    work.gates["tests"] = passes
-    work.parts["Test summary"] = answers.tests(Tested.model_validate(report.form), passed=passes == "pass")
-    added = {path: f"- `{path}` (by Testing)" for path in report.paths}
-    work.files |= added
-    work.touched[work.attempt] += added.values()
-
-
-async def review(work: Work) -> None:
-    passes, report = await judge(work, Step.REVIEW)
-    words = dict(Reviewed.model_validate(report.form).evidence.checks)
-    if passes == "fail" and "fail" not in words.values():
-        words["quality"] = "fail"
-    work.gates |= words
-    work.judged = report.shown
-
-
-async def judge(work: Work, step: Step) -> tuple[str, Report]:
-    """Whether a judge's pass stands; all that speaks against it joins the evidence."""
+async def judge(work: Work, step: Step) -> None:
+    """Validation, Testing, Review: whether a pass stands; all that speaks against it joins the evidence."""
     report = await ask(work, step)
     passes = report.ruling is not None and report.ruling.passes
-    if not passes and report.ruling is not None:
+    if report.ruling and not passes:
         work.fails(ROWS[step].title or ROWS[step].agent, *report.ruling.against)
-    return "pass" if passes else "fail", report
+    work.judged, word = report.shown, "pass" if passes else "fail"
+    if step is Step.VALIDATION:
+        work.gates["validation"] = word
+    elif step is Step.TESTING:
+        work.gates["tests"] = word
+        work.parts["Test summary"] = answers.tests(Tested.model_validate(report.form), word)
+        work.touched[work.attempt] |= {path: f"- `{path}` (by Testing)" for path in report.paths}
+    else:
+        words = dict(Reviewed.model_validate(report.form).evidence.checks)
+        work.gates |= words if passes or "fail" in words.values() else {**words, "quality": "fail"}
 
 
 async def deliver(work: Work) -> None:
     """The item's work into the tree, as it was judged; what prevents that fails the attempt (RM-60)."""
     run = work.run
-    for again in range(LATE):
-        await prove(work)
-        if work.has_failed():
-            return None
-        if work.inputs.commit and (refused := await run.hooks(work.item.name)):
-            return work.fails("Engine", f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}")
-        delivered = await run.deliver(f"{again}", work.judged)
-        if delivered.state == "conflict":
-            conflicts = delivered.landing.conflicts if delivered.landing else ()
-            return work.fails("Engine", _conflict(conflicts))
-        if delivered.state != "other":
-            return None
-        work.judged = delivered.merged
-    return work.fails("Engine", "the person's tree changed each time before the work could come into it")
+    if work.inputs.commit and (refused := await run.hooks(work.item.name)):
+        return work.fails("Engine", f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}")
+    landed = await run.land(work.commands, None if work.commands else work.judged)
+    if landed.state == "red":
+        work.gates["verification"] = "fail"
+    return work.fails("Engine", *landed.against.values())
 
 
 async def commit(work: Work) -> None:
     """One commit of the item's work (TS-09); what prevents it is told."""
     run, message = work.run, work.item.name
-    red = any(one.word in ("broken", "still red") for one in await run.prove_commit(work.commands, message))
+    red = run.against(await run.prove_commit(work.commands, message))
     problem = "red without what you have not committed" if red else (await run.commit(message)).problem
     if problem:
         run.warn(f"item {work.item.id} is not committed: {problem}")
@@ -342,49 +289,39 @@ async def commit(work: Work) -> None:
 
 async def ask(work: Work, step: Step, **inputs: Any) -> Report:
     """One step by its agent. Who says that it is not finished is asked once more, and then the item is blocked."""
-    run, row, remark = work.run, ROWS[step], ""
-    absent, title, green = work.rules["absent_checks"], row.title or row.agent, bool(work.proved)
-    ran = [{"command": line, "exit": 0} for line in work.item.verification]
-    checks = dict.fromkeys(answers.CHECKS, "pass")
+    row, item, why = ROWS[step], work.item, ""
+    absent, title = work.rules.absent_checks, row.title or row.agent
+    ran = [{"command": line, "exit": 0} for line in item.verification]
     for _ in range(2):
-        context = run.fill("item", **_context(work, step), **{"retry": 0, "changed": None, **inputs}, remark=remark)
         call = Call(
-            replace(row, read=partial(answers.read, row.form, absent, green)),
+            replace(row, read=partial(answers.read, row.form, absent, bool(work.proved))),
             member=row.title,
-            inputs={"item": work.item.model_dump(mode="json"), "unknown": work.unknown, **inputs},
-            texts={"context": context, "absent": absent},
+            inputs={"item": item.model_dump(mode="json"), "unknown": work.begun, **inputs},
+            texts={"context": _context(work, step, remark=why, **inputs), "absent": absent},
             attempt=work.attempt,
             proved=tuple(work.proved) if row.judges else (),
-            known={"evidence": {"verification": ran, "checks": checks}} if row.judges else {},
+            known={"evidence": {"verification": ran, "checks": answers.BEST}} if row.judges else {},
         )
-        report = await run.dispatch(call)
+        report = await work.run.dispatch(call)
         if report.reason == "edited":
             raise Edited
         work.called.append(f"{title}#{work.attempt}")
-        if report.conflicts and step is not Step.DESIGN:
-            work.fails("Engine", _conflict(report.conflicts))
-            raise Failed
-        answer = Answer.model_validate(report.form)
-        why = "; ".join(answer.reasons) or "no reason given"
+        answer = Answer.model_validate(report.form or {"status": "needs_revision"})
+        why = clash(report.conflicts) if report.conflicts else "\n".join(answer.reasons) or "no reason given"
+        if report.conflicts and step is not Step.DESIGN:  # a document's author is asked once more
+            work.fails("Engine", why)
+            raise Over(Came.FAILED)
         if answer.status == "blocked":
             work.fails(title, why)
-            raise Blocked
+            raise Over(Came.STOPPED)
         if row.judges or (answer.status == "success" and report.ok):
             return report
-        remark = "\n".join([*answer.reasons, *answer.learnings]) if report.ok else _conflict(report.conflicts)
-    work.fails(title, f"not finished when asked again: {why if report.ok else remark}")
-    raise Blocked
+    work.fails(title, f"not finished when asked again: {why}")
+    raise Over(Came.STOPPED)
 
 
-STEPS = {
-    Step.RESEARCH: research,
-    Step.DESIGN: design,
-    Step.IMPLEMENT: implement,
-    Step.VALIDATION: validation,
-    Step.TESTING: testing,
-    Step.REVIEW: review,
-}
-
+STEPS = {Step.RESEARCH: research, Step.DESIGN: design, Step.IMPLEMENT: implement}
+"""The others judge."""
 PARTS = {
     Step.RESEARCH: ("Known from planning",),
     Step.DESIGN: ("Research findings", "Known from planning"),
@@ -394,53 +331,27 @@ PARTS = {
     Step.REVIEW: ("Files created or modified", "Test summary", "Verification commands to run"),
 }
 """What each brief has from earlier steps (RM-44)."""
-_TOLD = ("id", "title", "complexity", "acceptanceCriteria", "verification", "dependencies")
+_TOLD = {"id", "title", "complexity", "acceptanceCriteria", "verification", "dependencies"}
 
 
-def _context(work: Work, step: Step) -> dict[str, Any]:
-    """The values of `item.md`: the item, what earlier steps hand on, what has failed so far."""
-    item = work.item
+def _context(work: Work, step: Step, **more: Any) -> str:
+    """The item, what earlier steps hand on, what has failed so far."""
+    item, builds = work.item, step is Step.IMPLEMENT
+    files = {path: line for attempt in work.touched.values() for path, line in attempt.items()}
     parts = {
         **work.parts,
-        "Files created or modified": "\n".join(work.files.values()) or "(none)",
+        "Files created or modified": "\n".join(files.values()) or "(none)",
         "Verification commands to run": "\n".join(item.verification),
     }
-    told = {name: value for name, value in item.model_dump(mode="json").items() if name in _TOLD and value != []}
-    return {
-        "item": json.dumps(told, ensure_ascii=False, indent=2),
+    values = {
+        "item": item.model_dump_json(include=_TOLD, exclude_defaults=True, indent=2),
         "parts": [(title, parts[title]) for title in PARTS[step] if title in parts],
-        "failures": work.failures if step is Step.IMPLEMENT else [],
+        "failures": work.failures if builds else [],
         "before": len(item.blockedReasons),
-        "touched": work.touched if step is Step.IMPLEMENT else {},
-        "unknown": work.unknown and not work.failures,
+        "touched": work.touched if builds else {},
+        "unknown": work.begun and not work.failures,
     }
-
-
-def _planned(item: Item) -> str:
-    known = item.planningResearch
-    return known if isinstance(known, str) else json.dumps(known, ensure_ascii=False, indent=2)
-
-
-def _conflict(paths: Sequence[str]) -> str:
-    return f"the person changed the same lines meanwhile ({', '.join(paths)}): their version stands; work on that"
-
-
-def _updates(before: Item, after: Item | None) -> Iterator[str]:
-    """The state fields that the iteration changed, as the file has them now."""
-    for name in ("status", "passes", "retryCount", "blockedReasons"):
-        old, new = (_word(getattr(one, name, None)) for one in (before, after))
-        if old != new:
-            yield f"{name}: {old} -> {new}"
-
-
-def _word(value: Any) -> str:
-    if isinstance(value, list):
-        return f"{len(value)} {'entry' if len(value) == 1 else 'entries'}"
-    return value if isinstance(value, str) else json.dumps(value)
-
-
-def _listed(items: Sequence[Item]) -> str:
-    return ", ".join(f"{one.id} ({one.status})" for one in items)
+    return work.run.fill("item", **{"retry": 0, "changed": None, **values, **more})
 
 
 def _path(inputs: Inputs, where: Where) -> str:
@@ -452,16 +363,39 @@ def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
         raise BadInput(f"nothing could be committed: {why}", where="--commit")
 
 
-EXAMPLE = {
-    "id": 1,
-    "title": "Export as CSV",
-    "complexity": Complexity.COMPLEX.value,
-    "priority": 1,
-    "status": "ready",
-    "passes": False,
-    "acceptanceCriteria": ["there is an export"],
-    "verification": ["make test"],
-}
+# --- what holds on every path
+
+_ORDER = list(Step)
+
+
+def _step(call: CallView) -> int:
+    return _ORDER.index(Step(call.key.split("/")[-2]))
+
+
+def _in_order(view: View) -> bool:
+    """Each attempt goes through its steps in the one order there is."""
+    attempts = groupby(view.calls.values(), key=lambda call: call.key.rsplit("/", 2)[0])
+    steps = [[_step(call) for call in calls] for _, calls in attempts]
+    return all(one == sorted(one) for one in steps)
+
+
+def _a_retry_is_a_fix(view: View) -> bool:
+    """Research and design belong to the first attempt alone."""
+    late = (call for call in view.calls.values() if "/attempt-1/" not in f"/{call.key}")
+    return all(_step(call) >= _ORDER.index(Step.IMPLEMENT) for call in late)
+
+
+def _judged(view: View) -> bool:
+    """Who is complete has passed the last judge of each kind."""
+    last = {_step(call): call.report for call in view.calls.values() if call.report and call.report.ruling}
+    passed = [report.ruling.passes for report in last.values() if report.ruling]
+    return view.status != "complete" or not view.calls or (len(passed) >= 2 and all(passed))
+
+
+EXAMPLE = """\
+[{"id": 1, "title": "Export as CSV", "complexity": "complex", "priority": 1, "status": "ready", "passes": false,
+  "acceptanceCriteria": ["there is an export"], "verification": ["make test"]}]
+"""
 ROADMAP = Playbook(
     name="roadmap",
     play=roadmap,
@@ -476,6 +410,11 @@ ROADMAP = Playbook(
     summary="A roadmap, one item at a time, each through the agents that its complexity asks for.",
     check=_check,
     goes_on=True,
-    files={"roadmap.json": json.dumps([EXAMPLE], indent=2)},
-    invariants=INVARIANTS,
+    files={"roadmap.json": EXAMPLE},
+    invariants={
+        "attempts are in order": _in_order,
+        "a retry is a fix": _a_retry_is_a_fix,
+        "both judges have passed what is done": _judged,
+        "nobody is asked": lambda view: not view.gates,
+    },
 )

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 from pydantic import Field
 
 from interlock.documents.model import Model
+from interlock.engine.delivery import clash
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run
@@ -16,8 +18,6 @@ from interlock.errors import BadInput, Status
 from interlock.workspace.values import Tree, Where
 
 ROUNDS = 3
-AGAIN = 3
-"""Times that checks run once more because the person's tree changed before the delivery."""
 
 
 class Inputs(Model):
@@ -80,109 +80,70 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
         if form.status == "blocked":
             return Outcome.stopped(f"blocked: {form.summary or 'the agent does not say why'}")
         proved = await run.prove(commands)
-        if against := await _spoke(run, inputs, built, form, proved):
+        if against := await _spoke(run, built, form, proved):
             continue
         judged = proved[0].tree if proved else None
         if inputs.review:
-            verdict = await run.dispatch(
-                Call(
-                    REVIEWER,
-                    inputs=_review(run, inputs, based, form, proved),
-                    criteria=(THE_REQUEST,),
-                    attempt=n,
-                    proved=tuple(proved),
-                )
-            )
+            asked = _review(run, inputs, based, form, proved)
+            call = Call(REVIEWER, inputs=asked, criteria=(THE_REQUEST,), attempt=n, proved=tuple(proved))
+            verdict = await run.dispatch(call)
             if against := _refused(verdict):
                 continue
             judged = judged or verdict.shown
         beside = await run.rest(commands)
-        if against := _red(run, beside):
+        if against := "\n\n".join(run.against(beside).values()):
             continue
         if question := _question(run, inputs, proved, beside):
             decided = await run.gate("accept", question)
             if decided.choice == "reject":
                 against = f"A person was asked: {question} They say: {decided.note}"
                 continue
-        if inputs.commit and (hooks := await run.hooks(_message(inputs))):
+        hooks = await run.hooks(_message(inputs)) if inputs.commit else None
+        if hooks and n < inputs.rounds:
             against = f"The commit hooks refuse it: {hooks.problem}\n\n{run.text(hooks.out)}"
-            if n == inputs.rounds:
-                ended = await _finish(run, inputs, n, commands, judged, "a commit hook refuses it")
-                if ended is not None:
-                    return ended
             continue
-        ended = await _finish(run, inputs, n, commands, judged, "")
-        if ended is not None:
+        ended = await _finish(run, inputs, n, commands, judged, "a commit hook refuses it" if hooks else "")
+        if isinstance(ended, Outcome):
             return ended
-        against = "The person changed the same lines meanwhile: their version stands. Make the change again on it."
+        against = ended
     reason = f"Not accepted within {inputs.rounds} rounds: {' '.join(against.partition('```')[0].split())[:300]}"
     return Outcome.stopped(reason, next=f"interlock resume {run.id} --note TEXT")
 
 
 def _build(inputs: Inputs, based: Sequence[Based]) -> dict[str, Any]:
+    states = [("green" if one.run.green else "red", one) for one in based]
     return {
         "request": inputs.request,
-        "checks": _states(based),
+        "checks": [{"command": one.command, "state": state, "red": state == "red"} for state, one in states],
         "all_green": bool(based) and all(one.run.green for one in based),
         "accept_baseline": inputs.accept_baseline,
     }
 
 
-def _states(based: Sequence[Based]) -> list[dict[str, Any]]:
-    return [
-        {"command": one.command, "state": "green" if one.run.green else "red", "red": not one.run.green}
-        for one in based
-    ]
-
-
 def _review(run: Run, inputs: Inputs, based: Sequence[Based], form: Built, proved: Sequence[Proved]) -> dict[str, Any]:
     return {
-        "request": inputs.request,
+        **_build(inputs, based),
         "files": sorted({path for call in run.view.calls.values() if call.report for path in call.report.paths}),
         "summary": form.summary,
         "already_so": form.already_so,
-        "checks": _states(based),
-        "all_green": bool(based) and all(one.run.green for one in based),
-        "accept_baseline": inputs.accept_baseline,
         "shown": bool((run.view.shown_by or {}).get("by")) or not proved,
         "weakened": _weakened(proved),
     }
 
 
-async def _spoke(run: Run, inputs: Inputs, built: Report, form: Built, proved: Sequence[Proved]) -> str:
+async def _spoke(run: Run, built: Report, form: Built, proved: Sequence[Proved]) -> str:
     """What speaks against the work before anybody judges it; empty: nothing."""
     if built.reason == "conflict":
-        paths = ", ".join(built.conflicts)
-        return f"The person changed the same lines meanwhile ({paths}): their version stands. Make it again on that."
-    if red := _red(run, proved):
-        return red
-    pair = run.view.pending
-    if pair is not None and pair.base != pair.work:
-        return ""
-    if not form.already_so:
-        return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
-    claims = [Command(name=f"claim-{n}", line=line) for n, line in enumerate(form.already_so, 1)]
-    shown = await run.prove(claims)
-    if not inputs.review and not any(one.after and one.after.green for one in (*shown, *proved)):
-        return "You say that it is so already, but no check that shows it is green."
-    return _red(run, shown)
-
-
-def _red(run: Run, proved: Sequence[Proved]) -> str:
-    parts = []
-    for one in proved:
-        if one.word == "conflict":
-            return f"The person changed the same lines meanwhile ({', '.join(one.tests)}): their version stands."
-        if one.word in ("broken", "still red") and one.after is not None:
-            tests = f": {', '.join(one.tests)}" if one.tests else ""
-            parts.append(f"`{one.command}` is {one.word}{tests}. {run.tail(one.after)}")
-    return "\n\n".join(parts)
+        return clash(built.conflicts)
+    if red := run.against(proved):
+        return "\n\n".join(red.values())
+    return "" if run.has_work else await run.idle(form.already_so)
 
 
 def _refused(verdict: Report) -> str:
     ruling = verdict.ruling
     if verdict.reason == "conflict":
-        return f"The person changed the same lines meanwhile ({', '.join(verdict.conflicts)}): their version stands."
+        return clash(verdict.conflicts)
     if ruling is not None and ruling.passes:
         return ""
     said = ruling.against if ruling else ("it gave no verdict",)
@@ -190,71 +151,50 @@ def _refused(verdict: Report) -> str:
 
 
 def _weakened(proved: Sequence[Proved]) -> list[str]:
-    return list(dict.fromkeys(path for one in proved if one.weak for path in (*one.weak.paths, *one.weak.gone)))
+    return list(dict.fromkeys(name for one in proved for name in one.weakened))
 
 
 def _question(run: Run, inputs: Inputs, proved: Sequence[Proved], beside: Sequence[Proved]) -> str:
     """What a person is asked before the work is accepted; empty: nothing."""
     if (weak := _weakened([*proved, *beside])) and (run.limits.weakened == "ask" or not inputs.review):
         return f"Accept weakened checks: {', '.join(weak)}?"
-    pair = run.view.pending
-    changed = pair is not None and pair.base != pair.work
-    if changed and not inputs.review and not any(one.after and one.after.green for one in proved):
+    if run.has_work and not inputs.review and not any(one.after and one.after.green for one in proved):
         return "Accept this work, although no green check shows it?"
     return ""
 
 
 async def _finish(
-    run: Run, inputs: Inputs, n: int, commands: Sequence[Command], judged: Tree | None, hook: str
-) -> Outcome | None:
-    """Deliver what was accepted, commit it where that was asked for. None: a conflict, and it goes back."""
-    said = f"Accepted in round {n}"
-    if branch := _branch(inputs):
-        return await _on_branch(run, inputs, commands, said, branch)
-    for again in range(AGAIN):
-        delivered = await run.deliver(f"{n}-{again}", judged)
-        if delivered.state != "other":
-            break
-        proved = await run.prove(commands)
-        if _red(run, proved):
-            return Outcome.stopped(f"{said}, but your tree changed meanwhile and its checks are red with the work")
-        judged = proved[0].tree if proved else delivered.merged
-    if delivered.state == "conflict":
-        return None
-    if delivered.state == "other":
-        return Outcome.stopped(f"{said}, but your tree changed each time that its checks ran: nothing was delivered")
-    if delivered.state == "away" and not inputs.commit:
-        return Outcome.degraded(
-            f"{said}; another branch is checked out, so nothing was delivered", next=f"interlock apply {run.id}"
-        )
-    if not inputs.commit:
-        return Outcome.complete(said, next="interlock diff")
-    if hook:
-        return Outcome.degraded(f"{said}; not committed: {hook}", next="git commit")
-    if await _alone_is_red(run, inputs, commands):
-        return Outcome.degraded(f"{said}; not committed: red without what you have not committed", next="git commit")
-    committed = await run.commit(_message(inputs))
-    if committed.problem:
-        return Outcome.degraded(f"{said}; not committed: {committed.problem}", next="git commit")
-    return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
+    run: Run, inputs: Inputs, n: int, commands: Sequence[Command], judged: Tree | None, problem: str
+) -> Outcome | str:
+    """Deliver what was accepted, or commit it where that was asked for; a conflict, which goes back.
 
-
-async def _alone_is_red(run: Run, inputs: Inputs, commands: Sequence[Command], branch: str = "") -> bool:
-    """Whether a check is red on what would be committed, where that is not the tree that was judged."""
-    return bool(_red(run, await run.prove_commit(commands, _message(inputs), branch)))
-
-
-async def _on_branch(run: Run, inputs: Inputs, commands: Sequence[Command], said: str, branch: str) -> Outcome:
-    if await _alone_is_red(run, inputs, commands, branch):
-        return Outcome.degraded(
-            f"{said}; no branch: red without what you have not committed", next=f"interlock apply {run.id}"
-        )
-    committed = await run.commit(_message(inputs), branch=branch)
-    if committed.problem:
-        return Outcome.degraded(f"{said}; no branch: {committed.problem}", next=f"interlock apply {run.id}")
+    Args:
+        problem: what is known against a commit.
+    """
+    said, message, branch = f"Accepted in round {n}", _message(inputs), _branch(inputs)
+    if not branch:
+        landed = await run.land(commands, judged, f"{n}-")
+        if landed.state == "conflict":
+            return "\n\n".join(landed.against)
+        if landed.against:
+            return Outcome.stopped(f"{said}, but your tree changed meanwhile: {'; '.join(landed.against)}")
+        if landed.state == "away" and not inputs.commit:
+            said = f"{said}; another branch is checked out, so nothing was delivered"
+            return Outcome.degraded(said, next=f"interlock apply {run.id}")
+        if not inputs.commit:
+            return Outcome.complete(said, next="interlock diff")
+    if not problem and run.against(await run.prove_commit(commands, message, branch)):
+        problem = "red without what you have not committed"
+    committed = None if problem else await run.commit(message, branch=branch)
+    if committed is None or committed.problem:
+        why = problem or (committed.problem if committed else "")
+        no, go_on = ("no branch", f"interlock apply {run.id}") if branch else ("not committed", "git commit")
+        return Outcome.degraded(f"{said}; {no}: {why}", next=go_on)
+    if not branch:
+        return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
     if not inputs.pr:
         return Outcome.complete(f"{said}, on branch {branch}", next=f"git diff HEAD...{branch}")
-    opened = await run.pull_request(branch, _message(inputs).splitlines()[0], run.receipt())
+    opened = await run.pull_request(branch, message.splitlines()[0], run.receipt())
     if opened.problem:
         return Outcome.degraded(f"{said}, on branch {branch}; no pull request: {opened.problem}", next=opened.url)
     return Outcome.complete(f"{said}: {opened.url}", next=opened.url)
@@ -274,8 +214,7 @@ def _branch(inputs: Inputs) -> str:
 
 
 def _slug(text: str) -> str:
-    words = "".join(char if char.isascii() and char.isalnum() else " " for char in text.lower()).split()
-    return "-".join(words)[:40].strip("-") or "task"
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "task"
 
 
 def _key(inputs: Inputs, where: Where) -> str:
