@@ -315,12 +315,6 @@ class Run:
         """Processors that programs may use here; 0: nobody knows."""
         return int(self.once("cores", {}, self.world.cores))
 
-    def guarded(self, paths: Sequence[str], request: str) -> list[str]:
-        """Those of the paths that steer agents or tools, and that a person's words do not name (TREE-08)."""
-        names = self.limits.guarded
-        found = [path for path in paths if scope.guarded(path, names) and not scope.named(path, request)]
-        return list(self.once("guarded", {"paths": list(paths)}, lambda: found))
-
     def new_id(self, length: int = 6) -> str:
         return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))
 

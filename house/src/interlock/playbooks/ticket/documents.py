@@ -63,22 +63,21 @@ class Asked(Form):
 
 # --- progress.yaml
 
-PHASES = ("INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH")
 Phase = Literal["INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH"]
 Standing = Literal["PENDING", "IN_PROGRESS", "ACCEPTED", "PAUSED", "REJECTED", "FAILED"]
 
 
 class Iteration(Kept):
     number: int
-    status: Standing
+    status: Standing = "PENDING"
     started_at: str
-    completed_at: str | None
-    tasks_total: int
-    tasks_accepted: int
+    completed_at: str | None = None
+    tasks_total: int = 0
+    tasks_accepted: int = 0
 
 
 class Progress(Kept):
-    """`prompts/<jira>/progress.yaml` (4.2), as far as code acts on it."""
+    """`prompts/<jira>/progress.yaml` (4.2), with what stands in a new one."""
 
     jira: str
     type: Literal["fix", "feature", "chore"]
@@ -87,26 +86,30 @@ class Progress(Kept):
     build_command: str
     test_command: str
     max_parallel_tasks: int = Field(ge=1)
-    docs_cache_state_path: str
+    docs_cache_state_path: str = CACHE
     docs_trusted_for_planning: bool
     trust_status: Literal["trusted", "stale", "unknown"]
-    git_gate_completed: bool
-    cycle_acceleration_mode: Literal["standard", "trivial_graph"]
+    git_gate_completed: bool = False
+    cycle_acceleration_mode: Literal["standard", "trivial_graph"] = "standard"
     startup: dict[str, Any]
     metrics: dict[str, Any]
-    iteration_number: int = Field(ge=0)
-    current_phase: Phase
-    current_step: str
-    current_task_id: str | None
-    current_task_attempt: int
-    status: Standing
+    iteration_number: int = Field(default=0, ge=0, lt=5)
+    current_phase: Phase = "INITIALIZED"
+    current_step: str = "I2"
+    current_task_id: str | None = None
+    current_task_attempt: int = 0
+    status: Standing = "PENDING"
     created_at: str
     last_updated: str
     last_checkpoint: dict[str, Any]
-    iterations: list[Iteration]
+    iterations: list[Iteration] = Field(min_length=1)
 
 
-PEOPLES = ("build_command", "test_command", "max_parallel_tasks")
+PEOPLES = (
+    *("build_command", "test_command", "max_parallel_tasks"),
+    *("refined_prompt", "success_criteria", "tool_mandates"),
+)
+"""What people may change of progress.yaml and of prompt.yaml (4.11)."""
 NO_METRICS = {
     **dict.fromkeys(("tasks_total", "tasks_completed", "groups_total", "groups_completed", "percent_complete"), 0),
     "elapsed_minutes_estimate": 0,
@@ -117,38 +120,36 @@ NO_METRICS = {
 }
 
 
-def new_iteration(number: int, at: str) -> dict[str, Any]:
-    counts = {"completed_at": None, "tasks_total": 0, "tasks_accepted": 0}
-    return {"number": number, "status": "PENDING", "started_at": at, **counts}
+def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
+    """The text of a new progress.yaml; `found`: what the startup analysis found."""
+    new = Progress(
+        jira=prompt.jira,
+        type=prompt.type,
+        slug=prompt.slug,
+        branch=branch,
+        build_command=commands["build"],
+        test_command=commands["test"],
+        max_parallel_tasks=found["parallel"],
+        docs_trusted_for_planning=found["trust"] == "trusted",
+        trust_status=found["trust"],
+        startup={
+            "docs_state": found["state"],
+            "impact_scan": found["impact"],
+            "planning_ready": True,
+            "updated_at": at,
+        },
+        metrics=NO_METRICS,
+        created_at=at,
+        last_updated=at,
+        last_checkpoint={"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"},
+        iterations=[Iteration(number=0, started_at=at)],
+    )
+    return dumped(new.model_dump())
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
     """A setting with its names in braces filled in; other braces stay."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
-
-
-def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
-    """The text of a new progress.yaml; `found`: what the startup analysis found."""
-    return dumped(
-        {
-            **{"jira": prompt.jira, "type": prompt.type, "slug": prompt.slug, "branch": branch},
-            **{"build_command": commands["build"], "test_command": commands["test"]},
-            "max_parallel_tasks": found["parallel"],
-            "docs_cache_state_path": CACHE,
-            **{"docs_trusted_for_planning": found["trust"] == "trusted", "trust_status": found["trust"]},
-            **{"git_gate_completed": False, "cycle_acceleration_mode": "standard"},
-            "startup": {
-                **{"docs_state": found["state"], "impact_scan": found["impact"]},
-                **{"planning_ready": True, "updated_at": at},
-            },
-            "metrics": NO_METRICS,
-            **{"iteration_number": 0, "current_phase": "INITIALIZED", "current_step": "I2"},
-            **{"current_task_id": None, "current_task_attempt": 0, "status": "PENDING"},
-            **{"created_at": at, "last_updated": at},
-            "last_checkpoint": {"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"},
-            "iterations": [new_iteration(0, at)],
-        }
-    )
 
 
 # --- review_report.yaml
@@ -254,9 +255,7 @@ def data_of(text: str, path: str) -> Any:
 
 def parsed(model: type[M], text: str, path: str) -> M:
     """The document as its model; BadInput with all that is wrong with it."""
-    found = _parsed(model, text, path)
-    assert isinstance(found, model)
-    return found
+    return _parsed(model, text, path)  # type: ignore[return-value]
 
 
 @lru_cache(maxsize=512)
@@ -292,6 +291,11 @@ def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
         return Unusable(problems=tuple(wrong)) if wrong else parsed(model, text or "", path)
 
     return read
+
+
+def held(find: Callable[[Given], list[str]]) -> Callable[[Given], Unusable | None]:
+    """How a row holds the documents that it leaves to what they have to be."""
+    return lambda given: Unusable(problems=tuple(wrong)) if (wrong := find(given)) else None
 
 
 def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
@@ -336,13 +340,13 @@ def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
     """An edit: these events end the log, numbered by their line."""
 
     def edit(text: str) -> str:
-        def block(first: int) -> str:
-            lines = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
-            return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        def told(first: int) -> list[str]:
+            numbered = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
+            return [json.dumps(one, ensure_ascii=False) for one in numbered]
 
-        known = len(text.splitlines())
-        done = text.endswith(block(known - len(events) + 1))
-        return text if done else f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{block(known + 1)}"
+        lines = text.splitlines()
+        before = max(0, len(lines) - len(events))
+        return text if lines[before:] == told(before + 1) else "\n".join([*lines, *told(len(lines) + 1), ""])
 
     return edit
 
@@ -355,15 +359,12 @@ def ignoring(text: str) -> str:
     return f"{text}{gap}" + "".join(f"{line}\n" for line in missing)
 
 
-def own_of_progress(text: str) -> Any:
-    """Of progress.yaml all that only the engine changes."""
-    return _known(text, Progress, PEOPLES)
+def own(model: type[BaseModel], but: Sequence[str]) -> Callable[[str], Any]:
+    """Of a document all that only the engine changes."""
 
+    def fields(text: str) -> dict[str, Any]:
+        data = data_of(text, "the document")
+        known = data if isinstance(data, dict) else {}
+        return {name: known.get(name) for name in model.model_fields if name not in but}
 
-def own_of_prompt(text: str) -> Any:
-    return _known(text, Prompt, ("refined_prompt", "success_criteria", "tool_mandates"))
-
-
-def _known(text: str, model: type[BaseModel], but: Sequence[str]) -> dict[str, Any]:
-    data = data_of(text, "the document")
-    return {name: data.get(name) for name in model.model_fields if name not in but} if isinstance(data, dict) else {}
+    return fields

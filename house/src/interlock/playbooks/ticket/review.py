@@ -96,10 +96,9 @@ async def commit(t: Ticket) -> str:
             raise await t.stop(f"the work is accepted, but not committed: {made.problem}")
         if not made.commit:
             run.warn("there is nothing to commit: the accepted work left no file that differs from the last commit")
-        head = made.commit or (await run.branch(t.data["branch"])).head
-        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics__percent_complete=100)
-        t.log("iteration.accepted", "O6", commit=made.commit)
-        await t.flush()
+        head = made.commit or (await run.branch(t.data.branch)).head
+        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics={"percent_complete": 100})
+        await t.log("iteration.accepted", "O6", commit=made.commit)
     return ""
 
 
