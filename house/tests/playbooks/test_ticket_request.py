@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from interlock.documents.changing import dumped
+from interlock.engine.kept import parsed
 from interlock.errors import BadInput
 from interlock.playbooks.ticket import analysis
-from interlock.playbooks.ticket.documents import Prompt, deferrals, filled, has_title, ignoring, parsed
+from interlock.playbooks.ticket.documents import Prompt, deferrals, filled, has_title, ignoring
 from interlock.playbooks.ticket.graph import DOCUMENTATION, Graph, batches, blamed, faults, figures, is_trivial
 from interlock.playbooks.ticket.request import (
     assigned_agent,

@@ -31,7 +31,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Run"]
+__all__ += ["Limits", "Run", "Stop"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 
@@ -140,6 +140,14 @@ class Outcome:
     @classmethod
     def stopped(cls, reason: str, output: str = "", **more: Any) -> Outcome:
         return cls("stopped", reason, output, **more)
+
+
+class Stop(Exception):
+    """Raised anywhere in a playbook: it ends so."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 class Run:

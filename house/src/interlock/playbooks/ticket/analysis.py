@@ -7,7 +7,8 @@ import re
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from interlock.playbooks.ticket.documents import CACHE, Kept, complaints, dumped, parsed
+from interlock.engine.kept import Kept, complaints, dumped, parsed
+from interlock.playbooks.ticket.documents import CACHE
 from interlock.playbooks.ticket.request import words
 from interlock.workspace.scope import within
 from interlock.workspace.values import Change

@@ -1,36 +1,21 @@
-"""The documents of a ticket: what they hold, how they are read, what is put into them. Pure.
-
-What people add to them (keys of their own, comments) is read over and stays.
-"""
+"""The documents of a ticket: what they hold, and how plans and reports are read. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from interlock.documents import changing
-from interlock.documents.changing import set_yaml
 from interlock.documents.markdown import Markdown
-from interlock.documents.problems import load
-from interlock.documents.reading import Keys, read_yaml
-from interlock.engine.forms import Claim, Form, Given, Unusable, Weakened
-from interlock.errors import BadInput, DocumentInvalid
+from interlock.engine.forms import Claim, Form, Weakened
+from interlock.engine.kept import Kept, dumped
 
-M = TypeVar("M", bound=BaseModel)
 Words = Annotated[list[str], Field(min_length=1)]
 CACHE = "docs/docs_cache_state.yaml"
 IGNORED = ("prompts/", CACHE)
-
-
-class Kept(BaseModel):
-    """A document in which people may have keys of their own."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 # --- prompt.yaml
@@ -122,29 +107,18 @@ NO_METRICS = {
 
 def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
     """The text of a new progress.yaml; `found`: what the startup analysis found."""
-    new = Progress(
-        jira=prompt.jira,
-        type=prompt.type,
-        slug=prompt.slug,
-        branch=branch,
-        build_command=commands["build"],
-        test_command=commands["test"],
-        max_parallel_tasks=found["parallel"],
-        docs_trusted_for_planning=found["trust"] == "trusted",
-        trust_status=found["trust"],
-        startup={
-            "docs_state": found["state"],
-            "impact_scan": found["impact"],
-            "planning_ready": True,
-            "updated_at": at,
-        },
-        metrics=NO_METRICS,
-        created_at=at,
-        last_updated=at,
-        last_checkpoint={"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"},
-        iterations=[Iteration(number=0, started_at=at)],
-    )
-    return dumped(new.model_dump())
+    here = {"branch": branch, "build_command": commands["build"], "test_command": commands["test"]}
+    trust = {"docs_trusted_for_planning": found["trust"] == "trusted", "trust_status": found["trust"]}
+    scan = {"docs_state": found["state"], "impact_scan": found["impact"], "planning_ready": True, "updated_at": at}
+    point = {"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"}
+    times = {
+        "created_at": at,
+        "last_updated": at,
+        "last_checkpoint": point,
+        "iterations": [{"number": 0, "started_at": at}],
+    }
+    known = {**prompt.model_dump(), **here, **trust, **times, "max_parallel_tasks": found["parallel"]}
+    return dumped(Progress.model_validate({**known, "startup": scan, "metrics": NO_METRICS}).model_dump())
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
@@ -234,74 +208,7 @@ class Executed(Form):
     already_so: list[str] = Field(default=[], description="If nothing has to be done: the commands that show it.")
 
 
-# --- reading
-
-
-def dumped(data: Mapping[str, Any]) -> str:
-    """Data as YAML."""
-    return _dumped(json.dumps(data, ensure_ascii=False))
-
-
-@lru_cache(maxsize=512)
-def _dumped(data: str) -> str:
-    return changing.dumped(json.loads(data))
-
-
-@lru_cache(maxsize=512)
-def data_of(text: str, path: str) -> Any:
-    """The data of a document; nobody changes it. BadInput with its line where it is no YAML."""
-    return read_yaml(text, path).data
-
-
-def parsed(model: type[M], text: str, path: str) -> M:
-    """The document as its model; BadInput with all that is wrong with it."""
-    return _parsed(model, text, path)  # type: ignore[return-value]
-
-
-@lru_cache(maxsize=512)
-def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
-    return load(model, read_yaml(text, path))
-
-
-def complaints(model: type[BaseModel], text: str | None, path: str) -> list[str]:
-    """What is wrong with a document that an agent wrote, as it is told; nothing: it can be used."""
-    name = path.rpartition("/")[2]
-    if text is None:
-        return [f"ERROR: {name} is missing"]
-    try:
-        parsed(model, text, path)
-    except BadInput as error:
-        every = (error, *error.also)
-        parts = (" ".join(part for _, part in one.parts() if part) for one in every)
-        return [f"ERROR: {name}: {one.what} ({more})" for one, more in zip(every, parts, strict=True)]
-    return []
-
-
-def usable(model: type[BaseModel], path: str) -> Callable[[str | None], Any]:
-    """Raises where a document cannot be used as it stands."""
-    return lambda text: text is None or parsed(model, text, path)
-
-
-def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
-    """How a row reads its answer from a document that it leaves."""
-
-    def read(given: Given) -> Form | Unusable:
-        text = given.outputs.get(path)
-        wrong = complaints(model, text, path)
-        return Unusable(problems=tuple(wrong)) if wrong else parsed(model, text or "", path)
-
-    return read
-
-
-def held(find: Callable[[Given], list[str]]) -> Callable[[Given], Unusable | None]:
-    """How a row holds the documents that it leaves to what they have to be."""
-    return lambda given: Unusable(problems=tuple(wrong)) if (wrong := find(given)) else None
-
-
-def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
-    """The document in which a form stands."""
-    return {outputs[0]: dumped(dict(form))}
-
+# --- plan.md, log.jsonl, .gitignore
 
 _DEFERRED = re.compile(
     r"(?<!\w)(confirm later|research later|need to research|further research required|figure out|where available|"
@@ -318,22 +225,6 @@ def deferrals(plan: str) -> list[str]:
 
 def has_title(plan: str) -> bool:
     return any(section.level == 1 for section in Markdown(plan).sections)
-
-
-# --- changing
-
-
-def put(values: Mapping[Keys, Any]) -> Callable[[str], str]:
-    """An edit: these values stand in the document."""
-    spelled = tuple((keys, json.dumps(value)) for keys, value in values.items())
-    return lambda text: _put(text, spelled)
-
-
-@lru_cache(maxsize=2048)
-def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
-    if not isinstance(data_of(text, "the document") or {}, dict):
-        raise DocumentInvalid("the document is no mapping any more")
-    return set_yaml(text, {keys: json.loads(value) for keys, value in values})
 
 
 def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
@@ -357,14 +248,3 @@ def ignoring(text: str) -> str:
     missing = [line for line in IGNORED if line not in known and f"/{line}" not in known]
     gap = "\n" if text and missing and not text.endswith("\n") else ""
     return f"{text}{gap}" + "".join(f"{line}\n" for line in missing)
-
-
-def own(model: type[BaseModel], but: Sequence[str]) -> Callable[[str], Any]:
-    """Of a document all that only the engine changes."""
-
-    def fields(text: str) -> dict[str, Any]:
-        data = data_of(text, "the document")
-        known = data if isinstance(data, dict) else {}
-        return {name: known.get(name) for name in model.model_fields if name not in but}
-
-    return fields

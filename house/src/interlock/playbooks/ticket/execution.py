@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from interlock.engine.kept import dumped, put
 from interlock.engine.run import Call, Command, Report, Row
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
@@ -19,6 +20,8 @@ from interlock.workspace.values import RemarkKind
 
 EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
 DEVELOPER = Row("Developer", "developer", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
+OWN = {"attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back"}
+"""What of a task's entry the engine keeps there, and no brief embeds."""
 IDLE = "Nothing was changed. If nothing has to be done, name the commands that show it in `already_so`."
 
 
@@ -34,7 +37,7 @@ async def execute(t: Ticket) -> bool:
         if not await is_short(t, graph) or not seen or weakened(t.proved) or not task.first_code_change_at:
             return False
         values = {**AUTO_ACCEPTED, "reviewed_at": t.stamp()}
-        await t.change(t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+        await put(t.run, t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
         await t.log("trivial.auto_accept", "O5", task=task.id)
         return True
 
@@ -53,14 +56,13 @@ async def work_through(t: Ticket, step: Step) -> Graph:
     if not undone(graph, step) and any(task.attempt for later in after for task in graph.of(later)):
         return graph
     await t.measure(graph)
-    began, before = str(t.stamp()), t.group_minutes
+    began, before = t.stamp(), t.group_minutes
     async for _ in t.run.loop("round"):
         graph = await one_round(t, step, last=not after)
         t.stamp()
-        t.group_minutes = before + t.minutes(began)
-        done = not undone(graph, step)
-        took = {"latest_group_cycle_minutes_estimate": round(t.minutes(began), 1)}
-        await t.measure(graph, took if done else None)
+        took, done = t.minutes(began), not undone(graph, step)
+        t.group_minutes = before + took
+        await t.measure(graph, {"latest_group_cycle_minutes_estimate": round(took, 1)} if done else {})
         if done:
             return graph
         if tired := [task for task in graph.of(step) if task.status in FAILED and task.attempt >= ATTEMPTS]:
@@ -114,7 +116,7 @@ def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
         replace(row, writes=graph.scope(task)),
         member=task.id,
         inputs={**facts, "mandates": "; ".join(task.mandates) or "none"},
-        texts={"entry": t.entry(task), "last_error": task.last_error or ""},
+        texts={"entry": dumped(task.model_dump(exclude=OWN, exclude_unset=True)), "last_error": task.last_error or ""},
         reads=(t.here("tasks.yaml"),),
         attempt=task.attempt,
         request=t.inputs.request,

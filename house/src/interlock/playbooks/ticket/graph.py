@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from interlock.playbooks.ticket.documents import Kept, complaints, data_of, parsed
+from interlock.engine.kept import Kept, complaints, data_of, parsed
 from interlock.playbooks.ticket.request import needs_runtime
 from interlock.workspace import scope
 
@@ -29,7 +29,7 @@ DOCUMENTATION = (
 """Written for people, and not what programs read (4.9)."""
 
 
-class Task(Kept):
+class Task(Kept, extra="allow"):
     """One entry of `tasks` (4.4)."""
 
     id: Name

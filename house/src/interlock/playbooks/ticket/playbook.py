@@ -11,6 +11,7 @@ from pydantic import Field
 
 from interlock.documents.model import Model
 from interlock.engine.forms import Form, Given, Unusable, read_form
+from interlock.engine.kept import complaints, dumped, held, parsed
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Call, Outcome, Report, Row, Run
 from interlock.errors import BadInput
@@ -22,7 +23,7 @@ from interlock.playbooks.ticket.graph import faults, is_trivial, sample
 from interlock.playbooks.ticket.invariants import INVARIANTS
 from interlock.playbooks.ticket.request import find_ticket, reading, unclarity
 from interlock.playbooks.ticket.review import REVIEWER, commit, review
-from interlock.playbooks.ticket.state import Stop, Ticket
+from interlock.playbooks.ticket.state import Ticket
 from interlock.workspace.values import BranchFacts, Where
 
 ITERATIONS = 5
@@ -72,14 +73,6 @@ SPLITTER = Row("Splitter", "splitter", timeout_s=1800, lost=True, repeats=1)
 async def ticket(run: Run, inputs: Inputs) -> Outcome:
     """From the request, or from where its documents stand, to one commit."""
     t = Ticket(run, inputs)
-    try:
-        return await process(t)
-    except Stop as stop:
-        return stop.outcome
-
-
-async def process(t: Ticket) -> Outcome:
-    run = t.run
     with run.step("I0"):
         begun = await resume_detection(t)
     if not begun:
@@ -180,7 +173,7 @@ async def begin(t: Ticket) -> None:
             await interpret(t, unclear, known)
         await t.log("startup.analysis.complete", "I1", clarity=unclear or "clear", trust=found["trust"])
     with run.step("I2"):
-        await run.change(t.at("prompt.yaml"), lambda old: old or doc.dumped(known))
+        await run.change(t.at("prompt.yaml"), lambda old: old or dumped(known))
         prompt = await t.prompt()
         new = doc.new_progress(prompt, branch_of(t, prompt.model_dump()), commands, found, t.stamp())
         await run.change(t.at("tmp/.gitkeep"), lambda text: text)
@@ -199,7 +192,7 @@ async def interpret(t: Ticket, unclear: str, known: Mapping[str, Any]) -> None:
     row = replace(INTERPRETER, outputs=(path,), read=partial(interpreted, path, t.jira, request, mandates))
     answers = ""
     for _ in range(2):
-        call = Call(row, inputs={**asked, "answers": answers}, request=request, samples={path: doc.dumped(best)})
+        call = Call(row, inputs={**asked, "answers": answers}, request=request, samples={path: dumped(best)})
         form = doc.Asked.model_validate((await t.call(call)).form or {})
         if answers or not form.questions:
             return
@@ -209,9 +202,9 @@ async def interpret(t: Ticket, unclear: str, known: Mapping[str, Any]) -> None:
 
 def interpreted(path: str, ticket: str, request: str, mandates: Sequence[str], given: Given) -> Form | Unusable:
     """The Interpreter's questions, if its document is one."""
-    wrong = doc.complaints(doc.Prompt, given.outputs.get(path), path)
+    wrong = complaints(doc.Prompt, given.outputs.get(path), path)
     if not wrong:
-        found = doc.parsed(doc.Prompt, given.outputs[path], path)
+        found = parsed(doc.Prompt, given.outputs[path], path)
         if found.jira != ticket:
             wrong.append(f"ERROR: prompt.yaml: jira is {found.jira}, expected {ticket}")
         if found.original_request.split() != request.split():
@@ -240,9 +233,7 @@ async def iteration(t: Ticket) -> bool:
     if begins not in ("TASK_EXECUTION", "REVIEW", "DOC_REFRESH"):
         await gate.git_gate(t)
     why = ""
-    if t.data.iterations[t.n].status == "ACCEPTED":
-        await t.graph()
-    else:
+    if t.data.iterations[t.n].status != "ACCEPTED":
         if begins in ("REVIEW", "DOC_REFRESH") or not await execute(t):
             why = await review(t)
         if not why:
@@ -292,20 +283,20 @@ async def planning(t: Ticket) -> Call:
         return [] if doc.has_title(left.outputs.get(path, "")) else [told]
 
     return Call(
-        replace(PLANNER, outputs=(path,), may=(tasks,), read=doc.held(wrong)),
+        replace(PLANNER, outputs=(path,), may=(tasks,), read=held(wrong)),
         inputs={**t.facts, "primary": t.primary},
         texts={
-            "impact": doc.dumped(scan),
+            "impact": dumped(scan),
             "architecture": "\n".join(architecture.splitlines()[:80]),
             "code_style": "\n".join(style.splitlines()[:40]),
             "findings": findings,
             "input": given,
-            "progress": await t.read(),
+            "progress": await run.read(t.at("progress.yaml")),
             "format": run.fill("graph"),
         },
         reads=(t.primary,),
         request=t.inputs.request,
-        samples={path: f"# Plan for {t.jira}\n", tasks: doc.dumped(known)},
+        samples={path: f"# Plan for {t.jira}\n", tasks: dumped(known)},
     )
 
 
@@ -318,7 +309,7 @@ async def initializer(t: Ticket, mode: str) -> Report:
     renew, known = tuple(path for path in found["renew"] or DOCS if path not in theirs), found["fingerprint"]
     wrong: Callable[[Given], list[str]] = lambda left: analysis.cache_problems(left.outputs.get(doc.CACHE), known)  # noqa: E731
     call = Call(
-        replace(INITIALIZER, outputs=(doc.CACHE,), may=renew, read=doc.held(wrong)),
+        replace(INITIALIZER, outputs=(doc.CACHE,), may=renew, read=held(wrong)),
         inputs={**t.facts, "mode": mode, "renew": renew, "fingerprint": known},
         samples={**dict.fromkeys(renew, "# Documentation\n"), doc.CACHE: analysis.cache(known)},
     )
@@ -344,13 +335,13 @@ async def settle_tasks(t: Ticket) -> None:
                 replace(
                     SPLITTER,
                     outputs=(path,),
-                    read=doc.held(lambda left: faults(left.outputs.get(path), path, names, request)),
+                    read=held(lambda left: faults(left.outputs.get(path), path, names, request)),
                 ),
                 inputs=t.facts,
                 texts={"format": run.fill("graph")},
                 reads=(t.here("plan.md"),),
                 request=request,
-                samples={path: doc.dumped(sample((), t.jira, several=True))},
+                samples={path: dumped(sample((), t.jira, several=True))},
             )
             report = await run.dispatch(call)
             if report.reason == "unusable":
@@ -383,8 +374,7 @@ async def end(t: Ticket) -> Outcome:
     done = t.ended(Outcome.complete(f"accepted in {t.n + 1} iteration(s), on {branch}", next=f"git log {branch}"))
     if not t.inputs.pr:
         return done
-    prompt = await t.prompt()
-    title, body = t.message(prompt).splitlines()[0], f"{prompt.original_request}\n\n{run.receipt()}"
+    title, body = (await t.message()).splitlines()[0], f"{(await t.prompt()).original_request}\n\n{run.receipt()}"
     opened = await run.pull_request(branch, title, body)
     if opened.problem:
         why = f"{done.reason}; no pull request: {opened.problem}"

@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.documents.reading import Keys
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
+from interlock.engine.kept import M, edited, load, parsed, put, watch
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket import graph as tasks
-from interlock.playbooks.ticket.graph import Graph, Step, Task
+from interlock.playbooks.ticket.graph import Graph, Step
 from interlock.playbooks.ticket.request import find_ticket
 
 if TYPE_CHECKING:
@@ -24,14 +26,6 @@ OWN = ("prompts/", ".interlock/", "interlock.toml", ".gitignore", doc.CACHE)
 """What is interlock's, and no change of the person's that anything is decided about."""
 MOST_TOLD = 6000
 """Characters of a failure that the next attempt is told."""
-
-
-class Stop(Exception):
-    """The ticket goes no further; its documents say so already."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
 
 
 class Ticket:
@@ -60,13 +54,11 @@ class Ticket:
         """What the documentation describes has changed."""
         self.docs_left: dict[str, str | None] = {}
         """Documentation as the Initializer left it."""
-        self._tasks = ""
         self._log: list[dict[str, Any]] = []
         self._others: list[Command] = []
-        self._based: dict[str, str] = {}
-        # From here on the engine alone writes the ticket's documents.
-        run.watch(self.at("prompt.yaml"), doc.own(doc.Prompt, doc.PEOPLES))
-        run.watch(self.at("progress.yaml"), doc.own(doc.Progress, doc.PEOPLES))
+        self._based: list[Command] = []
+        watch(run, self.at("prompt.yaml"), doc.Prompt, doc.PEOPLES)
+        watch(run, self.at("progress.yaml"), doc.Progress, doc.PEOPLES)
         run.watch(self.at("log.jsonl"))
 
     # --- where things are
@@ -94,13 +86,14 @@ class Ticket:
         build, test = self.data.build_command, self.data.test_command
         return {"jira": self.jira, "iteration": self.n, "build": build, "test": test}
 
-    def message(self, prompt: doc.Prompt) -> str:
+    async def message(self) -> str:
         """Of the commit."""
+        prompt, graph = await self.prompt(), await self.graph()
         summary = " ".join(prompt.refined_prompt.split())
         summary = summary if len(summary) <= 72 else summary[:73].rsplit(" ", 1)[0][:72]
-        ids = [task["id"] for task in doc.data_of(self._tasks, "tasks.yaml")["tasks"]]
         values = {"type": prompt.type, "kind": "feat" if prompt.type == "feature" else prompt.type, "jira": self.jira}
-        values |= {"slug": prompt.slug, "summary": summary, "tasks": f"Tasks: {', '.join(ids)}"}
+        values |= {"slug": prompt.slug, "summary": summary}
+        values["tasks"] = f"Tasks: {', '.join(task.id for task in graph.tasks)}"
         return f"{doc.filled(self.run.settings.commit_message, values).strip()}\n"
 
     def stamp(self) -> str:
@@ -113,32 +106,22 @@ class Ticket:
     # --- documents
 
     async def prompt(self) -> doc.Prompt:
-        path = self.at("prompt.yaml")
-        return doc.parsed(doc.Prompt, await self.run.read(path, doc.usable(doc.Prompt, path)) or "", path)
+        return await self._load(doc.Prompt, self.at("prompt.yaml"))
 
-    async def read(self) -> str:
-        """progress.yaml as it stands, with what people changed where they may; empty: there is none."""
-        path = self.at("progress.yaml")
-        text = await self.run.read(path, doc.usable(doc.Progress, path)) or ""
-        self.state = doc.parsed(doc.Progress, text, path) if text else None
-        return text
+    async def read(self) -> doc.Progress | None:
+        """progress.yaml as it stands, with what people changed where they may."""
+        self.state = await load(self.run, doc.Progress, self.at("progress.yaml"))
+        return self.state
 
     async def graph(self) -> Graph:
         """tasks.yaml as it stands."""
-        path = self.here("tasks.yaml")
-        self._tasks = await self.run.read(path, doc.usable(Graph, path)) or ""
-        self.run.watch(path, tasks.owned)
-        return doc.parsed(Graph, self._tasks, path)
+        self.run.watch(self.here("tasks.yaml"), tasks.owned)
+        return await self._load(Graph, self.here("tasks.yaml"))
 
-    async def change(self, path: str, values: Mapping[Keys, Any]) -> str:
-        """The text of a document with these values; Stop where a person changed what is not theirs."""
-        wrote = await self.run.change(path, doc.put(values))
-        if wrote.state == "edited":
-            raise self.edited(wrote.why)
-        return self.run.text(wrote.text)
-
-    def edited(self, why: str) -> Stop:
-        return Stop(Outcome.stopped(f"ERROR: {why}. Put it back, then resume.", again=self.run.scope))
+    async def _load(self, model: type[M], path: str) -> M:
+        if (found := await load(self.run, model, path)) is None:
+            raise DocumentInvalid(f"ERROR: {path} is missing", where=path)
+        return found
 
     async def set(
         self,
@@ -161,7 +144,7 @@ class Ticket:
             point = {**where, "phase": phase, "step": step}
             named |= {("last_checkpoint", name): value for name, value in point.items()}
         path = self.at("progress.yaml")
-        self.state = doc.parsed(doc.Progress, await self.change(path, named), path)
+        self.state = parsed(doc.Progress, await put(self.run, path, named), path)
 
     async def end_iteration(self, status: str) -> None:
         """The iteration's own entry, and how long it took."""
@@ -179,14 +162,7 @@ class Ticket:
             ("tasks", places[name], key): value for name, some in changes.items() for key, value in some.items()
         }
         path = self.here("tasks.yaml")
-        self._tasks = await self.change(path, values)
-        return doc.parsed(Graph, self._tasks, path)
-
-    def entry(self, task: Task) -> str:
-        """A task as its brief embeds it: without what the engine keeps there."""
-        own = ("attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back")
-        known = next(one for one in doc.data_of(self._tasks, "tasks.yaml")["tasks"] if one["id"] == task.id)
-        return doc.dumped({name: value for name, value in known.items() if name not in own})
+        return parsed(Graph, await put(self.run, path, values), path)
 
     async def log(self, event: str, step: str, **data: Any) -> None:
         """Tell it in log.jsonl, as soon as there is a ticket."""
@@ -230,23 +206,20 @@ class Ticket:
         limit = self.run.settings.command_timeout_s
         lines = lines or {"build": self.data.build_command, "test": self.data.test_command}
         own = [Command(name, line, "progress.yaml", limit) for name, line in lines.items() if line != "none"]
-        commands = [*own, *self._others]
-        await self.run.baseline([one for one in commands if self._based.get(one.name) != one.line])
-        self._based |= {one.name: one.line for one in commands}
-        return commands
+        await self.run.baseline([one for one in (*own, *self._others) if one not in self._based])
+        self._based = [*own, *self._others]
+        return self._based
 
     def proposed(self, graph: Graph, step: Step) -> list[Command]:
         """What the graph wants to have run for a group, beside the person's commands (TK-132)."""
-        policy = graph.validation_policy
+        policy, limit = graph.validation_policy, self.run.settings.command_timeout_s
         group = policy.groups.get(step.group, tasks.Commands())
         folder = group.working_directory or policy.working_directory or "."
         found = []
-        for name in ("build", "test"):
-            users = getattr(self.data, f"{name}_command")
+        for name, users in (("build", self.data.build_command), ("test", self.data.test_command)):
             line = getattr(group, f"{name}_command") or getattr(policy, f"{name}_command") or users
             if line != "none" and (line != users or folder != "."):
                 placed = line if folder == "." else f"cd '{folder}' && {line}"
-                limit = self.run.settings.command_timeout_s
                 found.append(Command(f"{step.group}-{name}", placed, f"group {step.group}", limit))
         return found
 
@@ -266,7 +239,7 @@ class Ticket:
 
     async def answered(self, report: Report, scope: str, *, scoped: bool = False) -> Report:
         if report.reason == "edited":
-            raise self.edited(report.complaint)
+            raise edited(self.run, report.complaint)
         if report.ok or report.reason == "conflict" or (scoped and report.reason == "scope"):
             return report
         why = "; ".join(report.complaint.splitlines()) or report.reason
