@@ -42,7 +42,7 @@ PURE = {
     "hashlib",
 }
 """What of the standard library a playbook may use: nothing that touches the world or depends on it."""
-KNOWN = {"forms", "playbook", "run", "tables", "view", "prompts"}
+KNOWN = {"kept", "forms", "playbook", "run", "tables", "view", "prompts"}
 """Modules of the engine that a playbook may name."""
 BEHIND = {"world", "recorder", "full", "slot", "listen", "pair_lock", "prompts", "ran", "hear"}
 """Of a `Run`: what is the engine's own."""

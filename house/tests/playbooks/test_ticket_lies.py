@@ -12,6 +12,7 @@ from benchmarks import lies
 from benchmarks.lies import FILES, FIXED, HOOK, LIB, LINES, MAKE, TEST, TRICKS, Project
 from interlock.agents.values import Ask, CommandExit
 from interlock.documents.changing import dumped
+from interlock.engine.kept import parsed
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.simulation import Act, Clean, Files, begin, drive
@@ -19,7 +20,7 @@ from interlock.engine.view import View
 from interlock.engine.world import Toolbox
 from interlock.errors import Status
 from interlock.playbooks.ticket import TICKET
-from interlock.playbooks.ticket.documents import Review, parsed
+from interlock.playbooks.ticket.documents import Review
 from tests.playbooks.tickets import SEVEN, graph, task
 
 CRITERIA = ("C1", "C2", "C3", "T1.1", "T2.1")

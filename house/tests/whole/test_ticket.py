@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -100,8 +101,15 @@ class Ticket(Bench):
         return view
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """As a person does who has trusted nothing here yet."""
         program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        return subprocess.run(program, cwd=self.top, capture_output=True, text=True, check=False)
+        env = {**os.environ, "XDG_DATA_HOME": f"{self.top}-data"}
+        return subprocess.run(program, cwd=self.top, env=env, capture_output=True, text=True, check=False)
+
+    def trusted(self) -> Ticket:
+        """A person has read the settings, which lie in a commit (OWN-06)."""
+        assert self.types("playbooks", "trust", "interlock.toml").returncode == 0
+        return self
 
     def yaml(self, path: str) -> Any:
         return read_yaml(self.read(P + path), path).data
@@ -119,7 +127,7 @@ class Ticket(Bench):
 @pytest.mark.parametrize("mode", ["auto", "off"])
 def test_the_authors_own_files_and_agents_run_through(tmp_path: Path, mode: str) -> None:
     """Roles by their front matter, a graph and a report in the seed's layout, executors that write task states."""
-    ticket = Ticket(tmp_path / "p", mode=mode)
+    ticket = Ticket(tmp_path / "p", mode=mode).trusted()
     said = ticket.types("run", "ticket", REQUEST)
     assert said.returncode == 0, said.stderr
     assert said.stdout.splitlines()[-6:] == [
@@ -161,7 +169,7 @@ def test_one_simple_task_takes_the_short_cut(tmp_path: Path, splitter: bool) -> 
 @pytest.mark.req("TK-103", "TK-02", "TREE-03", "TK-102")
 def test_a_persons_work_survives_agents_that_set_everything_back(tmp_path: Path) -> None:
     """Uncommitted code is asked about, carried, in no commit; documentation comes along by itself."""
-    ticket = Ticket(tmp_path / "p")
+    ticket = Ticket(tmp_path / "p").trusted()
     for who in ("Planner", "task-executor"):
         ticket.act(who, "git stash -u -q; git checkout -q .; git clean -fdq; git switch -q -c mine")
     ticket.commit("who sets back")
@@ -182,10 +190,11 @@ def test_a_persons_work_survives_agents_that_set_everything_back(tmp_path: Path)
     assert "mine.py" not in ticket.run_git("log", "--name-only", "--format=", "main..")
 
 
-@pytest.mark.req("TK-164", "TK-17", "TK-22", "RUN-08")
+@pytest.mark.req("TK-164", "TK-17", "TK-22", "RUN-08", "OWN-06", "PERSON-05")
 def test_another_clone_goes_on_without_the_runs_own_folder(tmp_path: Path) -> None:
-    """Stopped at its second task: documents alone are taken along; the iteration is planned anew."""
-    ticket = Ticket(tmp_path / "p", tasks=TASKS.replace("strategy: parallel,", "strategy: sequential,"))
+    """Stopped at its second task: documents alone are taken along; the iteration is planned anew. Who cloned it is
+    asked first whether they trust the settings that came along, and nothing has happened until they do."""
+    ticket = Ticket(tmp_path / "p", tasks=TASKS.replace("strategy: parallel,", "strategy: sequential,")).trusted()
     ticket.act("task-executor", '[ "$task" = T2 ] && { echo no; exit 0; }')
     ticket.commit("who fails")
     said = ticket.types("run", "ticket", REQUEST)
@@ -199,7 +208,10 @@ def test_another_clone_goes_on_without_the_runs_own_folder(tmp_path: Path) -> No
     there.write(".gitignore", ticket.read(".gitignore"))
     there.act("task-executor", "")
     there.commit("who does it")
-    done = there.types("run", "ticket", REQUEST)
+    refused = there.types("run", "ticket", REQUEST)
+    assert refused.returncode == 2 and "interlock playbooks trust interlock.toml" in refused.stderr, refused.stderr
+    assert not there.place().runs.all() and there.yaml("progress.yaml")["status"] == "PAUSED"
+    done = there.trusted().types("run", "ticket", REQUEST)
     assert done.returncode == 0, done.stderr
     assert "planned anew" in done.stderr
     there.is_done()

@@ -22,7 +22,7 @@ from interlock.engine.journal import Journal
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder
-from interlock.engine.run import Limits, Outcome, Run
+from interlock.engine.run import Limits, Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.engine.world import World
 from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
@@ -123,7 +123,10 @@ class Player:
         )
         keys.begin()
         try:
-            outcome = await self.playbook.play(run, inputs)
+            try:
+                outcome = await self.playbook.play(run, inputs)
+            except Stop as stop:
+                outcome = stop.outcome
             self.recorder.nothing_left("")
         except Parked as parked:
             self._add(ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until))

@@ -31,7 +31,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Run"]
+__all__ += ["Limits", "Run", "Stop"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 
@@ -140,6 +140,14 @@ class Outcome:
     @classmethod
     def stopped(cls, reason: str, output: str = "", **more: Any) -> Outcome:
         return cls("stopped", reason, output, **more)
+
+
+class Stop(Exception):
+    """Raised anywhere in a playbook: it ends so."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 class Run:
@@ -320,12 +328,6 @@ class Run:
     def cores(self) -> int:
         """Processors that programs may use here; 0: nobody knows."""
         return int(self.once("cores", {}, self.world.cores))
-
-    def guarded(self, paths: Sequence[str], request: str) -> list[str]:
-        """Those of the paths that steer agents or tools, and that a person's words do not name (TREE-08)."""
-        names = self.limits.guarded
-        found = [path for path in paths if scope.guarded(path, names) and not scope.named(path, request)]
-        return list(self.once("guarded", {"paths": list(paths)}, lambda: found))
 
     def new_id(self, length: int = 6) -> str:
         return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Protocol
 
-from interlock.errors import BadInput
-from interlock.playbooks.ticket.documents import CACHE, data_of, dumped
+from interlock.engine.kept import Kept, complaints, dumped, parsed
+from interlock.playbooks.ticket.documents import CACHE
 from interlock.playbooks.ticket.request import words
 from interlock.workspace.scope import within
 from interlock.workspace.values import Change
@@ -72,44 +72,51 @@ def fingerprint(look: Look) -> str:
     return _digest("\n".join([*paths, *(f"{path} {_digest(look.read(path) or '')}" for path in manifests)]))
 
 
+class Entry(Kept):
+    """What the cache says of one document."""
+
+    sha256: str = ""
+    state: str = ""
+
+
+class Cache(Kept):
+    """`docs/docs_cache_state.yaml` (4.6), as far as it can be evidence."""
+
+    trust_status: str = ""
+    workspace_fingerprint: str = ""
+    refresh_required: Any = None
+    documents: dict[str, Entry] = {}
+
+    @classmethod
+    def of(cls, text: str | None) -> Cache:
+        return Cache() if text is None or complaints(Cache, text, CACHE) else parsed(Cache, text, CACHE)
+
+    def known(self, path: str) -> Entry:
+        return self.documents.get(path.rpartition("/")[2], Entry())
+
+
 def docs(look: Look) -> dict[str, Any]:
     """`startup.docs_state`, how far the documentation is trusted, and what of it is to be renewed (TK-40, TK-42).
 
     Believed by its evidence alone: hashes and fingerprint are computed anew.
     """
-    texts = {path: look.read(path) for path in DOCS}
-    digests = {path: _digest(text) for path, text in texts.items() if text is not None}
-    now, cache = fingerprint(look), _cache(look.read(CACHE))
-    entries = cache.get("documents")
-    kept = {path: _mapping(_mapping(entries).get(path.rpartition("/")[2])) for path in DOCS}
-    known, said = _is_digest(cache.get("workspace_fingerprint")), cache.get("trust_status")
-    same = known and cache["workspace_fingerprint"] == now
-    renew = [
-        path
-        for path in DOCS
-        if not same
-        or kept[path].get("state") != "fresh"
-        or not _is_digest(kept[path].get("sha256"))
-        or kept[path]["sha256"] != digests.get(path)
-    ]
-    evidence = known and all(_is_digest(entry.get("sha256")) for entry in kept.values())
-    trust = "stale" if evidence and said in ("trusted", "stale") else "unknown"
-    if said == "trusted" and not renew and cache.get("refresh_required") is False:
-        trust = "trusted"
+    digests = {path: _digest(text) for path in DOCS if (text := look.read(path)) is not None}
+    now, cache = fingerprint(look), Cache.of(look.read(CACHE))
+    fresh = {path: cache.known(path) == Entry(sha256=digests.get(path, "-"), state="fresh") for path in DOCS}
+    renew = [path for path in DOCS if cache.workspace_fingerprint != now or not fresh[path]]
+    evidence = all(map(_is_digest, (cache.workspace_fingerprint, *(cache.known(path).sha256 for path in DOCS))))
+    trusted = cache.trust_status == "trusted" and not renew and cache.refresh_required is False
+    trust = "trusted" if trusted else "stale" if evidence and cache.trust_status in ("trusted", "stale") else "unknown"
     there = {f"{path[5:-3].lower()}_exists": path in digests for path in DOCS}
-    trusted = trust == "trusted"
     state = {**there, "docs_trusted_for_planning": trusted, "refresh_required": not trusted}
     return {"state": state, "trust": trust, "renew": [] if trusted else renew or list(DOCS), "fingerprint": now}
 
 
 def cache_problems(text: str | None, fingerprint: str) -> list[str]:
     """What is wrong with the cache that the Initializer left."""
-    cache = _cache(text)
-    wrong = [] if cache.get("workspace_fingerprint") == fingerprint else [f"workspace_fingerprint is not {fingerprint}"]
-    for path in DOCS:
-        name = path.rpartition("/")[2]
-        if not _is_digest(_mapping(_mapping(cache.get("documents")).get(name)).get("sha256")):
-            wrong.append(f"documents.{name}.sha256 is no SHA-256")
+    left = Cache.of(text)
+    wrong = [] if left.workspace_fingerprint == fingerprint else [f"workspace_fingerprint is not {fingerprint}"]
+    wrong += [f"sha256 of {path} is no SHA-256" for path in DOCS if not _is_digest(left.known(path).sha256)]
     return [f"ERROR: docs_cache_state.yaml: {one}" for one in wrong]
 
 
@@ -120,20 +127,9 @@ def cache(fingerprint: str) -> str:
     return dumped({**head, "documents": {path.rpartition("/")[2]: entry for path in DOCS}})
 
 
-def _cache(text: str | None) -> Mapping[str, Any]:
-    try:
-        return _mapping(data_of(text or "", CACHE))
-    except BadInput:
-        return {}
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
-def _is_digest(value: Any) -> bool:
+def _is_digest(value: str) -> bool:
     """Evidence, and neither a placeholder nor nothing."""
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+    return re.fullmatch("[0-9a-f]{64}", value) is not None
 
 
 def impact(look: Look, request: str) -> dict[str, list[str]]:
@@ -154,20 +150,13 @@ def impact(look: Look, request: str) -> dict[str, list[str]]:
 def architecture_relevant(changes: Sequence[Change]) -> bool:
     """Whether what the documentation describes changed: a file came or went outside of tests, or says how it is
     built."""
-    theirs = [one for one in changes if one.path not in OURS and not one.path.startswith("prompts/")]
     return any(
         (one.kind != "changed" and not re.search(r"(^|/)(tests?|spec)(/|_)|(_|\.)(test|spec)\.", one.path))
         or one.path.startswith(_CI)
         or _is(one.path, _BUILT_BY)
-        for one in theirs
+        for one in changes
+        if one.path not in OURS and not one.path.startswith("prompts/")
     )
-
-
-def is_documentation(path: str) -> bool:
-    """Written for people: at the root or below `docs/`, and not what programs read (4.9)."""
-    name = path.rpartition("/")[2]
-    written = path.endswith((".md", ".rst", ".txt")) and name not in ("requirements.txt", "CMakeLists.txt")
-    return written and (name == path or path.startswith("docs/"))
 
 
 def _is(path: str, patterns: Sequence[str]) -> bool:

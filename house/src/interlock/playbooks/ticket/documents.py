@@ -1,36 +1,21 @@
-"""The documents of a ticket: what they hold, how they are read, what is put into them. Pure.
-
-What people add to them (keys of their own, comments) is read over and stays.
-"""
+"""The documents of a ticket: what they hold, and how plans and reports are read. Pure."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from functools import lru_cache
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import Field, StringConstraints
 
-from interlock.documents import changing
-from interlock.documents.changing import set_yaml
 from interlock.documents.markdown import Markdown
-from interlock.documents.problems import load
-from interlock.documents.reading import Keys, read_yaml
-from interlock.engine.forms import Claim, Form, Given, Unusable, Weakened
-from interlock.errors import BadInput, DocumentInvalid
+from interlock.engine.forms import Claim, Form, Weakened
+from interlock.engine.kept import Kept, dumped
 
-M = TypeVar("M", bound=BaseModel)
 Words = Annotated[list[str], Field(min_length=1)]
 CACHE = "docs/docs_cache_state.yaml"
 IGNORED = ("prompts/", CACHE)
-
-
-class Kept(BaseModel):
-    """A document in which people may have keys of their own."""
-
-    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 # --- prompt.yaml
@@ -63,22 +48,21 @@ class Asked(Form):
 
 # --- progress.yaml
 
-PHASES = ("INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH")
 Phase = Literal["INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUTION", "REVIEW", "DOC_REFRESH"]
 Standing = Literal["PENDING", "IN_PROGRESS", "ACCEPTED", "PAUSED", "REJECTED", "FAILED"]
 
 
 class Iteration(Kept):
     number: int
-    status: Standing
+    status: Standing = "PENDING"
     started_at: str
-    completed_at: str | None
-    tasks_total: int
-    tasks_accepted: int
+    completed_at: str | None = None
+    tasks_total: int = 0
+    tasks_accepted: int = 0
 
 
 class Progress(Kept):
-    """`prompts/<jira>/progress.yaml` (4.2), as far as code acts on it."""
+    """`prompts/<jira>/progress.yaml` (4.2), with what stands in a new one."""
 
     jira: str
     type: Literal["fix", "feature", "chore"]
@@ -87,26 +71,30 @@ class Progress(Kept):
     build_command: str
     test_command: str
     max_parallel_tasks: int = Field(ge=1)
-    docs_cache_state_path: str
+    docs_cache_state_path: str = CACHE
     docs_trusted_for_planning: bool
     trust_status: Literal["trusted", "stale", "unknown"]
-    git_gate_completed: bool
-    cycle_acceleration_mode: Literal["standard", "trivial_graph"]
+    git_gate_completed: bool = False
+    cycle_acceleration_mode: Literal["standard", "trivial_graph"] = "standard"
     startup: dict[str, Any]
     metrics: dict[str, Any]
-    iteration_number: int = Field(ge=0)
-    current_phase: Phase
-    current_step: str
-    current_task_id: str | None
-    current_task_attempt: int
-    status: Standing
+    iteration_number: int = Field(default=0, ge=0, lt=5)
+    current_phase: Phase = "INITIALIZED"
+    current_step: str = "I2"
+    current_task_id: str | None = None
+    current_task_attempt: int = 0
+    status: Standing = "PENDING"
     created_at: str
     last_updated: str
     last_checkpoint: dict[str, Any]
-    iterations: list[Iteration]
+    iterations: list[Iteration] = Field(min_length=1)
 
 
-PEOPLES = ("build_command", "test_command", "max_parallel_tasks")
+PEOPLES = (
+    *("build_command", "test_command", "max_parallel_tasks"),
+    *("refined_prompt", "success_criteria", "tool_mandates"),
+)
+"""What people may change of progress.yaml and of prompt.yaml (4.11)."""
 NO_METRICS = {
     **dict.fromkeys(("tasks_total", "tasks_completed", "groups_total", "groups_completed", "percent_complete"), 0),
     "elapsed_minutes_estimate": 0,
@@ -117,38 +105,25 @@ NO_METRICS = {
 }
 
 
-def new_iteration(number: int, at: str) -> dict[str, Any]:
-    counts = {"completed_at": None, "tasks_total": 0, "tasks_accepted": 0}
-    return {"number": number, "status": "PENDING", "started_at": at, **counts}
+def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
+    """The text of a new progress.yaml; `found`: what the startup analysis found."""
+    here = {"branch": branch, "build_command": commands["build"], "test_command": commands["test"]}
+    trust = {"docs_trusted_for_planning": found["trust"] == "trusted", "trust_status": found["trust"]}
+    scan = {"docs_state": found["state"], "impact_scan": found["impact"], "planning_ready": True, "updated_at": at}
+    point = {"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"}
+    times = {
+        "created_at": at,
+        "last_updated": at,
+        "last_checkpoint": point,
+        "iterations": [{"number": 0, "started_at": at}],
+    }
+    known = {**prompt.model_dump(), **here, **trust, **times, "max_parallel_tasks": found["parallel"]}
+    return dumped(Progress.model_validate({**known, "startup": scan, "metrics": NO_METRICS}).model_dump())
 
 
 def filled(template: str, values: Mapping[str, str]) -> str:
     """A setting with its names in braces filled in; other braces stay."""
     return re.sub(r"\{(\w+)\}", lambda match: values.get(match[1], match[0]), template)
-
-
-def new_progress(prompt: Prompt, branch: str, commands: Mapping[str, str], found: Any, at: str) -> str:
-    """The text of a new progress.yaml; `found`: what the startup analysis found."""
-    return dumped(
-        {
-            **{"jira": prompt.jira, "type": prompt.type, "slug": prompt.slug, "branch": branch},
-            **{"build_command": commands["build"], "test_command": commands["test"]},
-            "max_parallel_tasks": found["parallel"],
-            "docs_cache_state_path": CACHE,
-            **{"docs_trusted_for_planning": found["trust"] == "trusted", "trust_status": found["trust"]},
-            **{"git_gate_completed": False, "cycle_acceleration_mode": "standard"},
-            "startup": {
-                **{"docs_state": found["state"], "impact_scan": found["impact"]},
-                **{"planning_ready": True, "updated_at": at},
-            },
-            "metrics": NO_METRICS,
-            **{"iteration_number": 0, "current_phase": "INITIALIZED", "current_step": "I2"},
-            **{"current_task_id": None, "current_task_attempt": 0, "status": "PENDING"},
-            **{"created_at": at, "last_updated": at},
-            "last_checkpoint": {"timestamp": at, "git_head": "", "phase": "INITIALIZED", "step": "I2"},
-            "iterations": [new_iteration(0, at)],
-        }
-    )
 
 
 # --- review_report.yaml
@@ -233,71 +208,7 @@ class Executed(Form):
     already_so: list[str] = Field(default=[], description="If nothing has to be done: the commands that show it.")
 
 
-# --- reading
-
-
-def dumped(data: Mapping[str, Any]) -> str:
-    """Data as YAML."""
-    return _dumped(json.dumps(data, ensure_ascii=False))
-
-
-@lru_cache(maxsize=512)
-def _dumped(data: str) -> str:
-    return changing.dumped(json.loads(data))
-
-
-@lru_cache(maxsize=512)
-def data_of(text: str, path: str) -> Any:
-    """The data of a document; nobody changes it. BadInput with its line where it is no YAML."""
-    return read_yaml(text, path).data
-
-
-def parsed(model: type[M], text: str, path: str) -> M:
-    """The document as its model; BadInput with all that is wrong with it."""
-    found = _parsed(model, text, path)
-    assert isinstance(found, model)
-    return found
-
-
-@lru_cache(maxsize=512)
-def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
-    return load(model, read_yaml(text, path))
-
-
-def complaints(model: type[BaseModel], text: str | None, path: str) -> list[str]:
-    """What is wrong with a document that an agent wrote, as it is told; nothing: it can be used."""
-    name = path.rpartition("/")[2]
-    if text is None:
-        return [f"ERROR: {name} is missing"]
-    try:
-        parsed(model, text, path)
-    except BadInput as error:
-        every = (error, *error.also)
-        parts = (" ".join(part for _, part in one.parts() if part) for one in every)
-        return [f"ERROR: {name}: {one.what} ({more})" for one, more in zip(every, parts, strict=True)]
-    return []
-
-
-def usable(model: type[BaseModel], path: str) -> Callable[[str | None], Any]:
-    """Raises where a document cannot be used as it stands."""
-    return lambda text: text is None or parsed(model, text, path)
-
-
-def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
-    """How a row reads its answer from a document that it leaves."""
-
-    def read(given: Given) -> Form | Unusable:
-        text = given.outputs.get(path)
-        wrong = complaints(model, text, path)
-        return Unusable(problems=tuple(wrong)) if wrong else parsed(model, text or "", path)
-
-    return read
-
-
-def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
-    """The document in which a form stands."""
-    return {outputs[0]: dumped(dict(form))}
-
+# --- plan.md, log.jsonl, .gitignore
 
 _DEFERRED = re.compile(
     r"(?<!\w)(confirm later|research later|need to research|further research required|figure out|where available|"
@@ -316,33 +227,17 @@ def has_title(plan: str) -> bool:
     return any(section.level == 1 for section in Markdown(plan).sections)
 
 
-# --- changing
-
-
-def put(values: Mapping[Keys, Any]) -> Callable[[str], str]:
-    """An edit: these values stand in the document."""
-    spelled = tuple((keys, json.dumps(value)) for keys, value in values.items())
-    return lambda text: _put(text, spelled)
-
-
-@lru_cache(maxsize=2048)
-def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
-    if not isinstance(data_of(text, "the document") or {}, dict):
-        raise DocumentInvalid("the document is no mapping any more")
-    return set_yaml(text, {keys: json.loads(value) for keys, value in values})
-
-
 def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
     """An edit: these events end the log, numbered by their line."""
 
     def edit(text: str) -> str:
-        def block(first: int) -> str:
-            lines = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
-            return "".join(f"{json.dumps(line, ensure_ascii=False)}\n" for line in lines)
+        def told(first: int) -> list[str]:
+            numbered = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
+            return [json.dumps(one, ensure_ascii=False) for one in numbered]
 
-        known = len(text.splitlines())
-        done = text.endswith(block(known - len(events) + 1))
-        return text if done else f"{text}{'' if text.endswith(chr(10)) or not text else chr(10)}{block(known + 1)}"
+        lines = text.splitlines()
+        before = max(0, len(lines) - len(events))
+        return text if lines[before:] == told(before + 1) else "\n".join([*lines, *told(len(lines) + 1), ""])
 
     return edit
 
@@ -353,17 +248,3 @@ def ignoring(text: str) -> str:
     missing = [line for line in IGNORED if line not in known and f"/{line}" not in known]
     gap = "\n" if text and missing and not text.endswith("\n") else ""
     return f"{text}{gap}" + "".join(f"{line}\n" for line in missing)
-
-
-def own_of_progress(text: str) -> Any:
-    """Of progress.yaml all that only the engine changes."""
-    return _known(text, Progress, PEOPLES)
-
-
-def own_of_prompt(text: str) -> Any:
-    return _known(text, Prompt, ("refined_prompt", "success_criteria", "tool_mandates"))
-
-
-def _known(text: str, model: type[BaseModel], but: Sequence[str]) -> dict[str, Any]:
-    data = data_of(text, "the document")
-    return {name: data.get(name) for name in model.model_fields if name not in but} if isinstance(data, dict) else {}

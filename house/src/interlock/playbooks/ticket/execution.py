@@ -5,12 +5,14 @@ An agent's word is never enough: a task is accepted when its changes are in its 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from interlock.engine.run import Call, Command, Proved, Report, Row
+from interlock.engine.kept import dumped, put
+from interlock.engine.run import Call, Command, Report, Row
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
 from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, conflict, red, weakened
@@ -18,6 +20,8 @@ from interlock.workspace.values import RemarkKind
 
 EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
 DEVELOPER = Row("Developer", "developer", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
+OWN = {"attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back"}
+"""What of a task's entry the engine keeps there, and no brief embeds."""
 IDLE = "Nothing was changed. If nothing has to be done, name the commands that show it in `already_so`."
 
 
@@ -33,15 +37,15 @@ async def execute(t: Ticket) -> bool:
         if not await is_short(t, graph) or not seen or weakened(t.proved) or not task.first_code_change_at:
             return False
         values = {**AUTO_ACCEPTED, "reviewed_at": t.stamp()}
-        await t.change(t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
-        t.log("trivial.auto_accept", "O5", task=task.id)
+        await put(t.run, t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+        await t.log("trivial.auto_accept", "O5", task=task.id)
         return True
 
 
 async def is_short(t: Ticket, graph: Graph) -> bool:
     """The graph is one simple task, still (TK-108)."""
     mandates = [one.text for one in (await t.prompt()).tool_mandates]
-    return bool(t.data["cycle_acceleration_mode"] == "trivial_graph" and is_trivial(graph, mandates))
+    return t.data.cycle_acceleration_mode == "trivial_graph" and is_trivial(graph, mandates)
 
 
 async def work_through(t: Ticket, step: Step) -> Graph:
@@ -52,18 +56,17 @@ async def work_through(t: Ticket, step: Step) -> Graph:
     if not undone(graph, step) and any(task.attempt for later in after for task in graph.of(later)):
         return graph
     await t.measure(graph)
-    began, before = str(t.stamp()), t.group_minutes
+    began, before = t.stamp(), t.group_minutes
     async for _ in t.run.loop("round"):
         graph = await one_round(t, step, last=not after)
         t.stamp()
-        t.group_minutes = before + t.minutes(began)
-        took = {"metrics__latest_group_cycle_minutes_estimate": round(t.minutes(began), 1)}
-        done = not undone(graph, step)
-        await t.measure(graph, **(took if done else {}))
+        took, done = t.minutes(began), not undone(graph, step)
+        t.group_minutes = before + took
+        await t.measure(graph, {"latest_group_cycle_minutes_estimate": round(took, 1)} if done else {})
         if done:
             return graph
         if tired := [task for task in graph.of(step) if task.status in FAILED and task.attempt >= ATTEMPTS]:
-            t.log("task.max_attempts", "O5", task=tired[0].id, attempt=tired[0].attempt)
+            await t.log("task.max_attempts", "O5", task=tired[0].id, attempt=tired[0].attempt)
             raise await t.stop(f"PAUSED: task {tired[0].id} failed {ATTEMPTS} attempts", "PAUSED")
     raise await t.stop(f"PAUSED: group {step.group} came to no end", "PAUSED")
 
@@ -79,7 +82,7 @@ async def one_round(t: Ticket, step: Step, *, last: bool) -> Graph:
     again = {one.id: {"attempt": 0} for one in graph.of(step) if one.status in FAILED and one.attempt >= ATTEMPTS}
     graph = await t.mark(graph, again)
     short = await is_short(t, graph) and not graph.tasks[0].attempt
-    for number, batch in enumerate(batches(step, graph, t.data["max_parallel_tasks"]), 1):
+    for number, batch in enumerate(batches(step, graph, t.data.max_parallel_tasks), 1):
         with t.run.step(f"batch-{number}"):
             await work_on(t, step, batch, DEVELOPER if short else EXECUTOR)
     graph = await t.graph()
@@ -98,7 +101,6 @@ async def work_on(t: Ticket, step: Step, batch: Sequence[Task], row: Row) -> Non
     graph = await t.mark(graph, {task.id: {**started, "attempt": task.next_attempt} for task in batch})
     first = undone(graph, step)[0]
     await t.set(current_task_id=first.id, current_task_attempt=first.attempt)
-    await t.flush()
     tasks = [graph.task(task.id) for task in batch]
     calls = {task.id: partial(t.run.dispatch, call(t, row, step, task, graph)) for task in tasks}
     came = await t.run.together("tasks", calls, cap=len(calls))
@@ -114,7 +116,7 @@ def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
         replace(row, writes=graph.scope(task)),
         member=task.id,
         inputs={**facts, "mandates": "; ".join(task.mandates) or "none"},
-        texts={"entry": t.entry(task), "last_error": task.last_error or ""},
+        texts={"entry": dumped(task.model_dump(exclude=OWN, exclude_unset=True)), "last_error": task.last_error or ""},
         reads=(t.here("tasks.yaml"),),
         attempt=task.attempt,
         request=t.inputs.request,
@@ -128,7 +130,9 @@ def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str,
     t.claims[task.id] = []
     facts: dict[str, Any] = {}
     if report.did is not None and not task.first_code_change_at:
-        facts["first_code_change_at"] = t.moment(form.first_code_change_at, started)
+        now, told = t.stamp(), form.first_code_change_at or ""
+        fits = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told) and started <= told <= now
+        facts["first_code_change_at"] = told if fits else now
     if report.reason == "scope":
         outside = [path for one in report.remarks if one.kind is RemarkKind.OUTSIDE for path in one.paths]
         why = f"Task {task.id} modified files outside its scope: {', '.join(outside)}"
@@ -175,12 +179,9 @@ async def validate(t: Ticket, graph: Graph, step: Step, *, last: bool) -> list[t
     bad = [("", t.told(one)) for one in red(t.proved, last=last)]
     if not bad:
         bad = [("", t.told(one)) for one in red(await t.run.prove(t.proposed(graph, step)), last=True)]
-    for task in graph.of(step):
-        lines = [] if bad else t.claims.get(task.id, [])
-        claims = [Command(f"{task.id}-claim-{n}", line, task.id, 600) for n, line in enumerate(lines, 1)]
-        bad += [(task.id, t.told(one)) for one in red(await _proved(t, claims), last=True)]
+    for task in graph.of(step) if not bad else ():
+        claims = [
+            Command(f"{task.id}-claim-{n}", line, task.id, 600) for n, line in enumerate(t.claims.get(task.id, ()))
+        ]
+        bad += [(task.id, t.told(one)) for one in red(await t.run.prove(claims), last=True)]
     return bad
-
-
-async def _proved(t: Ticket, claims: Sequence[Command]) -> list[Proved]:
-    return await t.run.prove(claims) if claims else []

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from interlock.playbooks.ticket.analysis import is_documentation
-from interlock.playbooks.ticket.graph import may_meet
+from interlock.playbooks.ticket.graph import DOCUMENTATION, may_meet
 from interlock.playbooks.ticket.request import tickets
 from interlock.playbooks.ticket.state import OWN, Ticket
+from interlock.workspace.scope import within
 
 SHOWN = 20
 """Of the person's files so many are named."""
@@ -18,7 +18,7 @@ async def dirty(t: Ticket) -> list[str]:
 
 async def settle_dirt(t: Ticket, left: list[str]) -> None:
     """The person says what becomes of uncommitted code of which they have not said it yet (TK-103)."""
-    code = [path for path in left if not is_documentation(path) and path not in t.choices]
+    code = [path for path in left if not within(path, DOCUMENTATION) and path not in t.choices]
     if code:
         files = f"{', '.join(code[:SHOWN])}{' ...' if len(code) > SHOWN else ''}"
         told = f"Working tree has uncommitted code changes: {files}."
@@ -37,22 +37,20 @@ async def ask(t: Ticket, name: str, question: str, *choices: str) -> str:
 
 async def git_gate(t: Ticket) -> None:
     """Only whoever comes through may write code."""
-    run = t.run
+    run, branch = t.run, t.data.branch
     with run.step("O4.5"):
-        branch = t.data["branch"]
         await t.set("GIT_GATE", "O4.5")
-        t.log("git.gate.start", "O4.5", branch=branch)
+        await t.log("git.gate.start", "O4.5", branch=branch)
         facts = await run.branch(branch)
-        if t.data["git_gate_completed"]:
-            if facts.current != branch:
-                run.warn(f"{facts.current} is checked out, and not {branch}: the work goes on, on {branch}")
-        else:
+        if not t.data.git_gate_completed:
             await put_away(t)
             if facts.current != branch:
                 await cross(t, branch)
             facts = await run.branch(branch)
+        elif facts.current != branch:
+            run.warn(f"{facts.current} is checked out, and not {branch}: the work goes on, on {branch}")
         await t.set("GIT_GATE", "O4.5", head=facts.head, git_gate_completed=True)
-        t.log("git.gate.complete", "O4.5", branch=branch, git_head=facts.head)
+        await t.log("git.gate.complete", "O4.5", branch=branch, git_head=facts.head)
 
 
 async def put_away(t: Ticket) -> None:

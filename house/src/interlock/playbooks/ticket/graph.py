@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, StringConstraints, model_validator
 
-from interlock.playbooks.ticket.documents import Kept, complaints, data_of, parsed
+from interlock.engine.kept import Kept, complaints, data_of, parsed
 from interlock.playbooks.ticket.request import needs_runtime
+from interlock.workspace import scope
 
 ATTEMPTS = 5
 Status = Literal["PENDING", "IN_PROGRESS", "SYNTAX_VALID", "SYNTAX_ERROR", "ERROR", "REJECTED", "ACCEPTED"]
@@ -22,11 +24,12 @@ Some = Annotated[Several, Field(min_length=1)]
 Group = Annotated[str, StringConstraints(pattern=r"^[^/#\\\x00-\x1f]{1,100}$")]
 DOCUMENTATION = (
     *("*.md", "*.rst", "*.txt", "docs/**/*.md", "docs/**/*.rst", "docs/**/*.txt"),
-    *("!requirements.txt", "!CMakeLists.txt"),
+    *("!**/requirements.txt", "!**/CMakeLists.txt"),
 )
+"""Written for people, and not what programs read (4.9)."""
 
 
-class Task(Kept):
+class Task(Kept, extra="allow"):
     """One entry of `tasks` (4.4)."""
 
     id: Name
@@ -98,139 +101,111 @@ class Graph(Kept):
     def of(self, step: Step) -> list[Task]:
         return [self.task(name) for name in step.tasks]
 
-    @property
-    def accepted(self) -> list[Task]:
-        return [task for task in self.tasks if task.status == "ACCEPTED"]
-
     def scope(self, task: Task) -> tuple[str, ...]:
         """The globs that it may change, accepted drift with them (TK-140)."""
         policy = self.validation_policy
-        drift = DOCUMENTATION if policy.baseline_scope == "code_and_tests_only" else ()
         named = [path for path in (*task.files, *task.allowlist, *policy.baseline_allowlist) if path[:1] != "!"]
-        return (*dict.fromkeys(named), *(one for one in drift if one.removeprefix("!") not in named))
+        drift = DOCUMENTATION if policy.baseline_scope == "code_and_tests_only" else ()
+        # What excludes a file that is named is no exclusion of this task's.
+        excludes = [one for one in drift if one[0] == "!" and any(scope.within(path, (one[1:],)) for path in named)]
+        return (*dict.fromkeys(named), *(one for one in drift if one not in excludes))
 
 
 def _misplaced(graph: Graph) -> Iterator[str]:
-    names = [task.id for task in graph.tasks]
-    placed = [name for step in graph.execution_order for name in step.tasks]
+    groups, ordered = graph.parallel_groups, [step.group for step in graph.execution_order]
     for number, step in enumerate(graph.execution_order):
-        if step.group not in graph.parallel_groups:
+        if step.group not in groups:
             yield f'execution_order[{number}].group "{step.group}" not in parallel_groups'
-        elif sorted(step.tasks) != sorted(graph.parallel_groups[step.group]):
+        elif sorted(step.tasks) != sorted(groups[step.group]):
             yield f"execution_order[{number}].tasks differ from parallel_groups.{step.group}"
-    ordered = [step.group for step in graph.execution_order]
-    for letter in graph.parallel_groups:
+    for letter in groups:
         if ordered.count(letter) != 1:
             yield f"group {letter} is {ordered.count(letter)} times in execution_order; expected once"
+    names = [task.id for task in graph.tasks]
+    placed = [name for step in graph.execution_order for name in step.tasks]
+    for name in dict.fromkeys((*names, *placed)):
+        if not names.count(name) == placed.count(name) == 1:
+            yield f"{name} is {names.count(name)} times a task and {placed.count(name)} times in a group; expected once"
     for task in graph.tasks:
-        if names.count(task.id) > 1:
-            yield f"task id {task.id} appears twice"
-        if placed.count(task.id) != 1:
-            yield f"task {task.id} is in {placed.count(task.id)} groups; expected one"
-        if task.id not in graph.parallel_groups.get(task.parallel_group, ()):
+        if task.id not in groups.get(task.parallel_group, ()):
             yield f'task {task.id}: parallel_group "{task.parallel_group}" does not hold it'
-    yield from (f"{name} in execution_order is no task" for name in placed if name not in names)
 
 
 def _undone(graph: Graph) -> Iterator[str]:
     needs = {task.id: task.depends_on for task in graph.tasks}
-    for name, others in needs.items():
-        yield from (f"task {name}: depends_on {other} is no task" for other in others if other not in needs)
-    if cycle := find_cycle(needs):
-        yield f"depends_on cycle: {' -> '.join(cycle)}"
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        yield f"depends_on cycle: {' -> '.join(error.args[1])}"
         return
     done: set[str] = set()
     for step in graph.execution_order:
         ready = set(done)
         for name in step.tasks:
-            late = [other for other in needs.get(name, ()) if other in needs and other not in ready]
-            yield from (f"task {name}: depends_on {other}, which is not done before it" for other in late)
+            for other in needs.get(name, ()):
+                if other not in needs:
+                    yield f"task {name}: depends_on {other} is no task"
+                elif other not in ready:
+                    yield f"task {name}: depends_on {other}, which is not done before it"
             ready |= {name} if step.strategy == "sequential" else set()
         done |= set(step.tasks)
 
 
-def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str]:
-    """A way from a task back to itself; without recursion, which dies on chains of a thousand."""
-    left = {name: [one for one in others if one in needs] for name, others in needs.items()}
-    while free := [name for name, others in left.items() if not others]:
-        left = {name: [one for one in others if one not in free] for name, others in left.items() if name not in free}
-    way: list[str] = list(left)[:1]
-    while way and way[-1] not in way[:-1]:
-        way.append(left[way[-1]][0])
-    return way[way.index(way[-1]) :] if way else []
-
-
 def _strays(graph: Graph) -> Iterator[str]:
+    """Paths that no task may have, wherever they stand."""
     policy = graph.validation_policy
-    paths = [("baseline_allowlist", path) for path in policy.baseline_allowlist]
-    paths += [(f"task {task.id}", path) for task in graph.tasks for path in (*task.files, *task.allowlist)]
+    paths = [*_allowed(graph), *((f"task {task.id}", path) for task in graph.tasks for path in task.files)]
     paths += [("working_directory", one.working_directory or ".") for one in (policy, *policy.groups.values())]
-    yield from (f'{where} "{path}": {why}' for where, path in paths if (why := _stray(path)))
+    for where, path in paths:
+        parts = path.replace("\\", "/").split("/")
+        if path.startswith(("/", "~")) or ".." in parts or "\0" in path or not path.strip():
+            yield f'{where} "{path}": path leaves the repository'
+        elif parts[0] in (".interlock", "prompts") or {".git", "interlock.toml"} & {*map(str.casefold, parts)}:
+            yield f'{where} "{path}": path is inside .interlock/, prompts/ or .git/, or the user\'s own settings'
 
 
-def _stray(path: str) -> str:
-    """Why no task may have this path."""
-    parts = path.replace("\\", "/").split("/")
-    if path.startswith(("/", "~")) or ".." in parts or "\0" in path or not path.strip():
-        return "path leaves the repository"
-    if parts[0] in (".interlock", "prompts") or ".git" in parts:
-        return f"path is inside {parts[0] if parts[0] != '.' else '.git'}/"
-    return "interlock.toml is the user's own" if "interlock.toml" in map(str.casefold, parts) else ""
+def _allowed(graph: Graph) -> Iterator[tuple[str, str]]:
+    yield from (("baseline_allowlist", path) for path in graph.validation_policy.baseline_allowlist)
+    yield from ((f"task {task.id}: allowlist", path) for task in graph.tasks for path in task.allowlist)
 
 
-def faults(text: str | None, path: str, guarded: Callable[[Sequence[str]], Sequence[str]]) -> list[str]:
-    """What is wrong with a graph that an agent has just made; nothing: it is valid."""
+def faults(text: str | None, path: str, guarded: Sequence[str], request: str) -> list[str]:
+    """What is wrong with a graph that an agent has just made, also where it says more than it can know, or would widen
+    what agents may change; nothing: it is valid."""
     if wrong := complaints(Graph, text, path):
         return wrong
     graph = parsed(Graph, text or "", path)
-    paths = [*(path for task in graph.tasks for path in task.files), *(path for _, path in _lists(graph))]
-    return overreaching(graph, guarded(paths))
-
-
-def overreaching(graph: Graph, guarded: Sequence[str]) -> list[str]:
-    """Where a graph that an agent has just made says more than it can know, or would widen what agents may change."""
-    wrong = [f"task {task.id}: status {task.status}; expected PENDING" for task in graph.tasks if is_begun(task)]
-    for where, path in _lists(graph):
-        if is_pattern(path):
-            wrong.append(f'{where} "{path}": an allow-list names files one by one')
-    for task in graph.tasks:
-        for path in task.files:
-            if is_pattern(path.split("/")[0]) and ("/" in path or not path.strip("*?")):
-                wrong.append(f'task {task.id} "{path}" stands for files anywhere; name them, or their folder')
-    return wrong + [f'"{path}" is guarded, and the request does not name it' for path in guarded]
-
-
-def is_begun(task: Task) -> bool:
-    return task.status != "PENDING" or task.attempt > 0
-
-
-def _lists(graph: Graph) -> Iterator[tuple[str, str]]:
-    yield from (("baseline_allowlist", path) for path in graph.validation_policy.baseline_allowlist)
-    yield from ((f"task {task.id}: allowlist", path) for task in graph.tasks for path in task.allowlist)
+    allowed, files = [*_allowed(graph)], [(task.id, path) for task in graph.tasks for path in task.files]
+    wrong += [
+        f"task {one.id}: it is begun; expected PENDING" for one in graph.tasks if one.status != "PENDING" or one.attempt
+    ]
+    wrong += [f'{where} "{one}": an allow-list names files one by one' for where, one in allowed if is_pattern(one)]
+    for name, one in files:
+        if is_pattern(one.split("/")[0]) and ("/" in one or not one.strip("*?")):
+            wrong.append(f'task {name} "{one}" stands for files anywhere; name them, or their folder')
+    for _, one in (*files, *allowed):
+        if scope.guarded(one, guarded) and not scope.named(one, request):
+            wrong.append(f'"{one}" is guarded, and the request does not name it')
+    return wrong
 
 
 def sample(files: Sequence[str], ticket: str, *, several: bool) -> dict[str, Any]:
     """A graph that would do, for who plays by script."""
     path = next((one for one in files if one.endswith((".py", ".js", ".ts", ".go", ".rs", ".c"))), "src/t1.py")
-    names = ["T1", "T2", "T3"] if several else ["T1"]
-    groups = {"A": names[:2], "B": names[2:]} if several else {"A": names}
-    return {
-        "strategy": "groups",
-        "validation_policy": {},
-        "tasks": [
-            {
-                **{"id": name, "description": f"Part of {ticket}", "success_criteria": ["it is there"]},
-                "files_to_modify": [path if name == "T1" else f"src/{name.lower()}.py"],
-                **{"parallel_group": "AAB"[n], "depends_on": ["T1"] if name == "T3" else [], "status": "PENDING"},
-            }
-            for n, name in enumerate(names)
-        ],
-        "parallel_groups": groups,
-        "execution_order": [
-            {"group": letter, "strategy": "parallel" if letter == "A" else "sequential", "tasks": members}
-            for letter, members in groups.items()
-        ],
-    }
+    groups = {"A": ["T1", "T2"], "B": ["T3"]} if several else {"A": ["T1"]}
+    entry = {"description": f"Part of {ticket}", "success_criteria": ["it is there"], "status": "PENDING"}
+    places = {"T1": (path, "A", []), "T2": ("src/t2.py", "A", []), "T3": ("src/t3.py", "B", ["T1"])}
+    tasks = [
+        {"id": name, **entry, "files_to_modify": [file], "parallel_group": letter, "depends_on": needs}
+        for name, (file, letter, needs) in places.items()
+        if name in groups.get(letter, ())
+    ]
+    order = [
+        {"group": letter, "strategy": "parallel" if letter == "A" else "sequential", "tasks": members}
+        for letter, members in groups.items()
+    ]
+    known = {"strategy": "groups", "validation_policy": {}, "tasks": tasks}
+    return {**known, "parallel_groups": groups, "execution_order": order}
 
 
 def owned(text: str) -> Any:
@@ -314,20 +289,16 @@ def points_into(output: str, path: str) -> bool:
 # --- metrics
 
 
-def counts(graph: Graph) -> dict[str, int]:
-    """Tasks and groups, all and done; percent, at most 95 before the iteration is accepted."""
-    done = {task.id for task in graph.accepted}
-    percent = min(95, 100 * len(done) // len(graph.tasks))
+def figures(graph: Graph, minutes: float) -> dict[str, Any]:
+    """Tasks and groups, all and done; percent, at most 95 before the iteration is accepted; how long it will take, by
+    the minutes of the groups so far."""
+    done = {task.id for task in graph.tasks if task.status == "ACCEPTED"}
+    total, completed = len(graph.tasks), len(done)
+    share = 100 * completed // total
     return {
-        **{"tasks_total": len(graph.tasks), "tasks_completed": len(done), "groups_total": len(graph.execution_order)},
+        **{"tasks_total": total, "tasks_completed": completed, "groups_total": len(graph.execution_order)},
         "groups_completed": sum(set(step.tasks) <= done for step in graph.execution_order),
-        "percent_complete": percent,
+        "percent_complete": min(95, share),
+        "remaining_minutes_estimate": int(-(-minutes * (total - completed) // completed)) if completed else None,
+        "eta_confidence": "low" if share < 25 else "medium" if share < 60 else "high",
     }
-
-
-def outlook(minutes: float, completed: int, total: int) -> dict[str, Any]:
-    """How long it will take, by the groups so far."""
-    left = -(-minutes * (total - completed) // completed) if completed else None
-    share = 100 * completed / total if total else 0
-    confidence = "low" if share < 25 else "medium" if share < 60 else "high"
-    return {"remaining_minutes_estimate": None if left is None else int(left), "eta_confidence": confidence}

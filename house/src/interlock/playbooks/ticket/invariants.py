@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from interlock.engine.view import CallView, View
 from interlock.errors import Status
 from interlock.playbooks.ticket.graph import ATTEMPTS
-from interlock.playbooks.ticket.request import find_ticket
 
 WORKERS = ("Developer", "task-executor")
 
@@ -16,27 +15,28 @@ def _calls(view: View, *agents: str) -> list[CallView]:
     return [call for call in view.calls.values() if call.agent in agents and call.report]
 
 
+def _committed(view: View) -> bool:
+    return any(one.what == "commit" and one.commit for one in view.committed)
+
+
 def _on_its_branch(view: View) -> bool:
     """Nobody writes code before the git gate."""
-    if not _calls(view, *WORKERS) or view.start is None:
-        return True
-    return find_ticket(view.start.inputs["request"], view.start.inputs["jira"]) in view.where.branch
+    return view.start is None or not _calls(view, *WORKERS) or view.start.key in view.where.branch
 
 
 def _is_committed(view: View) -> bool:
     """Complete is what is committed, or left nothing to commit."""
-    made = any(one.what == "commit" and one.commit for one in view.committed)
     nothing = any("nothing to commit" in one for one in view.warnings)
-    return view.status not in (Status.COMPLETE, Status.DEGRADED) or made or nothing
+    return view.status not in (Status.COMPLETE, Status.DEGRADED) or _committed(view) or nothing
 
 
 def _was_accepted(view: View) -> bool:
     """The last word before a commit is the Reviewer's, or that of the short cut."""
     last = _calls(view, "Reviewer", *WORKERS)[-1:]
-    made = any(one.what == "commit" and one.commit for one in view.committed)
-    return not made or all(
-        one.agent == "Developer" or bool(one.report and one.report.ruling and one.report.ruling.passes) for one in last
-    )
+    passes = [
+        one.agent == "Developer" or (one.report and one.report.ruling and one.report.ruling.passes) for one in last
+    ]
+    return not _committed(view) or all(passes)
 
 
 def _is_capped(view: View) -> bool:

@@ -6,7 +6,6 @@ Nothing here understands language.  A request that these rules cannot read is *a
 from __future__ import annotations
 
 import re
-from enum import StrEnum
 from typing import Any
 
 from interlock.errors import BadInput
@@ -28,56 +27,43 @@ def tickets(text: str) -> list[str]:
 
 def find_ticket(request: str, given: str = "") -> str:
     """The ticket id of a request; BadInput where there is none, or more than one."""
-    form = "capital letters, a hyphen, digits"
-    if not request.strip() or (given and not re.fullmatch(r"[A-Z]+-\d+", given)):
-        what = "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING."
-        raise BadInput(what, where="--jira" if given else "request", expected=form, found=repr(given or request))
-    found = tickets(request)
-    if given or len(found) == 1:
-        return given or str(found[0])
-    if not found:
-        what = "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING."
-        raise BadInput(what, where="request", expected=form, remedy="Put the id into the request, or give --jira ID.")
-    raise BadInput(f"ERROR: Several JIRA IDs found: {', '.join(found)}. Use --jira.", where="request")
+    found = [given] if given else tickets(request)
+    if len(found) > 1:
+        raise BadInput(f"ERROR: Several JIRA IDs found: {', '.join(found)}. Use --jira.", where="request")
+    if not request.strip() or not found or not re.fullmatch(r"[A-Z]+-\d+", found[0]):
+        raise BadInput(
+            "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING.",
+            where="--jira" if given else "request",
+            remedy="Put the id into the request, or give --jira ID.",
+        )
+    return found[0]
 
 
 # --- kind of work
 
 
-class Clarity(StrEnum):
-    """Why a request can or cannot be read by rules (TK-47)."""
-
-    CLEAR = "clear"
-    NO_WORK_TYPE = "no work-type keyword"
-    VAGUE = "a vague word"
-    NO_CRITERIA = "no success criteria"
-
-
-_FORMS = {
-    "fix": "fix fixes fixed fixing bug bugs defect defects",
-    "feature": "feature features add adds added adding implement implements implemented implementing create creates "
-    "created creating",
-    "chore": "refactor refactors refactored refactoring cleanup cleanups chore chores update updates updated updating "
-    "improve improves improved improving",
-}
-_WORK_OF = {form: work for work, forms in _FORMS.items() for form in forms.split()}
-_WORK = re.compile(rf"\b({'|'.join(_WORK_OF)})\b", re.IGNORECASE)
+_KINDS = re.compile(
+    r"\b(?:(?P<fix>fix(?:es|ed|ing)?|bugs?|defects?)"
+    r"|(?P<feature>features?|add(?:s|ed|ing)?|implement(?:s|ed|ing)?|creat(?:e|es|ed|ing))"
+    r"|(?P<chore>refactor(?:s|ed|ing)?|cleanups?|chores?|updat(?:e|es|ed|ing)|improv(?:e|es|ed|ing)))\b",
+    re.IGNORECASE,
+)
 _VAGUE = re.compile(r"\b(somewhere|something|maybe|probably)\b", re.IGNORECASE)
 
 
 def work_type(request: str) -> str:
     """`fix`, `feature` or `chore`, as the first keyword of the text says; empty: none does."""
-    found = _WORK.search(request)
-    return _WORK_OF[found[1].lower()] if found else ""
+    found = _KINDS.search(request)
+    return str(found.lastgroup) if found else ""
 
 
-def clarity(request: str) -> Clarity:
-    """Whether code can read the request, and if not, the first condition that fails."""
+def unclarity(request: str) -> str:
+    """Why rules cannot read the request, the first condition that fails (TK-47); empty: they can."""
     if not work_type(request):
-        return Clarity.NO_WORK_TYPE
+        return "no work-type keyword"
     if _VAGUE.search(request):
-        return Clarity.VAGUE
-    return Clarity.CLEAR if stated_criteria(request) else Clarity.NO_CRITERIA
+        return "a vague word"
+    return "" if stated_criteria(request) else "no success criteria"
 
 
 # --- words
@@ -113,11 +99,11 @@ ALWAYS_CRITERIA = ("build passes", "tests pass")
 def stated_criteria(request: str) -> list[str]:
     """What the request itself says about success: demands, list items, or else what is to be worked on."""
     parts = [_ITEM.sub("", part).strip() for part in re.split(r"(?<=[.!?])\s+|\n+", request)]
-    items = [_ITEM.sub("", line).strip() for line in request.splitlines() if _ITEM.match(line)]
-    found = [_tidy(part) for part in (*(part for part in parts if _DEMANDS.search(part)), *items)]
-    if stated := list(dict.fromkeys(filter(None, found))):
+    found = [part for part in parts if _DEMANDS.search(part)]
+    found += [_ITEM.sub("", line).strip() for line in request.splitlines() if _ITEM.match(line)]
+    if stated := list(dict.fromkeys(filter(None, map(_tidy, found)))):
         return stated
-    return [_tidy(part) for part in parts if (at := _WORK.search(part)) and len(words(part[at.end() :])) >= 2][:1]
+    return [_tidy(part) for part in parts if (at := _KINDS.search(part)) and len(words(part[at.end() :])) >= 2][:1]
 
 
 def _tidy(sentence: str) -> str:
@@ -137,11 +123,12 @@ tailwind terraform tox uv vite vitest webpack yarn
 _TOOL = r"\s+(?:(?:the|a|an|our|your)\s+)?(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
 _ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with){_TOOL}", re.IGNORECASE)
 _SOMETIMES = re.compile(rf"\b(?:use|with|using){_TOOL}", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
-_WORDINGS = {
-    "planner": r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)",
-    "developer": r"\b(?:implement|build|built|fix|creat|deploy)",
-}
+_CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n")
+_WORDINGS = re.compile(
+    r"\b(?:(?P<planner>analy[sz]|inspect|investigat|research|diagnos|see the page)"
+    r"|(?P<developer>implement|build|built|fix|creat|deploy))",
+    re.IGNORECASE,
+)
 _AT_RUNTIME = re.compile(
     r"\b(?:verif|check|run|execut|test|browser|page|screenshot|inspect|open|click|devtools|playwright|selenium|cypress|"
     r"puppeteer)",
@@ -163,20 +150,15 @@ def _is_tool(word: str) -> bool:
 
 
 def _mandate(request: str, match: re.Match[str]) -> dict[str, str]:
-    end = next(place.start() for place in _CLAUSE_END.finditer(request, match.end()))
-    begin = max((place.end() for place in _CLAUSE_END.finditer(request, 0, match.start())), default=0)
-    text = request[match.start() : end].rstrip()
-    before = request[begin if begin < match.start() else 0 : match.start()]
+    text = (match[0] + _CLAUSE_END.split(request[match.end() :])[0]).rstrip()
+    before = _CLAUSE_END.split(request[: match.start()])[-1]
     return {"text": text, "tool": match[1].strip("`"), "assigned_agent": assigned_agent(text, before)}
 
 
 def assigned_agent(text: str, before: str = "") -> str:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
-    for part in (text, before):
-        found = {agent: re.search(wording, part, re.IGNORECASE) for agent, wording in _WORDINGS.items()}
-        if hits := {match.start(): agent for agent, match in found.items() if match}:
-            return hits[min(hits)]
-    return "developer"
+    found = _WORDINGS.search(text) or _WORDINGS.search(before)
+    return str(found.lastgroup) if found else "developer"
 
 
 def needs_runtime(mandate: str) -> bool:

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from interlock.engine.kept import put, reads, spell
 from interlock.engine.run import Call, Proved, Row
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket.analysis import architecture_relevant
 from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.state import Ticket, conflict, red, weakened
 
-REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=doc.spell)
+REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=spell)
 LATE = 3
 """Times that commands run once more because the person's tree changed before the delivery."""
 
@@ -28,7 +29,7 @@ async def review(t: Ticket) -> str:
             return await reject(t, [t.told(one) for one in bad])
         criteria, weak = criteria_of(await t.prompt(), graph), weakened(t.proved)
         call = Call(
-            replace(REVIEWER, outputs=(path,), read=doc.reads(doc.Review, path)),
+            replace(REVIEWER, outputs=(path,), read=reads(doc.Review, path)),
             inputs={**t.facts, "criteria": criteria, "weakened": weak},
             reads=(t.at("prompt.yaml"), t.here("tasks.yaml")),
             criteria=criteria,
@@ -62,7 +63,7 @@ async def reject(t: Ticket, against: Sequence[str], said: doc.Review | None = No
         tests = "FAILED" if failed - {"build"} else "PASSED"
         values |= {"mode": "prompt-review", "build": "FAILED" if "build" in failed else "PASSED", "tests": tests}
         values |= {"files_verified": True, "notes": "Rejected by interlock.", "reviewed_at": t.stamp()}
-    await t.change(t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+    await put(t.run, t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
     return "\n".join(against)
 
 
@@ -70,7 +71,7 @@ async def commit(t: Ticket) -> str:
     """The accepted work, delivered and committed on the branch; why that has to be planned anew, or nothing."""
     run, also = t.run, {".gitignore": doc.ignoring}
     with run.step("commit"):
-        message, changes = t.message(await t.prompt()), await run.changed()
+        message, changes = await t.message(), await run.changed()
         t.relevant = architecture_relevant(changes)
         for number in range(LATE):
             commands = await t.commands()
@@ -96,10 +97,9 @@ async def commit(t: Ticket) -> str:
             raise await t.stop(f"the work is accepted, but not committed: {made.problem}")
         if not made.commit:
             run.warn("there is nothing to commit: the accepted work left no file that differs from the last commit")
-        head = made.commit or (await run.branch(t.data["branch"])).head
-        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics__percent_complete=100)
-        t.log("iteration.accepted", "O6", commit=made.commit)
-        await t.flush()
+        head = made.commit or (await run.branch(t.data.branch)).head
+        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics={"percent_complete": 100})
+        await t.log("iteration.accepted", "O6", commit=made.commit)
     return ""
 
 

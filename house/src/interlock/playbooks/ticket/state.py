@@ -11,10 +11,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from interlock.documents.reading import Keys
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
+from interlock.engine.kept import M, edited, load, parsed, put, watch
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
+from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket import graph as tasks
-from interlock.playbooks.ticket.graph import Graph, Step, Task
+from interlock.playbooks.ticket.graph import Graph, Step
 from interlock.playbooks.ticket.request import find_ticket
 
 if TYPE_CHECKING:
@@ -24,14 +26,6 @@ OWN = ("prompts/", ".interlock/", "interlock.toml", ".gitignore", doc.CACHE)
 """What is interlock's, and no change of the person's that anything is decided about."""
 MOST_TOLD = 6000
 """Characters of a failure that the next attempt is told."""
-
-
-class Stop(Exception):
-    """The ticket goes no further; its documents say so already."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
 
 
 class Ticket:
@@ -44,7 +38,7 @@ class Ticket:
         """The iteration, from 0."""
         self.begins = "INITIALIZED"
         """The phase at which the next iteration begins."""
-        self.data: Mapping[str, Any] = {}
+        self.state: doc.Progress | None = None
         """progress.yaml, as last seen."""
         self.now: Any = None
         """The time of the last stamp."""
@@ -60,10 +54,12 @@ class Ticket:
         """What the documentation describes has changed."""
         self.docs_left: dict[str, str | None] = {}
         """Documentation as the Initializer left it."""
-        self._tasks = ""
         self._log: list[dict[str, Any]] = []
         self._others: list[Command] = []
-        self._based: dict[str, str] = {}
+        self._based: list[Command] = []
+        watch(run, self.at("prompt.yaml"), doc.Prompt, doc.PEOPLES)
+        watch(run, self.at("progress.yaml"), doc.Progress, doc.PEOPLES)
+        run.watch(self.at("log.jsonl"))
 
     # --- where things are
 
@@ -80,18 +76,24 @@ class Ticket:
         return self.at(f"iteration_{self.n - 1}/review_report.yaml" if self.n else "prompt.yaml")
 
     @property
+    def data(self) -> doc.Progress:
+        assert self.state is not None
+        return self.state
+
+    @property
     def facts(self) -> dict[str, Any]:
         """What all briefs name."""
-        build, test = self.data["build_command"], self.data["test_command"]
+        build, test = self.data.build_command, self.data.test_command
         return {"jira": self.jira, "iteration": self.n, "build": build, "test": test}
 
-    def message(self, prompt: doc.Prompt) -> str:
+    async def message(self) -> str:
         """Of the commit."""
+        prompt, graph = await self.prompt(), await self.graph()
         summary = " ".join(prompt.refined_prompt.split())
         summary = summary if len(summary) <= 72 else summary[:73].rsplit(" ", 1)[0][:72]
-        ids = [task["id"] for task in doc.data_of(self._tasks, "tasks.yaml")["tasks"]]
         values = {"type": prompt.type, "kind": "feat" if prompt.type == "feature" else prompt.type, "jira": self.jira}
-        values |= {"slug": prompt.slug, "summary": summary, "tasks": f"Tasks: {', '.join(ids)}"}
+        values |= {"slug": prompt.slug, "summary": summary}
+        values["tasks"] = f"Tasks: {', '.join(task.id for task in graph.tasks)}"
         return f"{doc.filled(self.run.settings.commit_message, values).strip()}\n"
 
     def stamp(self) -> str:
@@ -101,77 +103,55 @@ class Ticket:
     def minutes(self, since: str) -> float:
         return max(0.0, float((self.now - self.now.fromisoformat(since)).total_seconds()) / 60)
 
-    def moment(self, told: str | None, since: str) -> str:
-        """When something was done: as it is told, if that can be; else now."""
-        try:
-            fits = told is not None and self.minutes(since) >= self.minutes(told) > 0
-        except (ValueError, TypeError):
-            fits = False
-        return told if fits and told else self.stamp()
-
     # --- documents
 
-    def watch(self) -> None:
-        """From here on the engine alone writes the ticket's documents."""
-        self.run.watch(self.at("prompt.yaml"), doc.own_of_prompt)
-        self.run.watch(self.at("progress.yaml"), doc.own_of_progress)
-        self.run.watch(self.at("log.jsonl"))
-
     async def prompt(self) -> doc.Prompt:
-        path = self.at("prompt.yaml")
-        return doc.parsed(doc.Prompt, await self.run.read(path, doc.usable(doc.Prompt, path)) or "", path)
+        return await self._load(doc.Prompt, self.at("prompt.yaml"))
 
-    async def read(self) -> str:
+    async def read(self) -> doc.Progress | None:
         """progress.yaml as it stands, with what people changed where they may."""
-        path = self.at("progress.yaml")
-        text = await self.run.read(path, doc.usable(doc.Progress, path)) or ""
-        self.data = doc.data_of(text, path)
-        return text
+        self.state = await load(self.run, doc.Progress, self.at("progress.yaml"))
+        return self.state
 
     async def graph(self) -> Graph:
         """tasks.yaml as it stands."""
-        path = self.here("tasks.yaml")
-        self._tasks = await self.run.read(path, doc.usable(Graph, path)) or ""
-        self.run.watch(path, tasks.owned)
-        return doc.parsed(Graph, self._tasks, path)
+        self.run.watch(self.here("tasks.yaml"), tasks.owned)
+        return await self._load(Graph, self.here("tasks.yaml"))
 
-    async def change(self, path: str, values: Mapping[Keys, Any]) -> str:
-        """The text of a document with these values; Stop where a person changed what is not theirs."""
-        wrote = await self.run.change(path, doc.put(values))
-        if wrote.state == "edited":
-            raise self.edited(wrote.why)
-        return self.run.text(wrote.text)
+    async def _load(self, model: type[M], path: str) -> M:
+        if (found := await load(self.run, model, path)) is None:
+            raise DocumentInvalid(f"ERROR: {path} is missing", where=path)
+        return found
 
-    def edited(self, why: str) -> Stop:
-        return Stop(Outcome.stopped(f"ERROR: {why}. Put it back, then resume.", again=self.run.scope))
-
-    async def set(self, phase: str = "", step: str = "", head: str = "", **values: Any) -> None:
-        """Bring progress.yaml up to date; `metrics__x` stands for a field within."""
-        stamp = self.stamp()
-        named: dict[Keys, Any] = {
-            tuple(int(part) if part.isdigit() else part for part in name.split("__")): value
-            for name, value in values.items()
-        }
-        named[("last_updated",)] = stamp
+    async def set(
+        self,
+        phase: str = "",
+        step: str = "",
+        head: str = "",
+        *,
+        metrics: Mapping[str, Any] | None = None,
+        entry: Mapping[str, Any] | None = None,
+        **values: Any,
+    ) -> None:
+        """Bring progress.yaml up to date; `entry`: the iteration's own."""
+        named: dict[Keys, Any] = {(name,): value for name, value in values.items()}
+        named |= {("metrics", name): value for name, value in (metrics or {}).items()}
+        named |= {("iterations", self.n, name): value for name, value in (entry or {}).items()}
+        named[("last_updated",)] = stamp = self.stamp()
         if phase:
-            where = {"timestamp": stamp, "git_head": head or self.data["last_checkpoint"]["git_head"]}
             named |= {("current_phase",): phase, ("current_step",): step}
-            named |= {
-                ("last_checkpoint", name): value for name, value in {**where, "phase": phase, "step": step}.items()
-            }
-        text = await self.change(self.at("progress.yaml"), named)
-        self.data = doc.data_of(text, "progress.yaml")
+            where = {"timestamp": stamp, "git_head": head or self.data.last_checkpoint["git_head"]}
+            point = {**where, "phase": phase, "step": step}
+            named |= {("last_checkpoint", name): value for name, value in point.items()}
+        path = self.at("progress.yaml")
+        self.state = parsed(doc.Progress, await put(self.run, path, named), path)
 
     async def end_iteration(self, status: str) -> None:
         """The iteration's own entry, and how long it took."""
         stamp = self.stamp()
-        took = round(self.minutes(self.data["iterations"][self.n]["started_at"]), 1)
-        values = self.entry_of(status=status, completed_at=stamp)
-        await self.set(**values, metrics__latest_iteration_cycle_minutes_estimate=took)
-
-    def entry_of(self, **values: Any) -> dict[str, Any]:
-        """Fields of the iteration's own entry, as `set` takes them."""
-        return {f"iterations__{self.n}__{name}": value for name, value in values.items()}
+        took = round(self.minutes(self.data.iterations[self.n].started_at), 1)
+        metrics = {"latest_iteration_cycle_minutes_estimate": took}
+        await self.set(entry={"status": status, "completed_at": stamp}, metrics=metrics)
 
     async def mark(self, graph: Graph, changes: Mapping[str, Mapping[str, Any]]) -> Graph:
         """The graph with these fields of these tasks, on disk, too."""
@@ -182,43 +162,34 @@ class Ticket:
             ("tasks", places[name], key): value for name, some in changes.items() for key, value in some.items()
         }
         path = self.here("tasks.yaml")
-        self._tasks = await self.change(path, values)
-        return doc.parsed(Graph, self._tasks, path)
+        return parsed(Graph, await put(self.run, path, values), path)
 
-    def entry(self, task: Task) -> str:
-        """A task as its brief embeds it: without what the engine keeps there."""
-        own = ("attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back")
-        known = next(one for one in doc.data_of(self._tasks, "tasks.yaml")["tasks"] if one["id"] == task.id)
-        return doc.dumped({name: value for name, value in known.items() if name not in own})
-
-    def log(self, event: str, step: str, **data: Any) -> None:
-        """Tell it in log.jsonl, at the next occasion."""
+    async def log(self, event: str, step: str, **data: Any) -> None:
+        """Tell it in log.jsonl, as soon as there is a ticket."""
         told = {"ts": self.stamp(), "event": f"orchestrator.{event}", "jira": self.jira, "iteration": self.n}
         self._log.append({**told, "step": step, "data": data})
-
-    async def flush(self) -> None:
-        if self._log:
-            told, self._log = self._log, []
-            await self.run.change(self.at("log.jsonl"), doc.appended(told))
+        if self.state:
+            await self.run.change(self.at("log.jsonl"), doc.appended(self._log))
+            self._log = []
 
     # --- metrics
 
-    async def measure(self, graph: Graph, **more: Any) -> None:
+    async def measure(self, graph: Graph, metrics: Mapping[str, Any] | None = None, **more: Any) -> None:
         """Counts and outlook, by code, and shown (TK-142, TK-143, TK-146)."""
-        count, known = tasks.counts(graph), self.data["metrics"]
+        values = {**tasks.figures(graph, self.group_minutes), **(metrics or {})}
         self.stamp()
-        values = {**count, **tasks.outlook(self.group_minutes, count["tasks_completed"], count["tasks_total"])}
-        values["elapsed_minutes_estimate"] = round(self.minutes(self.data["created_at"]))
+        age = self.minutes(self.data.created_at)
+        values["elapsed_minutes_estimate"] = round(age)
         first = min((task.first_code_change_at for task in graph.tasks if task.first_code_change_at), default=None)
-        if first and not known["first_code_change_at"]:
-            lead = self.minutes(self.data["created_at"]) - self.minutes(first)
-            values |= {"first_code_change_at": first, "lead_time_to_first_code_change_minutes": max(0, round(lead))}
-        more |= self.entry_of(tasks_total=count["tasks_total"], tasks_accepted=count["tasks_completed"])
-        await self.set(**{f"metrics__{name}": value for name, value in values.items()}, **more)
+        if first and not self.data.metrics["first_code_change_at"]:
+            lead = max(0, round(age - self.minutes(first)))
+            values |= {"first_code_change_at": first, "lead_time_to_first_code_change_minutes": lead}
+        total, done = values["tasks_total"], values["tasks_completed"]
+        await self.set(metrics=values, entry={"tasks_total": total, "tasks_accepted": done}, **more)
         left = values["remaining_minutes_estimate"]
         self.run.say(
-            f"Progress: {count['percent_complete']}% | Completed: {count['tasks_completed']}/{count['tasks_total']} "
-            f"tasks | ETA: ~{'?' if left is None else left} min remaining"
+            f"Progress: {values['percent_complete']}% | Completed: {done}/{total} tasks | "
+            f"ETA: ~{'?' if left is None else left} min remaining"
         )
 
     # --- commands
@@ -233,25 +204,22 @@ class Ticket:
     async def commands(self, lines: Mapping[str, str] | None = None) -> list[Command]:
         """The person's commands, as progress.yaml has them now; a mended one has a before of its own (RUN-16)."""
         limit = self.run.settings.command_timeout_s
-        lines = lines or {name: self.data[f"{name}_command"] for name in ("build", "test")}
+        lines = lines or {"build": self.data.build_command, "test": self.data.test_command}
         own = [Command(name, line, "progress.yaml", limit) for name, line in lines.items() if line != "none"]
-        commands = [*own, *self._others]
-        await self.run.baseline([one for one in commands if self._based.get(one.name) != one.line])
-        self._based |= {one.name: one.line for one in commands}
-        return commands
+        await self.run.baseline([one for one in (*own, *self._others) if one not in self._based])
+        self._based = [*own, *self._others]
+        return self._based
 
     def proposed(self, graph: Graph, step: Step) -> list[Command]:
         """What the graph wants to have run for a group, beside the person's commands (TK-132)."""
-        policy = graph.validation_policy
+        policy, limit = graph.validation_policy, self.run.settings.command_timeout_s
         group = policy.groups.get(step.group, tasks.Commands())
         folder = group.working_directory or policy.working_directory or "."
         found = []
-        for name in ("build", "test"):
-            users = self.data[f"{name}_command"]
+        for name, users in (("build", self.data.build_command), ("test", self.data.test_command)):
             line = getattr(group, f"{name}_command") or getattr(policy, f"{name}_command") or users
             if line != "none" and (line != users or folder != "."):
                 placed = line if folder == "." else f"cd '{folder}' && {line}"
-                limit = self.run.settings.command_timeout_s
                 found.append(Command(f"{step.group}-{name}", placed, f"group {step.group}", limit))
         return found
 
@@ -267,12 +235,11 @@ class Ticket:
 
     async def call(self, call: Call) -> Report:
         """A dispatch that has to come to something: what is unusable ends it, and is done again by a resume."""
-        await self.flush()
         return await self.answered(await self.run.dispatch(call), self.run.scope)
 
     async def answered(self, report: Report, scope: str, *, scoped: bool = False) -> Report:
         if report.reason == "edited":
-            raise self.edited(report.complaint)
+            raise edited(self.run, report.complaint)
         if report.ok or report.reason == "conflict" or (scoped and report.reason == "scope"):
             return report
         why = "; ".join(report.complaint.splitlines()) or report.reason
@@ -281,9 +248,8 @@ class Ticket:
     async def stop(self, reason: str, status: str = "FAILED", *, again: str = "", exit: int | None = None) -> Stop:
         """The documents say that it stopped; to be raised. A resume goes on at `again`, else in the present scope."""
         again = again or self.run.scope
-        if self.data:
+        if self.state:
             await self.set(status=status)
-            await self.flush()
         return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=f"interlock resume {self.run.id}")))
 
     def ended(self, outcome: Outcome) -> Outcome:

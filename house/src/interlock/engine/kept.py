@@ -1,0 +1,127 @@
+"""Documents that a process keeps as YAML, held to a model: read, told what is wrong with them, changed by the value.
+
+What people add (keys of their own, comments) is read over and stays.  Each text is taken apart once: a rehearsal and a
+replay see the same ones again and again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ConfigDict
+
+from interlock.documents import changing, problems
+from interlock.documents.reading import Keys, read_yaml
+from interlock.engine.forms import Form, Given, Unusable
+from interlock.engine.run import Outcome, Run, Stop
+from interlock.errors import BadInput, DocumentInvalid
+
+M = TypeVar("M", bound=BaseModel)
+
+
+class Kept(BaseModel):
+    """A document in which people may have keys of their own."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+def dumped(data: Mapping[str, Any]) -> str:
+    """Data as YAML."""
+    return _dumped(json.dumps(data, ensure_ascii=False))
+
+
+@lru_cache(maxsize=512)
+def _dumped(data: str) -> str:
+    return changing.dumped(json.loads(data))
+
+
+@lru_cache(maxsize=512)
+def data_of(text: str, path: str) -> Any:
+    """The data of a document; nobody changes it. BadInput with its line where it is no YAML."""
+    return read_yaml(text, path).data
+
+
+def parsed(model: type[M], text: str, path: str) -> M:
+    """The document as its model; BadInput with all that is wrong with it."""
+    return _parsed(model, text, path)  # type: ignore[return-value]
+
+
+@lru_cache(maxsize=512)
+def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
+    return problems.load(model, read_yaml(text, path))
+
+
+# What a process keeps
+
+
+async def load(run: Run, model: type[M], path: str) -> M | None:
+    """The document as it stands; None where there is none. One that cannot be used is mended, then the run resumed."""
+    text = await run.read(path, lambda text: text is None or parsed(model, text, path))
+    return None if text is None else parsed(model, text, path)
+
+
+async def put(run: Run, path: str, values: Mapping[Keys, Any]) -> str:
+    """The text of the document with these values in it; Stop where a person changed what is not theirs."""
+    spelled = tuple((keys, json.dumps(value)) for keys, value in values.items())
+    wrote = await run.change(path, partial(_put, values=spelled))
+    if wrote.state == "edited":
+        raise edited(run, wrote.why)
+    return run.text(wrote.text)
+
+
+@lru_cache(maxsize=2048)
+def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
+    if not isinstance(data_of(text, "the document") or {}, dict):
+        raise DocumentInvalid("the document is no mapping any more")
+    return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
+
+
+def edited(run: Run, why: str) -> Stop:
+    return Stop(Outcome.stopped(f"ERROR: {why}. Put it back, then resume.", again=run.scope))
+
+
+def watch(run: Run, path: str, model: type[BaseModel], people: Sequence[str] = ()) -> None:
+    """From here on the engine alone writes the document; of the model's fields people may change these."""
+
+    def fields(text: str) -> dict[str, Any]:
+        data = data_of(text, path)
+        known = data if isinstance(data, dict) else {}
+        return {name: known.get(name) for name in model.model_fields if name not in people}
+
+    run.watch(path, fields)
+
+
+# What agents leave
+
+
+def complaints(model: type[BaseModel], text: str | None, path: str) -> list[str]:
+    """What is wrong with a document that an agent wrote, as it is told; nothing: it can be used."""
+    name = path.rpartition("/")[2]
+    if text is None:
+        return [f"ERROR: {name} is missing"]
+    try:
+        parsed(model, text, path)
+    except BadInput as error:
+        every = (error, *error.also)
+        parts = (" ".join(part for _, part in one.parts() if part) for one in every)
+        return [f"ERROR: {name}: {one.what} ({more})" for one, more in zip(every, parts, strict=True)]
+    return []
+
+
+def held(find: Callable[[Given], list[str]]) -> Callable[[Given], Unusable | None]:
+    """How a row holds the documents that it leaves to what they have to be."""
+    return lambda given: Unusable(problems=tuple(wrong)) if (wrong := find(given)) else None
+
+
+def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
+    """How a row reads its answer from a document that it leaves."""
+    wrong = held(lambda given: complaints(model, given.outputs.get(path), path))
+    return lambda given: wrong(given) or parsed(model, given.outputs[path], path)
+
+
+def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
+    """The document in which a form stands."""
+    return {outputs[0]: dumped(dict(form))}
