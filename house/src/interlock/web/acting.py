@@ -42,7 +42,13 @@ def typed(folder: Path, *words: str) -> Answer:
     try:
         with TURNS:
             done = subprocess.run(
-                [*PROGRAM, *said], cwd=folder, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE_S
+                [*PROGRAM, *said],
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                check=False,
+                timeout=PATIENCE_S,
+                start_new_session=True,
             )
     except subprocess.TimeoutExpired:
         return Answer({}, f"The command did not end within {PATIENCE_S} seconds.")

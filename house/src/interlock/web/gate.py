@@ -1,4 +1,4 @@
-"""The page of a gate: the question, what it is about as it is now, and what keeps a decision bound to it (PERSON-01)."""
+"""The page of a gate: the question, what it is about as it is now, and what binds a decision to it (PERSON-01)."""
 
 from __future__ import annotations
 

@@ -94,7 +94,11 @@ class Page:
         return _page("run", request, status, **facts, stream=stream, version=now, notice=notice)
 
     async def _run_stream(self, request: Request) -> Response:
-        entry, visit, number = await asyncio.to_thread(self._found, request), visit_of(request), _number(request, "page")
+        entry, visit, number = (
+            await asyncio.to_thread(self._found, request),
+            visit_of(request),
+            _number(request, "page"),
+        )
         key = request.query_params.get("key", "")
 
         def part() -> str:
@@ -152,9 +156,7 @@ class Page:
         what: Any = choice if choice in ("approve", "reject") else "answer"
         by = visit.person if visit.named else ""
         try:
-            self._shelf.door.place.decide(
-                entry, what, note=note, choice=choice, opening=opening, shown=shown, by=by
-            )
+            self._shelf.door.place.decide(entry, what, note=note, choice=choice, opening=opening, shown=shown, by=by)
         except InterlockError as error:
             return self._gate(request, form, f"Nothing was decided: {error.what}. This is how it stands now.", 409)
         return self._run_on(request, entry)
@@ -210,8 +212,8 @@ class Page:
         return self._shown_form(request, filled, 409, problem=answer.trouble)
 
 
-def _page(name: str, request: Request, status: int = 200, **facts: Any) -> Response:
-    return HTMLResponse(render(name, visit_of(request), **facts), status)
+def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
+    return HTMLResponse(render(name, visit_of(request), **facts), code)
 
 
 def _to(run: str) -> Response:

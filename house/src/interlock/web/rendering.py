@@ -36,7 +36,7 @@ class Visit:
     """A proxy says who it is."""
 
 
-def render(name: str, visit: Visit | None, *, whole: bool = False, **facts: Any) -> str:
+def render(name: str, visit: Visit | None, /, *, whole: bool = False, **facts: Any) -> str:
     """A page.
 
     Args:

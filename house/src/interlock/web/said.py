@@ -65,7 +65,7 @@ def transcript(shelf: Shelf, entry: Entry, call: CallView, number: int, page: in
 
 def _size(place: Path) -> int:
     with suppress(OSError):
-        return os.stat(place).st_size
+        return place.stat().st_size
     return 0
 
 
@@ -128,7 +128,9 @@ def _told(every: Iterable[News | str]) -> list[Said]:
             facts = news.facts
             if news.kind is NewsKind.TOOL:
                 state, why = str(facts.get("state")), facts.get("why")
-                began = live.doing(News(kind=news.kind, facts={**facts, "state": "began"}))  # its mark tells how it ended
+                began = live.doing(
+                    News(kind=news.kind, facts={**facts, "state": "began"})
+                )  # its mark tells how it ended
                 title = f"{began}: {why}" if why and state != "done" else began
                 found[f"tool {facts.get('call') or len(found)}"] = Said("tool", STATES.get(state, "works"), title)
             elif news.kind is NewsKind.TEXT:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -132,7 +131,7 @@ class Shelf:
 
 def _stat(place: Path) -> tuple[int, int]:
     try:
-        found = os.stat(place)
+        found = place.stat()
     except OSError:
         return 0, 0
     return found.st_mtime_ns, found.st_size
