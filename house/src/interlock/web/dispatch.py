@@ -6,7 +6,7 @@ import json
 from contextlib import suppress
 from typing import Any
 
-from interlock.cli import telling, text
+from interlock.cli import screens, telling, text
 from interlock.documents.files import read_plain
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView
@@ -67,7 +67,7 @@ def _about(call: CallView) -> str:
         "" if spent.tokens is None else f"{text.amount(spent.tokens)} tokens",
         text.money(spent.cost_usd),
         f"attempt {call.attempt}" if call.attempt > 1 else "",
-        f"step {call.step}" if call.step else "",
+        f"step {screens.title(call.step)}" if call.step else "",
         f"role {call.role}" if call.role else "",
     )
     return " · ".join(filter(None, rows))

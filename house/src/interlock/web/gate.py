@@ -10,7 +10,6 @@ from typing import Any
 
 from markupsafe import Markup
 
-from interlock.cli import screens
 from interlock.documents.files import read
 from interlock.engine.keys import sha256
 from interlock.engine.runs import Entry
@@ -18,7 +17,7 @@ from interlock.engine.view import GateView, View
 from interlock.errors import InterlockError
 from interlock.web import diffs
 from interlock.web.prose import LONGEST, prose
-from interlock.web.run import OPEN, evidence, head
+from interlock.web.run import OPEN, commands, evidence, head
 from interlock.web.shelf import Shelf
 
 
@@ -52,7 +51,7 @@ def gate_page(shelf: Shelf, entry: Entry) -> dict[str, Any] | None:
         "changes": changes,
         "unseen": f"Not all is on this page: {', '.join(unseen)}." if unseen else "",
         "seen": json.dumps({"opening": gate.opening, "shown": {one.path: one.digest for one in documents}}),
-        "commands": screens.commands(view, entry.status(view), shelf.door.work(view)),
+        "commands": commands(view, entry.status(view), shelf.door.work(view)),
         "free": gate.choices == ("*",),
         "open": OPEN,
     }

@@ -6,6 +6,7 @@ here by step.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any
 
 from interlock.cli import screens, telling, text
 from interlock.cli.telling import Narrator
+from interlock.engine.afterwards import Work
 from interlock.engine.receipt import last_words
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView, DecisionView, StepView, View
@@ -108,7 +110,7 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
         "page": page,
         "pages": pages,
         "timeline": timeline(view, datetime.now(UTC)),
-        "commands": screens.commands(view, stands, work),
+        "commands": commands(view, stands, work),
         "can_cancel": here and stands.is_open,
         "can_resume": here and view.gate is None and stands not in (Status.WORKING, *_ENDS_FOR_GOOD),
         "has_changes": any(files for _, files, _ in groups),
@@ -119,6 +121,13 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
 
 
 _ENDS_FOR_GOOD = (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED)
+
+
+def commands(view: View, stands: Status, work: Work) -> list[str]:
+    """What leads on at a terminal, wherever it is typed later."""
+    return [
+        re.sub("^interlock diff$", f"interlock diff {view.run}", one) for one in screens.commands(view, stands, work)
+    ]
 
 
 def head(entry: Entry, view: View) -> dict[str, Any]:
