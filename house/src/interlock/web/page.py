@@ -282,7 +282,8 @@ TITLES = {
 
 
 def _message(request: Request, status: int, title: str, said: str = "") -> Response:
-    return _page("message", request, status, title=title, said=said)
+    visit = getattr(request.state, "visit", None)  # files are for everybody
+    return HTMLResponse(render("message", visit, title=title, said=said), status)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
