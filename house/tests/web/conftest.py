@@ -192,8 +192,14 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = CommandLine(root / "work", mode="off")
     made.write(".interlock/playbooks/ship.yaml", SHIP)
     made.act("planner", PLANS)
-    made.act("builder", f"[ -f plan.md ] && {{ {BUILDS}; exit; }}; sed -i 's/a - b/a + b/' lib.py; echo 'I mended *add*.'")
-    for words in (("playbooks", "trust", "interlock.toml"), ("run", "task", "Make add right"), ("run", "ship", "a kite")):
+    made.act(
+        "builder", f"[ -f plan.md ] && {{ {BUILDS}; exit; }}; sed -i 's/a - b/a + b/' lib.py; echo 'I mended *add*.'"
+    )
+    for words in (
+        ("playbooks", "trust", "interlock.toml"),
+        ("run", "task", "Make add right"),
+        ("run", "ship", "a kite"),
+    ):
         done = made.spawn(*words)
         assert done.communicate()[1] is not None
         assert done.returncode in (0, 4)

@@ -98,9 +98,7 @@ FORMS: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.req("PERSON-01")
 @pytest.mark.parametrize(("changed", "status"), FORMS.values(), ids=FORMS)
-def test_a_form_that_is_not_ours_or_not_whole_decides_nothing(
-    site: Site, changed: dict[str, Any], status: int
-) -> None:
+def test_a_form_that_is_not_ours_or_not_whole_decides_nothing(site: Site, changed: dict[str, Any], status: int) -> None:
     got = site.post(site.at("ship", "/gate"), {**site.deciding(), **changed})
     assert got.status == status, got.words
     assert site.entry("ship").folder.messages() == []
@@ -141,7 +139,16 @@ def test_a_link_from_elsewhere_leads_here_but_asks_for_nothing(site: Site) -> No
 def test_every_answer_says_what_it_may_load(site: Site) -> None:
     """Nothing from another host and nothing inline, on pages, errors, refusals and files alike."""
     run = site.at("ship")
-    pages = ["/", run, f"{run}/gate", f"{run}/diff", site.dispatch("planner", "ship"), "/start", "/start/ship", "/nowhere"]
+    pages = [
+        "/",
+        run,
+        f"{run}/gate",
+        f"{run}/diff",
+        site.dispatch("planner", "ship"),
+        "/start",
+        "/start/ship",
+        "/nowhere",
+    ]
     answers = [*map(site.get, pages), site.get("/", host="evil.example"), site.get("/", cookie=None)]
     answers += [site.post(run, {}), site.get("/static/page.css"), site.get(f"{run}/changes.patch")]
     for got in answers:

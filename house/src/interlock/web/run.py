@@ -233,9 +233,10 @@ def _working(shelf: Shelf, entry: Entry, call: CallView) -> dict[str, Any]:
 
 
 def _steps(view: View, narrator: Narrator, stands: Status) -> Iterator[Step]:
-    decided = dict[str, list[Row]]()
-    for one in view.decisions:
-        decided.setdefault(one.key.partition("/")[0], []).append(_decided(one))
+    decided, names = dict[str, list[Row]](), [step.name for step in view.steps]
+    for one in view.decisions:  # one outside of every step stands at the end
+        top = one.key.rpartition("/")[0].partition("/")[0]
+        decided.setdefault(top if top in names else names[-1] if names else "", []).append(_decided(one))
     every = [(step, [*_rows(view, narrator, step), *decided.get(step.name, ())]) for step in view.steps]
     every = [(step, rows) for step, rows in every if rows]
     few = sum(len(rows) for _, rows in every) <= FEW
