@@ -214,6 +214,7 @@ _command(
     _words("words", "[RUN] [STEP]", nargs=-1),
     _option("--log", help="Every step as it happened, with its time."),
     _option("--markdown", help="The receipt, fit for a pull request."),
+    _option("--html", default="", metavar="FILE", help="The run's page, as one file."),
     _JSON,
     _VERBOSE,
 )
@@ -267,6 +268,16 @@ _command(
     _option("--no-ask", help="Ask the agent no question."),
     _RUNNER,
     _JSON,
+)
+_command(
+    "web",
+    "serving.web",
+    "Serve the page: runs, gates and what changed, in a browser.",
+    _option("--open", help="Open a browser there."),
+    _option("--port", type=click.IntRange(0, 65535), default=8765, metavar="N", help="8765 if not given; 0: any."),
+    _option("--host", default="127.0.0.1", metavar="ADDR", help="Another address needs a proxy in front."),
+    _option("--proxy-user", default="", metavar="HEADER", help="In which the proxy names the person."),
+    _option("--proxy-secret", default="", metavar="FILE", help="What the proxy sends as x-interlock-proxy-secret."),
 )
 _command(
     "mcp",

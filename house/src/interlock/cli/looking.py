@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from interlock.cli import screens, text
 from interlock.cli.door import Door
@@ -77,9 +78,14 @@ def _listed(head: Head, wide: int) -> str:
 # --- show
 
 
-def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
+def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool, html: str) -> int:
     entry, name = door.meant(words, lambda: door.find(""), lambda view, one: bool(screens.step(view, one, Narrator())))
     narrator = Narrator(door.runs.path)
+    if html:
+        from interlock.web.one_file import write
+
+        write(door, entry, Path(html))
+        return 0
     if log:
         _log(door, entry, narrator)
         return 0

@@ -10,10 +10,11 @@ from typing import Any
 from urllib.parse import urlencode
 
 from interlock.cli import screens
+from interlock.engine.runs import Entry, Head
 from interlock.engine.view import View
 from interlock.errors import InterlockError, Status
 from interlock.web.run import TONES
-from interlock.web.shelf import Known, Shelf
+from interlock.web.shelf import Shelf
 
 SHOWN = 40
 """Runs of one part of the board on one page."""
@@ -29,15 +30,20 @@ class Asked:
     page: int = 0
 
     @classmethod
-    def of(cls, given: Mapping[str, str]) -> Asked:
-        page = given.get("page", "")
-        number = int(page) if page.isascii() and page.isdigit() and len(page) < 7 else 0
-        return cls(given.get("q", "")[:200], given.get("status", ""), given.get("playbook", ""), number)
+    def of(cls, given: Mapping[str, str], page: int) -> Asked:
+        return cls(given.get("q", "")[:200], given.get("status", ""), given.get("playbook", ""), page)
 
     def query(self, **other: Any) -> str:
         """The same as the end of an address."""
         known = {name: value for name, value in {**vars(self), **other}.items() if value}
         return f"?{urlencode(known, errors='replace')}" if known else ""
+
+    def fits(self, entry: Entry, head: Head | None) -> bool:
+        if head is None:
+            return not (self.status or self.playbook) and self.q.casefold() in entry.id
+        words = f"{head.headline} {head.id} {head.key}".casefold()
+        is_so = self.status in ("", head.status.value) and self.playbook in ("", head.playbook)
+        return is_so and self.q.casefold() in words
 
 
 @dataclass(frozen=True)
@@ -51,79 +57,55 @@ class Listed:
     tone: str
     how: str
     at: datetime | None
-    asks: bool
+    asks: bool = False
     """A person is asked something."""
-    far: bool
 
 
 def board(shelf: Shelf, asked: Asked) -> dict[str, Any]:
     """All that the board tells."""
-    waiting, working, ended, playbooks = list[Known](), list[Known](), list[Known](), set[str]()
-    for known in shelf.runs():
-        head = known.head
-        if head is not None:
-            playbooks.add(head.playbook)
-        if not _fits(known, asked):
+    waiting, working, ended, playbooks = list[Listed](), list[Listed](), list[tuple[Entry, Head | None]](), set[str]()
+    for entry, head in shelf.runs():
+        playbooks |= {head.playbook} if head else set()
+        if not asked.fits(entry, head):
             continue
         if head is None or head.status.has_ended:
-            ended.append(known)
-        elif head.status is Status.WORKING or (known.far and head.status is Status.INTERRUPTED):
-            working.append(known)
+            ended.append((entry, head))
         else:
-            waiting.append(known)
-    asking = [known for known in working[:SHOWN] if _asks(_view(shelf, known))]
-    waiting, working = asking + waiting, [known for known in working if known not in asking]
+            listed = _open(shelf, entry, head)
+            (working if listed.status in ("working", "elsewhere") else waiting).append(listed)
     pages = max(1, -(-len(ended) // SHOWN))
     page = min(asked.page, pages - 1)
     return {
         "asked": asked,
         "playbooks": sorted(playbooks),
         "statuses": [one.value for one in Status if one.is_open or one.has_ended],
-        "waiting": [_listed(shelf, known) for known in waiting[:SHOWN]],
-        "working": [_listed(shelf, known) for known in working[:SHOWN]],
-        "ended": [_listed(shelf, known) for known in ended[page * SHOWN : (page + 1) * SHOWN]],
+        "waiting": waiting[:SHOWN],
+        "working": working[:SHOWN],
+        "ended": [_ended(entry, head) for entry, head in ended[page * SHOWN : (page + 1) * SHOWN]],
         "counts": (len(waiting), len(working), len(ended)),
         "page": page,
         "pages": pages,
     }
 
 
-def _fits(known: Known, asked: Asked) -> bool:
-    head = known.head
+def _ended(entry: Entry, head: Head | None) -> Listed:
     if head is None:
-        return not (asked.status or asked.playbook) and asked.q.casefold() in known.entry.id
-    words = f"{head.headline} {head.id} {head.key}".casefold()
-    return (
-        asked.status in ("", head.status.value)
-        and asked.playbook in ("", head.playbook)
-        and asked.q.casefold() in words
-    )
+        how = f"It cannot be read: interlock doctor --mend {entry.id}"
+        return Listed(entry.id, entry.id, "", "damaged", "failed", how, None)
+    status = head.status
+    return Listed(entry.id, head.headline, head.playbook, status.value, TONES[status], head.why, head.changed)
 
 
-def _view(shelf: Shelf, known: Known) -> View | None:
+def _open(shelf: Shelf, entry: Entry, head: Head) -> Listed:
+    status, how, view = head.status, head.why, View()
     with suppress(InterlockError):
-        return shelf.view(known.entry)
-    return None
-
-
-def _asks(view: View | None) -> bool:
-    return view is not None and view.gate is not None
-
-
-def _listed(shelf: Shelf, known: Known) -> Listed:
-    head, entry = known.head, known.entry
-    if head is None:
-        told = f"It cannot be read: interlock doctor --mend {entry.id}"
-        return Listed(entry.id, entry.id, "", "damaged", "failed", told, None, asks=False, far=known.far)
-    status, how = head.status, head.why
-    view = _view(shelf, known) if status.is_open else None
-    asks = _asks(view)
-    if view is not None and view.gate is not None:
+        view = shelf.view(entry)
+    asks = view.gate is not None and not entry.is_far
+    if view.gate is not None:
         how = view.gate.question
-    elif view is not None and (status is Status.WORKING or known.far):
+    elif status is Status.WORKING:
         names = dict.fromkeys(call.member or call.agent for call in view.now)
         step = screens.title(view.steps[-1].name) if view.steps else ""
         how = ": ".join(filter(None, (step, ", ".join(names))))
-    word = "elsewhere" if known.far else "asks" if asks else status.value
-    tone = "waits" if asks else TONES.get(status, "quiet")
-    return Listed(entry.id, head.headline or entry.id, head.playbook, word, tone, how, head.changed, asks, known.far)
+    word, tone = ("asks", "waits") if asks else ("elsewhere" if entry.is_far else status.value, TONES[status])
+    return Listed(entry.id, head.headline, head.playbook, word, tone, how, head.changed, asks)

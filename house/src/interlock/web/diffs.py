@@ -24,7 +24,7 @@ COMPARED = 1000
 """Lines of two texts that are matched with each other: the time that this can take grows with their square."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)", re.DOTALL)
 _ESCAPED = re.compile(rb"\\([0-7]{3}|.)", re.DOTALL)
-_LETTERS = {b"a": b"\a", b"b": b"\b", b"t": b"\t", b"n": b"\n", b"v": b"\v", b"f": b"\f", b"r": b"\r"}
+_LETTERS = dict(zip(b"abtnvfr", b"\a\b\t\n\v\f\r", strict=True))
 SIGNS = {"+": "added", "-": "removed", " ": "same"}
 
 
@@ -80,27 +80,22 @@ class Files:
 
 def changed(changes: Sequence[Change], patch: bytes) -> Files:
     """Every one of the changes, with the lines that the patch has of it."""
-    parts = dict[str, list[list[str]]]()
-    for path, rows in _parts(patch):
-        parts.setdefault(path, []).append(rows)
-    return Files(tuple(_in_room(changes, parts)))
-
-
-def _in_room(changes: Iterable[Change], parts: dict[str, list[list[str]]]) -> Iterator[File]:
-    room = ROOM
+    parts = dict[str, list[str]]()
+    for path, rows in _parts(patch):  # a file that became a link has two
+        parts.setdefault(path, []).extend(rows)
+    room, files = ROOM, list[File]()
     for change in changes:
-        written = parts.get(change.path, [])
-        texts = [row for rows in written for row in rows]
-        binary = change.added is None or any(row == "GIT binary patch\n" for row in texts)
-        what = ", ".join(filter(None, (change.kind if change.kind != "changed" else "", "binary" if binary else "")))
-        if binary or not written:
-            yield File(change.path, change.added, change.removed, what, unseen=True)
+        rows = parts.get(change.path, [])
+        is_binary = change.added is None or "GIT binary patch\n" in rows
+        what = ", ".join(filter(None, (change.kind.removeprefix("changed"), "binary" if is_binary else "")))
+        if is_binary or change.path not in parts:
+            files.append(File(change.path, change.added, change.removed, what, unseen=True))
         elif room <= 0:
-            yield File(change.path, change.added, change.removed, what, left_out=len(texts))
+            files.append(File(change.path, change.added, change.removed, what, left_out=len(rows)))
         else:
-            file = _with_rows(change.path, change.added, change.removed, what, texts)
-            room -= sum(len(row.text) + 100 for row in file.rows)
-            yield file
+            files.append(_with_rows(change.path, change.added, change.removed, what, rows))
+            room -= sum(len(row.text) + 100 for row in files[-1].rows)
+    return Files(tuple(files))
 
 
 def _parts(patch: bytes) -> Iterator[tuple[str, list[str]]]:
@@ -123,10 +118,10 @@ def _path(head: bytes) -> str:
 
 
 def _unescaped(said: bytes) -> bytes:
-    return bytes([int(said, 8) & 255]) if said[:1].isdigit() else _LETTERS.get(said, said)
+    return bytes([int(said, 8) & 255]) if said[:1].isdigit() else bytes([_LETTERS.get(said[0], said[0])])
 
 
-def between(path: str, old: str, new: str) -> File:
+def compared(path: str, old: str, new: str) -> File:
     """The difference of two texts."""
     before, now = old.splitlines(), new.splitlines()
     if max(len(before), len(now)) <= COMPARED:
@@ -141,7 +136,7 @@ def between(path: str, old: str, new: str) -> File:
 
 def _with_rows(path: str, added: int | None, removed: int | None, what: str, texts: Sequence[str]) -> File:
     left_out = max(0, len(texts) - MOST_ROWS) + sum(len(text) > LONGEST_ROW for text in texts[:MOST_ROWS])
-    return File(path, added, removed, what, tuple(_rows([_cut(text) for text in texts[:MOST_ROWS]])), left_out)
+    return File(path, added, removed, what, tuple(_rows(map(_cut, texts[:MOST_ROWS]))), left_out)
 
 
 def _cut(text: str) -> str:

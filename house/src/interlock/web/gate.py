@@ -1,4 +1,4 @@
-"""The page of a gate: the question, what it is about as it is now, and what keeps a decision bound to it (PERSON-01)."""
+"""The page of a gate: the question, what it is about as it is now, and what binds a decision to it (PERSON-01)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,15 @@ from typing import Any
 
 from markupsafe import Markup
 
-from interlock.cli import screens, text
 from interlock.documents.files import read
 from interlock.engine.keys import sha256
+from interlock.engine.runs import Entry
 from interlock.engine.view import GateView, View
-from interlock.errors import InterlockError, Status
+from interlock.errors import InterlockError
 from interlock.web import diffs
 from interlock.web.prose import LONGEST, prose
-from interlock.web.run import head, judges, pair_row, told
-from interlock.web.shelf import Known, Shelf
-
-OPEN = 60
-"""Lines of a file's change that are not folded."""
+from interlock.web.run import OPEN, commands, evidence, head
+from interlock.web.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -38,52 +35,39 @@ class Document:
     cut: bool
 
 
-def gate_page(shelf: Shelf, known: Known) -> dict[str, Any] | None:
-    """All that the page tells; None where nothing waits for a decision."""
-    view = shelf.view(known.entry)
+def gate_page(shelf: Shelf, entry: Entry) -> dict[str, Any] | None:
+    """All that the page tells; None where nothing waits for a decision here."""
+    view = shelf.view(entry)
     gate = view.gate
-    if gate is None:
+    if gate is None or entry.is_far:
         return None
-    documents = list(_documents(shelf, known, view, gate))
-    try:
-        changes = shelf.changes(view)
-    except (InterlockError, OSError) as error:
-        changes = [("What it changed", diffs.Files(problem=f"It cannot be read: {error}"))]
+    documents, changes = list(_documents(shelf, entry, view, gate)), shelf.changes(view)
     unseen = [f"{one.unseen} ({title})" for title, one in changes if one.unseen]
     unseen += [f"the rest of {one.path}" for one in documents if one.cut]
-    stands = view.status if known.far else view.status_now(known.entry.holder() is not None)
     return {
-        **head(shelf, known, view, Status.WAITING if stands is Status.INTERRUPTED else stands),
-        "tone": "waits",
+        **head(entry, view),
+        **evidence(view),
         "documents": documents,
         "changes": changes,
         "unseen": f"Not all is on this page: {', '.join(unseen)}." if unseen else "",
         "seen": json.dumps({"opening": gate.opening, "shown": {one.path: one.digest for one in documents}}),
-        "pairs": [pair_row(view, name) for name in view.pairs],
-        "judges": judges(view),
-        "told": told(view),
-        "commands": screens.commands(view, stands, shelf.door.work(view)),
+        "commands": commands(view, entry.status(view), shelf.door.work(view)),
         "free": gate.choices == ("*",),
         "open": OPEN,
     }
 
 
-def _documents(shelf: Shelf, known: Known, view: View, gate: GateView) -> Iterator[Document]:
+def _documents(shelf: Shelf, entry: Entry, view: View, gate: GateView) -> Iterator[Document]:
     """The digests are of the very bytes that are shown."""
     decided = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
-    for path, asked in gate.shown.items():
+    about = shelf.door.shown(view)
+    for path in gate.shown:
         content = read(shelf.top, path)
         digest = "" if content is None else sha256(content)
         said = shelf.redacted(content or b"").decode("utf-8", "replace")
-        before = decided[-1].get(path) if decided else None
-        since = "" if before is None else "as you saw it" if before == digest else "changed since you saw it"
-        if digest != asked:
-            since = "changed since it was asked"
-        size = "there is no such file" if content is None else text.size(len(content))
-        change = None
+        before, change = decided[-1].get(path) if decided else None, None
         if content is not None and before not in (None, "", digest):
             with suppress(InterlockError):  # its words of then are kept where the run itself read or wrote it
-                old = shelf.redacted(known.entry.folder.get(str(before))).decode("utf-8", "replace")
-                change = diffs.between(path, old, said)
-        about = ", ".join(filter(None, (size, since)))
-        yield Document(path, digest, about, prose(said), change, len(said) > LONGEST)
+                old = shelf.redacted(entry.folder.get(str(before))).decode("utf-8", "replace")
+                change = diffs.compared(path, old, said)
+        yield Document(path, digest, about.get(path, ""), prose(said), change, len(said) > LONGEST)

@@ -134,7 +134,7 @@ class Guard:
             else "Open the address that interlock web printed last, in its terminal. Each lets one browser in."
         )
         why = why or "This page is for whoever serves it."
-        page = render("message", None, title="You are not signed in", rows=[why, how], remedy="", served=True)
+        page = render("message", None, title="You are not signed in", said=f"{why}\n{how}")
         if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             page = page.replace("</head>", f"{COMES_BACK}</head>", 1)
         return HTMLResponse(page, 401)

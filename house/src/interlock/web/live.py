@@ -11,7 +11,6 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
-from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
 from interlock.errors import InterlockError
@@ -26,21 +25,13 @@ def version(stamp: Stamp) -> str:
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
-@dataclass(frozen=True)
-class LivePage:
-    """A page that somebody watches."""
-
-    stamp: Callable[[], Stamp]
-    """What its files look like; cheap."""
-    part: Callable[[], str]
-
-
 @dataclass(eq=False)
 class Channel:
     """One page, for all who watch it."""
 
-    page: LivePage
-    executor: Executor
+    stamp: Callable[[], Stamp]
+    """What its files look like; cheap."""
+    part: Callable[[], str]
     version: str = ""
     html: str = ""
     failures: int = 0
@@ -60,24 +51,18 @@ class Channel:
         self.news = asyncio.Event()
 
     async def look(self) -> None:
-        loop = asyncio.get_running_loop()
-        try:
-            while True:
-                began, was_lost = time.monotonic(), self.lost
-                try:
-                    now = version(await loop.run_in_executor(self.executor, self.page.stamp))
-                    if now != self.version:
-                        self.html = await loop.run_in_executor(self.executor, self.page.part)
-                        self.version = now
-                        self.tell()
-                    self.failures = 0
-                except (InterlockError, OSError):  # what is wrong is said by the page when it is loaded anew
-                    self.failures += 1
-                if self.lost != was_lost:
-                    self.tell()
-                await asyncio.sleep(max(LOOK_S, 3 * (time.monotonic() - began)))  # a page that is dear is rarer
-        finally:
-            self.close()
+        while True:
+            began, known = time.monotonic(), (self.version, self.lost)
+            try:
+                now = version(await asyncio.to_thread(self.stamp))
+                if now != self.version:
+                    self.html, self.version = await asyncio.to_thread(self.part), now
+                self.failures = 0
+            except (InterlockError, OSError):  # what is wrong is said by the page when it is loaded anew
+                self.failures += 1
+            if (self.version, self.lost) != known:
+                self.tell()
+            await asyncio.sleep(max(LOOK_S, 3 * (time.monotonic() - began)))  # a page that is dear is rarer
 
     def close(self) -> None:
         self.closed = True
@@ -87,12 +72,16 @@ class Channel:
 class Live:
     """All pages that are watched."""
 
-    def __init__(self, executor: Executor) -> None:
-        self._executor = executor
+    def __init__(self) -> None:
         self._channels: dict[Hashable, Channel] = {}
 
     async def events(
-        self, key: Hashable, page: LivePage, seen: str, gone: Callable[[], Awaitable[bool]]
+        self,
+        key: Hashable,
+        stamp: Callable[[], Stamp],
+        part: Callable[[], str],
+        seen: str,
+        gone: Callable[[], Awaitable[bool]],
     ) -> AsyncIterator[bytes]:
         """Server-sent events for one browser.
 
@@ -101,10 +90,10 @@ class Live:
             seen: the version that the browser has.
             gone: whether the browser has left.
         """
-        channel = self._channels.get(key)
-        if channel is None or channel.closed:
-            channel = self._channels[key] = Channel(page, self._executor)
+        channel = self._channels.setdefault(key, Channel(stamp, part))
+        if channel.looking is None:
             channel.looking = asyncio.ensure_future(channel.look())
+            channel.looking.add_done_callback(lambda _: self._end(key, channel))
         channel.watchers += 1
         lost = False
         try:
@@ -126,10 +115,14 @@ class Live:
                     yield b": still there\n\n"
         finally:
             channel.watchers -= 1
-            if not channel.watchers and channel.looking is not None:
+            if not channel.watchers:
                 channel.looking.cancel()
-                if self._channels.get(key) is channel:
-                    del self._channels[key]
+                self._end(key, channel)
+
+    def _end(self, key: Hashable, channel: Channel) -> None:
+        channel.close()
+        if self._channels.get(key) is channel:
+            del self._channels[key]
 
     def close(self) -> None:
         """The server ends: so does every stream, and browsers come again by themselves."""

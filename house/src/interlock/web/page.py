@@ -6,11 +6,10 @@ import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
-from urllib.parse import parse_qs
+from typing import Any
+from urllib.parse import parse_qs, urlencode
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -20,155 +19,132 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from interlock.errors import InterlockError, Locked, Refused
-from interlock.web.acting import Answer, CommandLine
+from interlock.engine.runs import Entry
+from interlock.errors import InterlockError, Refused
+from interlock.web.acting import typed
 from interlock.web.board import Asked, board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
 from interlock.web.guarding import Guard, Threshold
-from interlock.web.live import Live, LivePage, version
-from interlock.web.rendering import MEDIA, Visit, live_part, render, static
-from interlock.web.run import head, heading, run_page
-from interlock.web.shelf import Known, Shelf
+from interlock.web.live import Live, version
+from interlock.web.rendering import MEDIA, Visit, render, static
+from interlock.web.run import OPEN, head, run_page
+from interlock.web.shelf import Shelf
 
 FORM_BYTES = 1_000_000
 MOST_FIELDS = 500
-READERS = 4
-"""Threads that read files and make pages."""
 Form = Mapping[str, list[str]]
-_T = TypeVar("_T")
 
 
 class Page:
+    """Answers that read files are plain functions: they are given off the loop, side by side."""
+
     def __init__(self, folder: Path, threshold: Threshold) -> None:
         self._shelf = Shelf(folder)
-        self._say = CommandLine(folder)
-        self._executor = ThreadPoolExecutor(READERS, "page")
-        self.live = Live(self._executor)
-        run, post = "/runs/{run}", ["POST"]
+        self.live = Live()
+        run = "/runs/{run}"
         routes = [
             Route("/", self._board),
             Route("/stream", self._board_stream),
             Route("/static/{name}", _static),
             Route("/start", self._offers),
             Route("/start/{playbook:path}", self._form),
-            Route("/start/{playbook:path}", self._start, methods=post),
+            Route("/start/{playbook:path}", _posted(self._start), methods=["POST"]),
             Route(run, self._run),
             Route(f"{run}/stream", self._run_stream),
             Route(f"{run}/diff", self._diff),
             Route(f"{run}/changes.patch", self._patch),
             Route(f"{run}/gate", self._gate),
-            Route(f"{run}/gate", self._decide, methods=post),
-            Route(f"{run}/cancel", self._act("cancel"), methods=post),
-            Route(f"{run}/resume", self._act("resume", "--detach"), methods=post),
+            Route(f"{run}/gate", _posted(self._decide), methods=["POST"]),
+            Route(f"{run}/cancel", _posted(self._cancel), methods=["POST"]),
+            Route(f"{run}/resume", _posted(self._resume), methods=["POST"]),
             Route(f"{run}/dispatches/{{key:path}}", self._dispatch),
         ]
         handlers: Any = {HTTPException: _not_found, InterlockError: _refused, Exception: _fault}
         middleware = [Middleware(GZipMiddleware, minimum_size=2000, compresslevel=5)]
-        inner = Starlette(routes=routes, exception_handlers=handlers, middleware=middleware)
-        self.app = Guard(inner, threshold)
+        self.app = Guard(Starlette(routes=routes, exception_handlers=handlers, middleware=middleware), threshold)
 
-    async def _off(self, work: Callable[..., _T], *given: Any, **named: Any) -> _T:
-        """Do what reads files or makes pages off the loop."""
-        return await asyncio.get_running_loop().run_in_executor(self._executor, partial(work, *given, **named))
+    # --- looking
 
-    # --- the board
-
-    async def _board(self, request: Request) -> Response:
-        asked, visit = Asked.of(request.query_params), visit_of(request)
-
-        def made() -> str:
-            now = version(self._shelf.stamp())
-            return render("board", visit, **board(self._shelf, asked), stream=f"/stream{asked.query()}", version=now)
-
-        return HTMLResponse(await self._off(made))
+    def _board(self, request: Request) -> Response:
+        asked, now = _asked(request), version(self._shelf.stamp())
+        return _page("board", request, **board(self._shelf, asked), stream=f"/stream{asked.query()}", version=now)
 
     async def _board_stream(self, request: Request) -> Response:
-        asked, visit = Asked.of(request.query_params), visit_of(request)
-        part = lambda: live_part("board", visit, **board(self._shelf, asked))  # noqa: E731
-        return self._stream(request, ("board", asked, visit.person), LivePage(self._shelf.stamp, part))
+        asked, visit = _asked(request), visit_of(request)
+        part = lambda: render("board_live", visit, **board(self._shelf, asked))  # noqa: E731
+        return self._stream(request, ("board", asked, visit.person), self._shelf.stamp, part)
 
-    def _stream(self, request: Request, key: tuple[Any, ...], page: LivePage) -> Response:
+    def _stream(self, request: Request, key: Any, stamp: Callable[[], Any], part: Callable[[], str]) -> Response:
         seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        events = self.live.events(key, page, seen, request.is_disconnected)
+        events = self.live.events(key, stamp, part, seen, request.is_disconnected)
         return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
-    # --- a run
-
-    def _found(self, request: Request) -> Known:
+    def _found(self, request: Request) -> Entry:
         try:
             return self._shelf.find(request.path_params["run"])
         except Refused:
             raise HTTPException(404) from None
 
-    async def _run(self, request: Request) -> Response:
-        return HTMLResponse(await self._off(self._shown_run, request))
-
-    def _shown_run(self, request: Request, notice: str = "") -> str:
-        known, page = self._found(request), _number(request, "page")
-        now = version(self._shelf.run_stamp(known.entry))
-        stream = f"/runs/{known.entry.id}/stream{'' if page is None else f'?page={page}'}"
-        facts = run_page(self._shelf, known, page=page)
-        return render("run", visit_of(request), **facts, stream=stream, version=now, notice=notice)
+    def _run(self, request: Request, notice: str = "", status: int = 200) -> Response:
+        entry, number = self._found(request), _number(request, "page")
+        now = version(self._shelf.run_stamp(entry))
+        stream = f"/runs/{entry.id}/stream{'' if number is None else f'?page={number}'}"
+        facts = run_page(self._shelf, entry, number)
+        return _page("run", request, status, **facts, stream=stream, version=now, notice=notice)
 
     async def _run_stream(self, request: Request) -> Response:
-        known, visit, page = await self._off(self._found, request), visit_of(request), _number(request, "page")
+        entry, visit, number = (
+            await asyncio.to_thread(self._found, request),
+            visit_of(request),
+            _number(request, "page"),
+        )
         key = request.query_params.get("key", "")
-        stamp = partial(self._shelf.run_stamp, known.entry)
-        if key:
-            part = lambda: live_part("dispatch", visit, **dispatch_page(self._shelf, known, key, None, None))  # noqa: E731
-        else:
-            part = lambda: live_part("run", visit, **run_page(self._shelf, known, page=page))  # noqa: E731
-        return self._stream(request, (known.entry.path, key, page, visit.person), LivePage(stamp, part))
 
-    async def _diff(self, request: Request) -> Response:
-        def made() -> str:
-            known = self._found(request)
-            view = self._shelf.view(known.entry)
-            stands = view.status_now(known.entry.holder() is not None)
-            facts = head(self._shelf, known, view, stands)
-            return render("diff", visit_of(request), **facts, changes=self._shelf.changes(view), open=60)
+        def part() -> str:
+            if key:
+                return render("dispatch_live", visit, **dispatch_page(self._shelf, entry, key, None, None))
+            return render("run_live", visit, **run_page(self._shelf, entry, number))
 
-        return HTMLResponse(await self._off(made))
+        stamp = partial(self._shelf.run_stamp, entry)
+        return self._stream(request, (entry.path, key, number, visit.person), stamp, part)
 
-    async def _patch(self, request: Request) -> Response:
-        known = await self._off(self._found, request)
-        patch = await self._off(lambda: self._shelf.patch(self._shelf.view(known.entry)))
-        named = {"content-disposition": f'attachment; filename="{known.entry.id}.patch"'}
-        return Response(patch, media_type="text/plain", headers=named)
+    def _diff(self, request: Request) -> Response:
+        entry = self._found(request)
+        view = self._shelf.view(entry)
+        return _page("diff", request, **head(entry, view), changes=self._shelf.changes(view), open=OPEN)
 
-    async def _dispatch(self, request: Request) -> Response:
-        number, page, key = _number(request, "call"), _number(request, "page"), request.path_params["key"]
+    def _patch(self, request: Request) -> Response:
+        entry = self._found(request)
+        named = {"content-disposition": f'attachment; filename="{entry.id}.patch"'}
+        return Response(self._shelf.patch(self._shelf.view(entry)), media_type="text/plain", headers=named)
 
-        def made() -> str:
-            known = self._found(request)
-            now = version(self._shelf.run_stamp(known.entry))
-            try:
-                facts = dispatch_page(self._shelf, known, key, number, page)
-            except Refused:
-                raise HTTPException(404) from None
-            live = facts["live"] and number is None and page is None
-            stream = f"/runs/{known.entry.id}/stream" if live else ""
-            return render("dispatch", visit_of(request), **facts, stream=stream, version=now)
-
-        return HTMLResponse(await self._off(made))
+    def _dispatch(self, request: Request) -> Response:
+        entry, key = self._found(request), request.path_params["key"]
+        number, page = _number(request, "call"), _number(request, "page")
+        now = version(self._shelf.run_stamp(entry))
+        try:
+            facts = dispatch_page(self._shelf, entry, key, number, page)
+        except Refused:
+            raise HTTPException(404) from None
+        is_live = facts["live"] and number is None and page is None
+        stream = f"/runs/{entry.id}/stream?{urlencode({'key': key})}" if is_live else ""
+        return _page("dispatch", request, **facts, stream=stream, version=now)
 
     # --- what people do to a run
 
-    async def _gate(self, request: Request) -> Response:
-        return await self._shown_gate(request)
-
-    async def _shown_gate(self, request: Request, notice: str = "", status: int = 200) -> Response:
-        known = await self._off(self._found, request)
-        facts = await self._off(gate_page, self._shelf, known)
+    def _gate(self, request: Request, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
+        facts = gate_page(self._shelf, self._found(request))
         if facts is not None:
-            return HTMLResponse(await self._off(render, "gate", visit_of(request), **facts, notice=notice), status)
+            filled = {name: _one(form or {}, name) for name in ("choice", "note")}
+            return _page("gate", request, status, **facts, filled=filled, notice=notice)
         if notice:
-            return HTMLResponse(await self._off(self._shown_run, request, notice), status)
-        return RedirectResponse(f"/runs/{known.entry.id}", 303)
+            return self._run(request, notice, status)
+        return _to(request.path_params["run"])
 
-    async def _decide(self, request: Request) -> Response:
-        known, form, visit = await self._off(self._found, request), await read_form(request), visit_of(request)
+    def _decide(self, request: Request, form: Form) -> Response:
+        """Recorded for exactly what was shown; the run goes on with it, unless somebody works on it."""
+        entry, visit = self._found(request), visit_of(request)
         try:
             seen = json.loads(_one(form, "seen"))
             opening, shown = int(seen["opening"]), {str(path): str(one) for path, one in seen["shown"].items()}
@@ -176,76 +152,75 @@ class Page:
             raise HTTPException(400) from None
         choice, note = (_one(form, name).replace("\r\n", "\n").strip() for name in ("choice", "note"))
         if not choice:
-            return await self._shown_gate(request, "Nothing was decided: an answer is needed.", 400)
-        bound = json.dumps({"opening": opening, "shown": shown})
-        verb = choice if choice in ("approve", "reject") else "answer"
-        said = [verb, f"--seen={bound}", *([f"--note={note}"] if note else []), "--detach", "--json", "--"]
-        rest = [known.entry.id, *([choice] if verb == "answer" else [])]
-        answer = await self._say(*said, *rest, by=visit.person if visit.named else "")
-        if answer.trouble:
-            return await self._shown_gate(request, _undecided(answer), 409)
-        return RedirectResponse(f"/runs/{known.entry.id}", 303)
+            return self._gate(request, form, "Nothing was decided: an answer is needed.", 400)
+        what: Any = choice if choice in ("approve", "reject") else "answer"
+        by = visit.person if visit.named else ""
+        try:
+            self._shelf.door.place.decide(entry, what, note=note, choice=choice, opening=opening, shown=shown, by=by)
+        except InterlockError as error:
+            return self._gate(request, form, f"Nothing was decided: {error.what}. This is how it stands now.", 409)
+        return self._run_on(request, entry)
 
-    def _act(self, *words: str) -> Callable[[Request], Awaitable[Response]]:
-        async def act(request: Request) -> Response:
-            known, form, visit = await self._off(self._found, request), await read_form(request), visit_of(request)
-            note = _one(form, "note").replace("\r\n", "\n").strip()
-            said = [*words, *([f"--note={note}"] if note and words[0] == "resume" else []), "--json", "--"]
-            answer = await self._say(*said, known.entry.id, by=visit.person if visit.named else "")
+    def _run_on(self, request: Request, entry: Entry, *words: str) -> Response:
+        if entry.holder() is None:
+            answer = typed(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
             if answer.trouble:
-                return HTMLResponse(await self._off(self._shown_run, request, "\n".join(answer.trouble)), 409)
-            return RedirectResponse(f"/runs/{known.entry.id}", 303)
+                return self._run(request, answer.trouble, 409)
+        return _to(entry.id)
 
-        return act
+    def _resume(self, request: Request, form: Form) -> Response:
+        note = _one(form, "note").replace("\r\n", "\n").strip()
+        return self._run_on(request, self._found(request), *([f"--note={note}"] if note else []))
+
+    def _cancel(self, request: Request, form: Form) -> Response:
+        entry = self._found(request)
+        answer = typed(self._shelf.folder, "cancel", "--json", "--", entry.id)
+        return self._run(request, answer.trouble, 409) if answer.trouble else _to(entry.id)
 
     # --- starting
 
-    async def _offers(self, request: Request) -> Response:
+    def _offers(self, request: Request) -> Response:
         from interlock.web.starting import offers
 
-        listed = await self._off(offers, self._shelf)
-        return HTMLResponse(await self._off(render, "start", visit_of(request), offers=listed, playbook=None))
+        return _page("start", request, offers=offers(self._shelf), playbook=None)
 
-    async def _form(self, request: Request) -> Response:
-        return await self._shown_form(request, None)
+    def _form(self, request: Request) -> Response:
+        return self._shown_form(request, {})
 
-    async def _shown_form(self, request: Request, filled: Form | None, status: int = 200, **more: Any) -> Response:
+    def _shown_form(self, request: Request, filled: Form, status: int = 200, **more: Any) -> Response:
         from interlock.web.starting import fields
 
-        def made() -> str:
-            playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
-            facts = {"problem": [], "plan": None, "planned": "", "changed": False, **more}
-            known = fields(playbook, filled)
-            return render("start", visit_of(request), offers=[], playbook=playbook, fields=known, **facts)
+        playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
+        facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
+        return _page("start", request, status, playbook=playbook, fields=fields(playbook, filled), **facts)
 
-        return HTMLResponse(await self._off(made), status)
-
-    async def _start(self, request: Request) -> Response:
+    def _start(self, request: Request, filled: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
-        from interlock.web.starting import Typed, fields, plan
+        from interlock.web.starting import digest, fields, plan, words
 
-        filled, name, visit = await read_form(request), request.path_params["playbook"], visit_of(request)
-        known = await self._off(lambda: fields(self._shelf.door.place.playbook(name), filled))
-        typed = Typed.of(known)
-        if _one(filled, "do") == "start" and _one(filled, "planned") == typed.digest:
-            words = typed.words("run", name, "--detach")
-            answer = await self._say(*words, by=visit.person if visit.named else "")
-            if not answer.trouble and answer.run:
-                return RedirectResponse(f"/runs/{answer.run}", 303)
+        name, folder = request.path_params["playbook"], self._shelf.folder
+        given = fields(self._shelf.door.place.playbook(name), filled)
+        planned, now = _one(filled, "planned"), digest(given)
+        if _one(filled, "do") == "start" and planned == now:
+            answer = typed(folder, "run", name, "--detach", *words(given))
+            if answer.run:
+                return _to(answer.run)
         else:
-            answer = await self._say(*typed.words("plan", name))
+            answer = typed(folder, "plan", name, *words(given))
             if not answer.trouble:
-                changed = bool(_one(filled, "planned"))
-                shown = {"plan": plan(answer.facts), "planned": typed.digest, "changed": changed}
-                return await self._shown_form(request, filled, **shown)
-        return await self._shown_form(request, filled, 409, problem=answer.trouble or ["It has ended at once."])
+                return self._shown_form(request, filled, plan=plan(answer.facts), planned=now, changed=bool(planned))
+        return self._shown_form(request, filled, 409, problem=answer.trouble)
 
 
-def _undecided(answer: Answer) -> str:
-    return "\n".join([*answer.trouble, "This is how it stands now."])
+def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
+    return HTMLResponse(render(name, visit_of(request), **facts), code)
 
 
-async def _static(request: Request) -> Response:
+def _to(run: str) -> Response:
+    return RedirectResponse(f"/runs/{run}", 303)
+
+
+def _static(request: Request) -> Response:
     name = request.path_params["name"]
     if name not in static():
         raise HTTPException(404)
@@ -259,22 +234,26 @@ def visit_of(request: Request) -> Visit:
     return visit
 
 
-async def read_form(request: Request) -> Form:
-    """What a form of ours says; 403 for one that is not, 413 for one that is too large."""
-    if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-        raise HTTPException(415)
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > FORM_BYTES:
-            raise HTTPException(413)
-    try:
-        form = parse_qs(bytes(body).decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-    except ValueError:  # too many fields
-        raise HTTPException(413) from None
-    if not hmac.compare_digest(visit_of(request).token.encode(), _one(form, "token").encode()):
-        raise HTTPException(403)
-    return form
+def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
+    """Answers a form of ours; 403 for one that is not, 413 for one that is too large."""
+
+    async def posted(request: Request) -> Response:
+        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
+            raise HTTPException(415)
+        body = bytearray()
+        async for part in request.stream():
+            body += part
+            if len(body) > FORM_BYTES:
+                raise HTTPException(413)
+        try:
+            form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
+        except ValueError:  # too many fields
+            raise HTTPException(413) from None
+        if not hmac.compare_digest(visit_of(request).token.encode(), _one(form, "token").encode()):
+            raise HTTPException(403)
+        return await asyncio.to_thread(answer, request, form)
+
+    return posted
 
 
 def _one(form: Form, name: str) -> str:
@@ -284,6 +263,10 @@ def _one(form: Form, name: str) -> str:
 def _number(request: Request, name: str) -> int | None:
     said = request.query_params.get(name, "")
     return int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
+
+
+def _asked(request: Request) -> Asked:
+    return Asked.of(request.query_params, _number(request, "page") or 0)
 
 
 # --- what goes wrong
@@ -298,25 +281,23 @@ TITLES = {
 }
 
 
-def _message(request: Request, status: int, title: str, rows: list[str], remedy: str = "") -> Response:
-    visit = getattr(request.state, "visit", None)
-    return HTMLResponse(render("message", visit, title=title, rows=rows, remedy=remedy), status)
+def _message(request: Request, status: int, title: str, said: str = "") -> Response:
+    visit = getattr(request.state, "visit", None)  # files are for everybody
+    return HTMLResponse(render("message", visit, title=title, said=said), status)
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    remedy = "Go back, load the page anew and try again." if error.status_code != 404 else ""
-    return _message(request, error.status_code, TITLES.get(error.status_code, "That cannot be done"), [], remedy)
+    said = "Go back, load the page anew and try again." if error.status_code != 404 else ""
+    return _message(request, error.status_code, TITLES.get(error.status_code, "That cannot be done"), said)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """What, where, what was expected and found, what to do; all that is wrong at once (CLI-05)."""
     assert isinstance(error, InterlockError)
-    more = [f"{label}: {said}" for label, said in error.parts() if label != "to do"]
-    more += [f"{one.what} {one.where or ''}" for one in error.also]
-    status = 409 if isinstance(error, (Refused, Locked)) else 422
-    return _message(request, status, error.what, more, error.remedy or "")
+    every = [(one.what, *(f"{label}: {said}" for label, said in one.parts())) for one in (error, *error.also)]
+    return _message(request, 409, error.what, "\n".join(row for rows in every for row in rows).partition("\n")[2])
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
-    return _message(request, 500, "The page has a fault", ["No run is touched by it."], "Load it anew.")
+    return _message(request, 500, "The page has a fault", "No run is touched by it. Load it anew.")

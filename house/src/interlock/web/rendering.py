@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 FILES = Path(__file__).parent / "static"
-MEDIA = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MARKS = {"works": "▸", "waits": "?", "failed": "✕", "done": "✓", "quiet": "·"}
 
 
@@ -36,24 +36,15 @@ class Visit:
     """A proxy says who it is."""
 
 
-def render(name: str, visit: Visit | None, **facts: Any) -> str:
+def render(name: str, visit: Visit | None, /, *, whole: bool = False, **facts: Any) -> str:
     """A page.
 
     Args:
-        visit: None for the one file, and for who is not let in: there are no forms and no live part.
+        visit: None for who is not let in, and for the one file: there are no forms and no live part.
+        whole: the one file, with everything inside: no server, no script, nothing from elsewhere.
     """
-    given = {"served": visit is not None, "whole": False, "notice": "", "stream": "", "version": "", **facts}
-    return _environment().get_template(f"{name}.html").render(visit=visit, **given)
-
-
-def live_part(name: str, visit: Visit, **facts: Any) -> str:
-    """What of a page is kept up to date."""
-    return _environment().get_template(f"{name}_live.html").render(visit=visit, served=True, whole=False, **facts)
-
-
-def one_file(**facts: Any) -> str:
-    """The page of a run with everything inside: no server, no script, nothing from elsewhere."""
-    return render("run", None, **facts, whole=True)
+    given = {"notice": "", "stream": "", "version": "", **facts}
+    return _environment().get_template(f"{name}.html").render(visit=visit, whole=whole, **given)
 
 
 @lru_cache(maxsize=1)
@@ -74,30 +65,24 @@ def _environment() -> Environment:
         lstrip_blocks=True,
         finalize=_shown,
     )
-    made.filters |= {"clock": _clock, "moment": _moment, "running": text.running, "duration": text.duration}
-    made.filters |= {"size": text.size, "amount": text.amount, "named": _named, "prose": prose, "at": _at}
+    made.filters |= {"moment": _moment, "running": text.running, "duration": text.duration, "line": text.line}
+    made.filters |= {"named": _named, "prose": prose, "at": _at}
+    style = static()["page.css"]
+    digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
     made.globals |= {
         "MARKS": MARKS,
         "file": lambda name: f"/static/{name}?{hashlib.sha256(static()[name]).hexdigest()[:12]}",
-        "css": Markup(static()["page.css"].decode()),
-        "policy": _one_file_policy(),
+        "css": Markup(style.decode()),
+        # What a browser may do with the one file: show it, in our own style.
+        "policy": f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'none'; base-uri 'none'",
         "count": text.count,
-        "line": text.line,
     }
     return made
 
 
-def _one_file_policy() -> str:
-    """What a browser may do with the one file: show it, in our own style."""
-    digest = base64.b64encode(hashlib.sha256(static()["page.css"]).digest()).decode()
-    return f"default-src 'none'; style-src 'sha256-{digest}'; form-action 'none'; base-uri 'none'"
-
-
 def _shown(value: object) -> object:
     """Whatever a page shows: no control character gets into it, whoever wrote it."""
-    if isinstance(value, Markup):
-        return Markup(plain(str(value)))
-    return plain(value) if isinstance(value, str) else value
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
 def _named(path: str) -> str:
@@ -109,10 +94,6 @@ def _named(path: str) -> str:
 def _at(name: str) -> str:
     """Part of an address."""
     return quote(name, safe="", errors="surrogatepass")
-
-
-def _clock(at: datetime) -> str:
-    return at.astimezone().strftime("%H:%M")
 
 
 def _moment(at: datetime) -> str:

@@ -1,4 +1,4 @@
-"""`interlock web`: where the page listens, under which address it is reached, and what it says to who started it."""
+"""Where the page listens, under which address it is reached, and what it says to who started it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import os
 import signal
 import socket
 import webbrowser
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from types import FrameType
@@ -26,18 +25,15 @@ from interlock.web.guarding import ENTER, Threshold
 from interlock.web.page import Page
 
 LOOPBACK = "127.0.0.1"
-PORT = 8765
 ENDS_WITHIN_S = 5
 LEADS_S = 60.0
 """How long a file leads to the page for a browser that does not come."""
 
 
-def web(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_secret: str) -> int:
+def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_secret: str) -> int:
     """Serve the page until somebody ends it; no run notices."""
-    door.people_only("serve the page")
-    top, environ = door.workspace.top, os.environ
     host = LOOPBACK if host == "localhost" else host
-    behind = _proxy(proxy_user, proxy_secret, top)
+    behind = _proxy(proxy_user, proxy_secret, door.workspace.top)
     if not _is_loopback(host) and behind is None:
         raise ConfigInvalid(
             f"the page is not served to other machines in the clear: {host} is not of this machine alone",
@@ -46,10 +42,9 @@ def web(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_
             remedy=f"Without it, reach it from elsewhere by: ssh -L {port}:{LOOPBACK}:{port} HOST",
         )
     address = _address(door) if behind else ""
-    folder = state_folder(environ, top)
-    name = own_name(folder)
+    folder = state_folder(os.environ, door.workspace.top)
     sockets = _sockets(host, port)
-    origin = address or f"http://{name}:{sockets[0].getsockname()[1]}"
+    origin = address or f"http://{own_name(folder)}:{sockets[0].getsockname()[1]}"
     browsers, way = Browsers(), ExitStack()
 
     def invite() -> str:
@@ -64,7 +59,7 @@ def web(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_
     complain(f"The page: {first}", "  Ctrl-C ends it; runs go on.")
     with way:
         shown = first if behind or not open else way.enter_context(led_to(folder, first)).as_uri()
-        asyncio.run(_served(page, sockets, (lambda: _opened(shown)) if open else None, way.close))
+        asyncio.run(_served(page, sockets, shown if open else "", way))
     return 0
 
 
@@ -130,15 +125,22 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
-def _opened(shown: str) -> None:
-    if not webbrowser.open(shown):
-        complain("No browser could be opened: open the address above.")
-
-
 class Server(uvicorn.Server):
     """Ends at once: streams that would go on for ever end with it."""
 
-    def __init__(self, config: uvicorn.Config, page: Page) -> None:
+    def __init__(self, page: Page) -> None:
+        config = uvicorn.Config(
+            page.app,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            proxy_headers=False,
+            ws="none",
+            timeout_graceful_shutdown=ENDS_WITHIN_S,
+            timeout_keep_alive=30,
+            limit_concurrency=1000,
+        )
         super().__init__(config)
         self._page = page
 
@@ -148,23 +150,14 @@ class Server(uvicorn.Server):
         self.should_exit = True
 
 
-async def _served(
-    page: Page, sockets: list[socket.socket], ready: Callable[[], None] | None, late: Callable[[], None]
-) -> None:
+async def _served(page: Page, sockets: list[socket.socket], shown: str, way: ExitStack) -> None:
     loop = asyncio.get_running_loop()
-    config = uvicorn.Config(
-        page.app,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        lifespan="off",
-        proxy_headers=False,
-        ws="none",
-        timeout_graceful_shutdown=ENDS_WITHIN_S,
-        timeout_keep_alive=30,
-        limit_concurrency=1000,
-    )
-    loop.call_later(LEADS_S, late)
-    if ready is not None:
-        loop.run_in_executor(None, ready)  # the sockets listen already: a browser only waits
-    await Server(config, page).serve(sockets)
+    loop.call_later(LEADS_S, way.close)
+    if shown:  # the sockets listen already: a browser only waits
+        loop.run_in_executor(None, _opened, shown)
+    await Server(page).serve(sockets)
+
+
+def _opened(shown: str) -> None:
+    if not webbrowser.open(shown):
+        complain("No browser could be opened: open the address above.")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,9 +12,8 @@ import click
 
 from interlock.cli.commands import options_of
 from interlock.engine.playbook import Playbook
+from interlock.errors import InterlockError
 from interlock.web.shelf import Shelf
-
-FORM = Mapping[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -23,88 +22,69 @@ class Field:
     label: str
     about: str
     kind: str
-    """text, line, number, flag, list"""
+    """text, line, flag, list"""
     value: str
-    required: bool
-    main: bool
-    """Shown at once; the others are options, behind a line."""
-    word: str
-    """As it is typed; empty: an argument."""
+    required: bool = False
+    word: str = ""
+    """As it is typed; empty: an argument. Options stand behind a line."""
+
+    def words(self) -> list[str]:
+        """What somebody would type for what was filled in."""
+        value = self.value.replace("\r\n", "\n").strip()
+        if not value or self.kind == "flag":
+            return [self.word] if value else []
+        if self.kind == "list":
+            return [f"{self.word}={row.strip()}" for row in value.splitlines() if row.strip()]
+        return [f"{self.word}={value}" if self.word else value]
 
 
 def offers(shelf: Shelf) -> list[tuple[str, str, str]]:
-    """Each playbook that has a name: that, what it is for, why it is not offered. Nothing of anybody's is executed."""
+    """Each playbook that has a name, what it is for, and why it is not offered: what nobody trusts is not loaded."""
     library, seen = shelf.door.place.library, dict[str, tuple[str, str, str]]()
     for found in library:
-        about = library.load(found)[0].summary if found.origin == "shipped" else f"{found.origin}: {found.place}"
-        seen.setdefault(found.name, (found.name, about, ""))
+        if found.name not in seen:
+            about = ("", "")
+            try:
+                about = library.load(found)[0].summary, ""
+            except InterlockError as error:
+                about = "", " ".join(filter(None, (f"{error.what}.", error.remedy)))
+            seen[found.name] = found.name, *about
     return [seen[name] for name in sorted(seen)]
 
 
-def fields(playbook: Playbook, filled: FORM | None = None) -> list[Field]:
+def fields(playbook: Playbook, filled: Mapping[str, Sequence[str]]) -> list[Field]:
     """What can be said to start it, with what was filled in."""
-    found = [_field(one, playbook, filled) for one in options_of(playbook.inputs)]
-    found += [_field(one, playbook, filled) for one in (options_of(playbook.flags) if playbook.flags else ())]
-    for name, about, kind in (
-        ("runner", "Who does the agents' work.", "line"),
-        ("budget", "Most that the run spends, in USD; then it waits.", "number"),
-    ):
-        found.append(Field(name, name.capitalize(), about, kind, _one(filled, name), False, False, f"--{name}"))
-    return found
 
+    def value(name: str) -> str:
+        return (filled.get(name) or [""])[0]
 
-def _field(option: click.Parameter, playbook: Playbook, filled: FORM | None) -> Field:
-    name, given = str(option.name), None if filled is None else _one(filled, str(option.name))
-    if isinstance(option, click.Argument):
-        field = playbook.inputs.model_fields[name]
-        kind = "text" if field.annotation is str and name not in ("file", "command") else "line"
-        about = field.description or ""
-        return Field(name, _label(name), about, kind, given or "", field.is_required(), True, "")
-    assert isinstance(option, click.Option)
-    word, about = option.opts[0], option.help or ""
-    kind = "flag" if option.is_flag else "list" if option.multiple else "line"
-    kind = "number" if isinstance(option.type, click.types.IntParamType) else kind
-    return Field(name, _label(word.removeprefix("--")), about, kind, given or "", False, False, word)
-
-
-def _label(name: str) -> str:
-    return name.strip("_").replace("_", " ").replace("-", " ").capitalize()
-
-
-def _one(filled: FORM | None, name: str) -> str:
-    return ((filled or {}).get(name) or [""])[0]
-
-
-@dataclass(frozen=True)
-class Typed:
-    """What somebody would type for what they filled in."""
-
-    options: tuple[str, ...]
-    arguments: tuple[str, ...]
-
-    @classmethod
-    def of(cls, given: Sequence[Field]) -> Typed:
-        options, arguments = list[str](), list[str]()
-        for field in given:
-            value = field.value.replace("\r\n", "\n").strip()
-            if not value:
-                continue
-            if not field.word:
-                arguments.append(value)
-            elif field.kind == "flag":
-                options.append(field.word)
-            elif field.kind == "list":
-                options += [f"{field.word}={row.strip()}" for row in value.splitlines() if row.strip()]
+    def made() -> Iterator[Field]:
+        for option in (*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())):
+            name = str(option.name)
+            if isinstance(option, click.Option):
+                kind = "flag" if option.is_flag else "list" if option.multiple else "line"
+                label = option.opts[0].removeprefix("--").replace("-", " ").capitalize()
+                yield Field(name, label, option.help or "", kind, value(name), word=option.opts[0])
             else:
-                options.append(f"{field.word}={value}")
-        return cls(tuple(options), tuple(arguments))
+                input = playbook.inputs.model_fields[name]
+                kind = "line" if "file" in name else "text"
+                yield Field(name, name.capitalize(), input.description or "", kind, value(name), input.is_required())
+        yield Field("runner", "Runner", "Who does the agents' work.", "line", value("runner"), word="--runner")
+        about = "Most that the run spends, in USD; then it waits."
+        yield Field("budget", "Budget", about, "line", value("budget"), word="--budget")
 
-    def words(self, *command: str) -> tuple[str, ...]:
-        return (*command, "--json", *self.options, "--", *self.arguments)
+    return list(made())
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(json.dumps([self.options, self.arguments]).encode()).hexdigest()[:16]
+
+def words(given: Sequence[Field]) -> list[str]:
+    """All of it, as it is typed behind the playbook's name: nothing of it can pass for another option."""
+    options = [word for field in given if field.word for word in field.words()]
+    return ["--json", *options, "--", *(word for field in given if not field.word for word in field.words())]
+
+
+def digest(given: Sequence[Field]) -> str:
+    """Tells whether a plan was for the same."""
+    return hashlib.sha256(json.dumps(words(given)).encode()).hexdigest()[:16]
 
 
 def plan(facts: Mapping[str, Any]) -> list[tuple[str, list[str]]]:

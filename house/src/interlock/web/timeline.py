@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from interlock.cli import telling, text
-from interlock.engine.view import CallView, View
+from interlock.engine.view import View
 
 ROW = 22
 """Pixels of a row."""
@@ -39,8 +39,9 @@ class Line:
 class Timeline:
     lines: Sequence[Line] = ()
     gaps: Sequence[float] = ()
-    ticks: Sequence[tuple[float, str]] = ()
     left_out: int = 0
+    took: str = ""
+    """How long it was worked on, all in all."""
 
     @property
     def height(self) -> int:
@@ -52,8 +53,8 @@ def timeline(view: View, now: datetime) -> Timeline:
     calls = sorted(view.calls.values(), key=lambda call: call.started)
     if len(calls) < 2:
         return Timeline()
-    spans = [(call.started.timestamp(), _end(call, now)) for call in calls]
-    place, gaps, ticks = _scale(spans)
+    spans = [(call.started.timestamp(), max(call.started, call.ended or now).timestamp()) for call in calls]
+    scale = Scale(spans)
     lines: dict[str, Line] = {}
     left_out = set[str]()
     for call, (begin, end) in zip(calls, spans, strict=True):
@@ -62,49 +63,45 @@ def timeline(view: View, now: datetime) -> Timeline:
             left_out.add(name)
             continue
         line = lines.setdefault(name, Line(name, ROW * len(lines)))
-        word, tone = telling.outcome(call)
-        tone = {"good": "done", "bad": "failed"}.get(tone, "works" if call.report is None else "done")
-        x = min(place(begin), 100 - LEAST)
-        width = max(place(end) - x, LEAST)
+        word, told = telling.outcome(call)
+        tone = "works" if call.report is None else "failed" if told == "bad" else "done"
+        x = min(scale.place(begin), 100 - LEAST)
+        width = max(scale.place(end) - x, LEAST)
         last = line.bars[-1] if line.bars else None
         if last is not None and last.tone == tone and x - last.x - last.width < TOUCHES:
             last.width = max(last.width, round(x + width - last.x, 2))
         else:
             line.bars.append(Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2)))
-    return Timeline(list(lines.values()), gaps, ticks, len(left_out))
+    return Timeline(list(lines.values()), scale.gaps, len(left_out), text.running(scale.worked))
 
 
-def _end(call: CallView, now: datetime) -> float:
-    return max((call.ended or now).timestamp(), call.started.timestamp())
+class Scale:
+    """Where a moment stands, in percent, with the time left out in which nobody worked."""
 
+    def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
+        busy = _joined(spans, 0)
+        self.worked = sum(end - begin for begin, end in busy) or 1.0
+        self._busy = _joined(busy, self.worked * 0.1)  # what is short beside the work is drawn as it was
+        self._gap = min(GAP, 60 / len(self._busy)) if len(self._busy) > 1 else 0.0
+        whole = sum(end - begin for begin, end in self._busy) or 1.0
+        self._unit = (100 - self._gap * (len(self._busy) - 1)) / whole
+        self.gaps = [round(self.place(begin) - self._gap / 2, 2) for begin, _ in self._busy[1:]]
 
-def _scale(spans: Sequence[tuple[float, float]]) -> tuple[Callable[[float], float], list[float], list[tuple[float, str]]]:
-    """Where a moment stands, in percent; where time was left out; and how much work was done up to some places."""
-    busy: list[list[float]] = []
-    for begin, end in spans:
-        if busy and begin <= busy[-1][1]:
-            busy[-1][1] = max(busy[-1][1], end)
-        else:
-            busy.append([begin, end])
-    worked = sum(end - begin for begin, end in busy) or 1.0
-    merged: list[list[float]] = []
-    for begin, end in busy:  # what is short beside the work is drawn as it was
-        if merged and begin - merged[-1][1] < worked * 0.1:
-            merged[-1][1] = end
-        else:
-            merged.append([begin, end])
-    room = 100 - GAP * min(len(merged) - 1, 20)
-    gap = (100 - room) / max(1, len(merged) - 1)
-    whole = sum(end - begin for begin, end in merged) or 1.0
-
-    def place(moment: float) -> float:
+    def place(self, moment: float) -> float:
         x = 0.0
-        for begin, end in merged:
+        for begin, end in self._busy:
             if moment <= end:
-                return x + max(0.0, moment - begin) / whole * room
-            x += (end - begin) / whole * room + gap
+                return x + max(0.0, moment - begin) * self._unit
+            x += (end - begin) * self._unit + self._gap
         return 100.0
 
-    gaps = [round(place(begin) - gap / 2, 2) for begin, _ in merged[1:]] if len(merged) <= 21 else []
-    ticks = [(round(share * room, 2), text.running(share * whole)) for share in (0.25, 0.5, 0.75)] if not gaps else []
-    return place, gaps, [(0.0, "0:00"), *ticks] if ticks else []
+
+def _joined(spans: Sequence[tuple[float, float]], most: float) -> list[tuple[float, float]]:
+    """Those that follow each other within so many seconds, as one; they are in order."""
+    found: list[tuple[float, float]] = []
+    for begin, end in spans:
+        if found and begin - found[-1][1] <= most:
+            found[-1] = found[-1][0], max(found[-1][1], end)
+        else:
+            found.append((begin, end))
+    return found

@@ -1,0 +1,222 @@
+"""The page over a small project with runs: asked in this process, as a browser or as somebody else."""
+
+from __future__ import annotations
+
+import asyncio
+import html
+import json
+import re
+import shutil
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote, urlencode, urlsplit
+
+import pytest
+
+from interlock.engine.runs import Entry
+from interlock.web.entering import Browsers, Proxy
+from interlock.web.guarding import Threshold
+from interlock.web.page import Page
+from tests.cli.conftest import CommandLine, person
+
+__all__ = ["person"]
+
+ORIGIN = "http://interlock-0123456789abcdef0123456789abcdef.localhost:8765"
+SHIP = """\
+playbook: ship
+summary: Plan something, ask a person, build it.
+inputs:
+  what: {help: What is to be shipped., argument: true}
+  times: {help: How often it is built., type: number, default: 1, at_most: 3}
+  hurry: {help: Do it quickly., type: switch}
+key: "{{ what }}"
+agents:
+  planner: {instructions: You plan., writes: ["**"]}
+  builder: {instructions: You build., writes: ["**"]}
+steps:
+  - {agent: planner, task: "Plan {{ what }}.", produces: plan.md}
+  - {ask: ship, question: "Ship {{ what }}?", shows: [plan.md], choices: {approve: go on, reject: it is stopped}}
+  - decide: after_ship
+    rows: [{ship: approve, then: go on}, {ship: reject, then: end not_now}]
+  - {agent: builder, task: "Build {{ what }}.", produces: built.md}
+  - {end: shipped, status: complete, words: "Shipped {{ what }}."}
+  - {end: not_now, status: stopped, words: Not now.}
+"""
+PLANS = "printf '# The plan\\n\\n1. Cut the **sails**\\n' > plan.md; echo planned"
+BUILDS = "echo built > built.md; echo built"
+
+
+@dataclass(frozen=True)
+class Got:
+    """An answer of the page."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...]
+    body: bytes
+
+    def header(self, name: str) -> str:
+        return ", ".join(value for known, value in self.headers if known == name)
+
+    @property
+    def text(self) -> str:
+        return self.body.decode()
+
+    @property
+    def words(self) -> str:
+        """What somebody reads."""
+        return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", "", self.text)))
+
+    def field(self, name: str) -> str:
+        """The value of a hidden field."""
+        found = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)"', self.text)
+        assert found, f"no field {name}: {self.words}"
+        return html.unescape(found[1])
+
+
+class Site:
+    """A page, and a browser that came in."""
+
+    def __init__(self, person: CommandLine, proxy: Proxy | None = None, origin: str = ORIGIN) -> None:
+        self.interlock, self.origin, self.browsers = person, origin, Browsers()
+        self.entered = 0
+        self.page = Page(person.top, Threshold(origin, self.browsers, "ada", proxy, self._entered))
+        self.cookie = ""
+        if proxy is None:
+            self.cookie = self.get(f"/enter?token={self.browsers.token()}").header("set-cookie").partition(";")[0]
+
+    def _entered(self) -> None:
+        self.entered += 1
+
+    def ask(self, method: str, target: str, body: bytes = b"", **headers: str | list[str] | None) -> Got:
+        """A request as it goes over the wire; None leaves a header out, a list says it several times."""
+        return asyncio.run(self._asked(method, target, body, headers))
+
+    async def _asked(self, method: str, target: str, body: bytes, headers: Mapping[str, Any]) -> Got:
+        sent: list[Any] = []
+
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: Any) -> None:
+            sent.append(message)
+
+        with suppress(Exception):  # the server would have it in its log
+            await self.page.app(self.scope(method, target, headers), receive, send)
+        named = tuple((name.decode(), value.decode("latin-1")) for name, value in sent[0]["headers"])
+        return Got(sent[0]["status"], named, b"".join(one.get("body", b"") for one in sent[1:]))
+
+    def scope(self, method: str, target: str, headers: Mapping[str, Any]) -> dict[str, Any]:
+        usual = {"host": urlsplit(self.origin).netloc, "cookie": self.cookie}
+        given = {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        several = [(name, [value] if isinstance(value, str) else value or []) for name, value in given.items()]
+        path, _, query = target.partition("?")
+        return {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.encode(), one.encode()) for name, values in several for one in values],
+        }
+
+    def get(self, target: str, **headers: str | list[str] | None) -> Got:
+        return self.ask("GET", target, **headers)
+
+    def post(self, target: str, form: Mapping[str, Any], **headers: str | list[str] | None) -> Got:
+        given = {"origin": self.origin, "content_type": "application/x-www-form-urlencoded", **headers}
+        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **given)
+
+    @asynccontextmanager
+    async def watch(self, target: str, **headers: str) -> AsyncIterator[AsyncIterator[tuple[str, str, str]]]:
+        """The events of a stream: kind, id, what it says."""
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def events() -> AsyncIterator[tuple[str, str, str]]:
+            assert (begun := await sent.get())["status"] == 200, begun
+            while (message := await sent.get()).get("more_body"):
+                facts = dict(line.split(": ", 1) for line in message["body"].decode().splitlines() if ": " in line)
+                if "event" in facts:
+                    yield facts["event"], facts.get("id", ""), json.loads(facts.get("data") or '""')
+                elif "event:" in message["body"].decode():
+                    yield message["body"].decode().split()[1], "", ""
+
+        task = asyncio.ensure_future(self.page.app(self.scope("GET", target, headers), receive, sent.put))  # type: ignore[arg-type]
+        try:
+            yield events()
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    # --- its runs
+
+    def entry(self, name: str = "") -> Entry:
+        """The latest run, or that of a playbook."""
+        return next(one for one in self.interlock.place().runs.all() if one.id.startswith(name))
+
+    def at(self, name: str = "", more: str = "") -> str:
+        """The address of a run."""
+        return f"/runs/{self.entry(name).id}{more}"
+
+    def dispatch(self, member: str, name: str = "") -> str:
+        entry = self.entry(name)
+        key = next(key for key, call in entry.view().calls.items() if member in (call.agent, call.member))
+        return f"/runs/{entry.id}/dispatches/{quote(key, safe='')}"
+
+    def deciding(self, **more: str) -> dict[str, str]:
+        """The form of the gate, filled in."""
+        page = self.get(self.at("ship", "/gate"))
+        return {"token": page.field("token"), "seen": page.field("seen"), "choice": "approve", "note": "", **more}
+
+
+@pytest.fixture(scope="session")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a run that is complete, and one that waits at its gate."""
+    import os
+
+    root = tmp_path_factory.mktemp("page")
+    patch = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith(("INTERLOCK_", "GIT_"))]:
+        patch.delenv(name)
+    patch.setenv("XDG_STATE_HOME", str(root / "state"))
+    patch.setenv("XDG_DATA_HOME", str(root / "data"))
+    made = CommandLine(root / "work", mode="off")
+    made.write(".interlock/playbooks/ship.yaml", SHIP)
+    made.act("planner", PLANS)
+    made.act(
+        "builder", f"[ -f plan.md ] && {{ {BUILDS}; exit; }}; sed -i 's/a - b/a + b/' lib.py; echo 'I mended *add*.'"
+    )
+    for words in (
+        ("playbooks", "trust", "interlock.toml"),
+        ("run", "task", "Make add right"),
+        ("run", "ship", "a kite"),
+    ):
+        done = made.spawn(*words)
+        assert done.communicate()[1] is not None
+        assert done.returncode in (0, 4)
+    patch.undo()
+    return made.top
+
+
+@pytest.fixture
+def interlock(_made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    """The same, to be changed."""
+    shutil.copytree(_made, tmp_path / "work", symlinks=True)
+    made = CommandLine.__new__(CommandLine)
+    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made.trust()
+    return made
+
+
+@pytest.fixture
+def site(interlock: CommandLine) -> Iterator[Site]:
+    yield Site(interlock)
