@@ -138,9 +138,13 @@ class Door:
         from interlock.cli import failures, screens
 
         rows = screens.ending(view, self.work(view), status, self.shown(view))
-        if self.runs.find("latest").id != view.run:  # without a name the latest is meant
+        if not self.is_latest(view.run):
             rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
         return [failures.here(row, self.dir) for row in rows]
+
+    def is_latest(self, run: str) -> bool:
+        """Whether it is meant where no name is said; one of elsewhere never is."""
+        return [run] == [entry.id for entry in self.runs.all()[:1]]
 
     def shown(self, view: View) -> dict[str, str]:
         """Of each document that a gate shows: its size, and whether it is as it was when it was asked and decided."""

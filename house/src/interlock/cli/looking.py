@@ -104,6 +104,9 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool) -> int:
         head = screens.head(view, width, screens.facts(view, stands))
         print_lines([head, screens.stages(view, width), "", *screens.steps(view, narrator), ""])
         print_lines(door.ending(view, stands))
+        if entry.is_far:
+            has = entry.held.get("holder") or "nobody: it can be taken"
+            print_lines([f"  who has it on {entry.held.get('remote')}: {has}"])
     return 0
 
 
@@ -168,7 +171,7 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
         if stat:
             print_lines([name, *(f"  {screens.in_lines(change)}" for change in changes)])
             continue
-        if len(shown) > 1 or name != DELIVERED or entry.id != door.runs.find("latest").id:
+        if len(shown) > 1 or name != DELIVERED or not door.is_latest(entry.id):
             complain(f"--- {entry.id}: {name}")
         patch = trees.patch(pair.base, pair.work, [change.path for change in changes])
         print_patch(door.place.redaction.raw(patch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 from interlock.app import Place, Watcher, said_as
@@ -50,7 +50,14 @@ def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     door.runner = door.runner or entry.view().options.get("runner", "")
 
     async def begin(place: Place, watcher: Watcher) -> tuple[Entry, View]:
-        return entry, await place.resume(entry, watcher, runner=door.runner, **how)
+        def resumed(watcher: Watcher) -> Awaitable[View]:
+            return place.resume(entry, watcher, runner=door.runner, **how)
+
+        if not entry.held:
+            return entry, await resumed(watcher)
+        from interlock.fleet.holding import held
+
+        return entry, await held(place, entry, watcher, resumed)
 
     return work(door, begin, entry.first.get("playbook", ""), entry.first.get("source", ""))
 

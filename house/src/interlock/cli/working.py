@@ -22,6 +22,7 @@ from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
 from interlock.cli.trusting import settings_count
+from interlock.documents.model import Model
 from interlock.engine.folder import Message
 from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
@@ -38,12 +39,7 @@ EARLIER = 3
 
 def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
     """`run PLAYBOOK ...`, or what it would take."""
-    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
-    arguments = [name for name, field in fields.items() if is_argument(field)]
-    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
-    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
-    own = {name: one for name, one in said.items() if name not in fields}
-    flags = said_as(playbook.flags, own) if playbook.flags else None
+    inputs, flags, note = understood(door, playbook, given)
     if dry:
         from interlock.cli.planning import plan
 
@@ -54,9 +50,19 @@ def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: 
     _copies(door)
 
     def begin(place: Place, watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
-        return place.run(playbook, inputs, watcher, runner=door.runner, said=str(own.get("note", "")), flags=flags)
+        return place.run(playbook, inputs, watcher, runner=door.runner, said=note, flags=flags)
 
     return work(door, begin, playbook.name, playbook.source, nested=nested)
+
+
+def understood(door: Door, playbook: Playbook, given: dict[str, Any]) -> tuple[Model, Model | None, str]:
+    """What was typed: the playbook's inputs, what it takes of one process, and a person's words."""
+    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
+    arguments = [name for name, field in fields.items() if is_argument(field)]
+    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
+    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    own = {name: one for name, one in said.items() if name not in fields}
+    return inputs, said_as(playbook.flags, own) if playbook.flags else None, str(own.get("note", ""))
 
 
 def _copies(door: Door) -> None:
