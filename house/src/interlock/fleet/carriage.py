@@ -87,9 +87,9 @@ class Packer:
             journal = entry.journal.read_bytes()
             view = entry.view()
             standing = trees.standing(entry.id, view.where, view.standing)
-            trees.keep(entry.id, [standing.tree])
             if entry.journal.stat().st_size == len(journal):
                 break
+        kept = trees.git.text("rev-parse", "-q", "--verify", ref_of(entry.id), ok=(0, 1))
         whole = journal[: journal.rfind(b"\n") + 1]
         about = About(
             run=entry.id,
@@ -100,7 +100,7 @@ class Packer:
             where=view.where,
             head=standing.head,
             tree=standing.tree,
-            keep=trees.git.text("rev-parse", "--verify", ref_of(entry.id)),
+            keep=trees.commit(standing.tree, kept),
             **held,
         )
         files = {f"run/{name}": (0o100644, blob) for name, blob in (*self._cut(whole), *self._files())}
