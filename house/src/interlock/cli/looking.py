@@ -15,12 +15,14 @@ from interlock.cli.telling import Narrator
 from interlock.engine.afterwards import Work, delivered, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
-from interlock.engine.runs import Entry, Head
+from interlock.engine.runs import Entry, Head, Runs
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status, unknown
 from interlock.workspace.values import Change, Pending
 
 LISTED = 20
+FAR_S = 3.0
+"""Between two looks at a run of elsewhere."""
 
 
 # --- runs
@@ -128,12 +130,12 @@ def watch(door: Door, run: str) -> int:
     working = [] if run else [entry for entry in door.runs.all() if entry.holder() is not None]
     entry = working[0] if working else door.runs.find(run or "latest")
     with view_of(door, str(entry.first.get("playbook", ""))) as seen:
-        view = asyncio.run(_followed(entry, seen))
+        view = asyncio.run(_followed(entry, seen, door.runs))
     tell("", *door.ending(view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
 
-async def _followed(entry: Entry, seen: PlainView) -> View:
+async def _followed(entry: Entry, seen: PlainView, runs: Runs) -> View:
     """Who works on it is asked before the lines are read: whoever left has written them all."""
     view, known, size = View(), 0, -1
     while True:
@@ -144,9 +146,12 @@ async def _followed(entry: Entry, seen: PlainView) -> View:
                 view.take(line)
                 seen.told(view, line.key)
             known = len(lines)
-        if not held:
+        queued = entry.is_far and view.status_now(held) is Status.INTERRUPTED
+        if not (held or queued):
             return view
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(FAR_S if entry.is_far else POLL_S)
+        if entry.is_far:
+            await asyncio.to_thread(runs.look, entry.id)
 
 
 # --- diff

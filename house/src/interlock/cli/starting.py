@@ -28,6 +28,13 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
         own: what a playbook may take of one process, beside the note.
     """
     entry = door.find(run)
+    if entry.is_far and door.place.settings.fleet.database:
+        from interlock.fleet.far import wake
+
+        options = {"note": note, **own, "budget": door.budget, "runner": door.runner}
+        words = [f"--{name.strip('_')}={one}" for name, one in options.items() if one not in (None, "")]
+        words += [f"--check={one}" for one in check] + ["--accept-recorded"] * accepted
+        return _said(door, entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
     view = entry.view()
     known, flags = {name: one for name, one in own.items() if one}, None
     if known:
@@ -70,6 +77,8 @@ def decide(
     entry = door.waiting(run)
     if changed := door.place.decide(entry, what, note=note, choice=choice):
         tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
+    if entry.is_far:
+        return _said(door, entry, f"Said; {door.heard} takes it up", worked_on=True)
     holder = entry.holder()
     if holder is None and not only:
         return _go_on(door, entry)

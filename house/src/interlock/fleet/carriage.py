@@ -35,6 +35,8 @@ from interlock.workspace.values import EMPTY, Tree, Where
 PIECE = 1 << 16
 _PARTS = ("objects", "dispatches", "inbox")
 _SAFE = re.compile(r"run/((objects|dispatches|inbox)/(?!.*(^|/)\.)[^\0]+|report\.md|journal/\d{6})", re.DOTALL)
+WORKERS = "worker "
+"""So the names of holders begin that are workers."""
 _TRIES, _JOURNAL = 3, "run/journal/"
 
 
@@ -59,8 +61,12 @@ class About(Model):
     """Who works on it; empty: nobody, it can be taken."""
     claim: str = ""
     """Theirs alone: two who take a run in the same second do not both have it."""
-    needs: dict[str, Any] = {}
+    needs: tuple[str, ...] = ()
     """Of a run that was given to workers: what one has to have."""
+
+    @property
+    def is_with_a_person(self) -> bool:
+        return bool(self.holder) and not self.holder.startswith(WORKERS)
 
 
 def ref_of(run: str) -> str:
@@ -146,24 +152,35 @@ class Carried:
     journal: bytes
 
 
-def read(trees: Trees, commit: str, run: str) -> Carried:
-    """What a commit has of this run, looked at before anything is done with it; Refused for anything that is no run."""
+def about_of(trees: Trees, commit: str, run: str) -> tuple[About, dict[str, Blob]]:
+    """What a commit says of this run, and its files; Refused for anything that is no run."""
     try:
         files = trees.entries(Tree(trees.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")))
         content = trees.git.run("cat-file", "blob", files.pop("about.json", (0, ""))[1])
         about = About.model_validate_json(content)
-        pieces = [files[name][1] for name in sorted(files) if name.startswith(_JOURNAL)]
-        found = dict(trees.blobs(pieces))
-        journal = b"".join(found[blob] for blob in pieces)
-        lines = Journal(Memory(journal)).lines  # checked by its hashes
         if about.where.branch not in ("", DETACHED):
             trees.git.run("check-ref-format", about.where.branch)
-    except (WorkspaceFailed, ValidationError, JournalDamaged, KeyError) as error:
+    except (WorkspaceFailed, ValidationError) as error:
         raise _useless(run, str(error).splitlines()[0]) from None
-    if about.run != run or not lines or getattr(lines[0].event, "run", "") != run:
-        raise _useless(run, f"it is of run {about.run}, or of none")
+    if about.run != run:
+        raise _useless(run, f"it is of run {about.run}")
     if odd := [name for name, (mode, _) in files.items() if mode != 0o100644 or not _SAFE.fullmatch(name)]:
         raise _useless(run, f"it holds {odd[0]!r}")
+    return about, files
+
+
+def read(trees: Trees, commit: str, run: str) -> Carried:
+    """The same with its journal, checked by its hashes, before anything is done with it."""
+    about, files = about_of(trees, commit, run)
+    pieces = [files[name][1] for name in sorted(files) if name.startswith(_JOURNAL)]
+    try:
+        found = dict(trees.blobs(pieces))
+        journal = b"".join(found[blob] for blob in pieces)
+        lines = Journal(Memory(journal)).lines
+    except (JournalDamaged, KeyError) as error:
+        raise _useless(run, str(error)) from None
+    if not lines or getattr(lines[0].event, "run", "") != run:
+        raise _useless(run, "its journal is of another one")
     return Carried(commit, about, files, journal)
 
 

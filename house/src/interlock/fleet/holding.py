@@ -38,7 +38,7 @@ async def held(place: Place, entry: Entry, watcher: Watcher, work: Callable[[Wat
     if not entry.held.get("claim"):
         return await work(watcher)
     holding = Holding(place, entry)
-    await asyncio.to_thread(holding.begin)
+    await holding.patiently(holding.begin)
     beside = asyncio.ensure_future(holding.watch())
     try:
         return await work(replace(watcher, saved=holding.saved))
@@ -77,11 +77,15 @@ class Holding:
                 raise
 
     async def saved(self) -> None:
-        """What is recorded is at the remote, however long that is away; members of a group share a push."""
+        """What is recorded is at the remote; members of a group share a push."""
+        await self.patiently(self.push)
+
+    async def patiently(self, act: Callable[[], None]) -> None:
+        """However long the remote is away."""
         delay = 1.0
         while True:
             try:
-                return await self.alone(self.push)
+                return await self.alone(act)
             except RemoteAway as error:
                 if delay == 1.0:
                     print(f"{error.what}: nothing begins before it answers again", file=sys.stderr, flush=True)

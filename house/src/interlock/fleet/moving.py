@@ -11,17 +11,16 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from interlock.app import Place, who
 from interlock.engine.runs import FAR, Entry
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.finding.trust import GUESTS
-from interlock.fleet.carriage import About, Carried, Packer, check_secrets, lay, note, read, ref_of, write
+from interlock.fleet.carriage import WORKERS, About, Carried, Packer, check_secrets, lay, note, read, ref_of, write
 from interlock.fleet.remote import Remote, RemoteAway
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.git import NOTHING
@@ -41,7 +40,7 @@ def remote_of(place: Place) -> Remote:
 def me() -> str:
     """Who works here, as others see it."""
     worker = os.environ.get(WORKER, "").partition(":")[0]
-    return f"worker {worker}" if worker else f"{who()}@{os.uname().nodename}"
+    return f"{WORKERS}{worker}" if worker else f"{who()}@{os.uname().nodename}"
 
 
 def far(place: Place, run: str) -> Path:
@@ -60,7 +59,7 @@ def carried(remote: Remote, run: str, tip: str | None = None) -> Carried:
 # --- sent
 
 
-def send(place: Place, entry: Entry, needs: Mapping[str, Any] | None = None) -> About:
+def send(place: Place, entry: Entry, needs: Sequence[str] | None = None) -> About:
     """Give a run away: whoever takes it goes on with it. Not while a process works on it."""
     remote, ref, target = remote_of(place), ref_of(entry.id), far(place, entry.id)
     with entry.lock():
@@ -70,7 +69,7 @@ def send(place: Place, entry: Entry, needs: Mapping[str, Any] | None = None) -> 
         if tip := remote.tips(ref).get(ref, ""):
             before = carried(remote, entry.id, tip)
             check_mine(place, entry, before)
-        wanted = dict(before.about.needs if before and needs is None else needs or {})
+        wanted = before.about.needs if before and needs is None else tuple(needs or ())
         commit = Packer(place.trees, entry).commit(tip, needs=wanted)
         check_secrets(remote, commit, tip, place.redaction)
         about = read(place.trees, commit, entry.id).about
@@ -141,7 +140,7 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
     asked = coming.read_text() if coming.exists() else ""
     if about.claim and about.claim == here.held.get("claim"):
         raise Refused(f"run {run} is here already", remedy=f"Go on with it: interlock resume {run}")
-    dead = over or (about.holder.startswith("worker ") and WORKER in os.environ)
+    dead = over or (WORKER in os.environ and not about.is_with_a_person)
     """Whose job was given to another worker counts as dead: the queue decides that, and the claim fences it out."""
     if about.holder and about.claim != asked and not dead:
         raise Refused(
