@@ -51,7 +51,7 @@ command = ["notify-send", "interlock"]
 [telemetry]
 otlp = "http://localhost:4318"
 [fleet]
-queue = "q"
+labels = ["gpu"]
 [task]
 rounds = 2
 [ticket]
@@ -100,7 +100,7 @@ def test_the_whole_file_is_read(load: Load) -> None:
     assert found.agent("task", "nobody").runner is None
     assert found.of("task").rounds == 2
     assert found.of("ticket") is None
-    assert (found.commands["test"], found.fleet["queue"]) == ("npm test", "q")
+    assert (found.commands["test"], found.fleet.labels) == ("npm test", ("gpu",))
     assert (found.sandbox.hosts[1], found.sandbox.home) == ("*.example.com:8080", (".cargo",))
     assert found.file == "interlock.toml"
     assert found.secrets() == {"runners.mine.env.MODEL": "small"}
@@ -269,7 +269,7 @@ def test_no_error_shows_a_secret(load: Load) -> None:
 def test_what_of_the_file_reaches_out_of_a_layer_is_known(load: Load) -> None:
     """Programs outside of it and a weaker sandbox; not what is stronger, nor what the person's own words replace."""
     assert set(reaches_out(load(FULL))) == {
-        *("runners.mine.argv", "runners.mine.env.MODEL", "notify.command", "telemetry.otlp", "fleet.queue"),
+        *("runners.mine.argv", "runners.mine.env.MODEL", "notify.command", "telemetry.otlp", "fleet.labels"),
         *("sandbox.hosts", "sandbox.home", "sandbox.env"),
     }
     weak = (

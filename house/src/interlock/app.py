@@ -104,6 +104,8 @@ class Place:
 
     folder: Path
     options: Mapping[str, Any] = field(default_factory=dict)
+    speak: Callable[[Entry, Message], None] = lambda entry, message: entry.folder.say(message)
+    """Leaves a person's word for whoever works on a run, also elsewhere (`interlock.fleet`)."""
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -414,12 +416,16 @@ class Place:
             raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
         if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
             raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
-        texts = {path: read(self.workspace.top, path) for path in gate.shown}
-        now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
+        now = dict(gate.shown)
+        if entry.is_far:  # its documents lie where it is: whoever works on it sees whether they are still these
+            opening, shown = gate.opening, gate.shown
+        else:
+            texts = {path: read(self.workspace.top, path) for path in gate.shown}
+            now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
         if opening and (opening != gate.opening or (shown is not None and shown != now)):
             raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
         said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
-        entry.folder.say(said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
+        self.speak(entry, said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
         return [path for path, digest in gate.shown.items() if digest != now[path]]
 
     def cancel(self, entry: Entry) -> bool:
@@ -427,8 +433,8 @@ class Place:
         view = entry.view()
         if view.start is None or not view.status.is_open:
             raise Refused(f"run {entry.id} has ended: it is {view.status.value}")
-        if entry.holder() is not None:
-            entry.folder.say(Message(what="cancel", who=who(), at=datetime.now(UTC)))
+        if entry.is_far or entry.holder() is not None:
+            self.speak(entry, Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
         with entry.lock():
             playing.cancel(entry.folder, lambda: datetime.now(UTC), who())

@@ -188,6 +188,19 @@ class Telemetry(Table):
     otlp: Address | None = Field(default=None, description="Collector that gets runs as traces, by OTLP over HTTP.")
 
 
+class Fleet(Table):
+    remote: Name = Field(default="origin", description="Carries runs: a remote that git knows, or an address.")
+    database: Name | None = Field(
+        default=None, description="PostgreSQL that places runs on workers; best in the environment."
+    )
+    labels: Annotated[tuple[Name, ...], Strict(False)] = Field(
+        default=(), description="What a worker was started with (`--label`) that takes runs of this workspace."
+    )
+    programs: Annotated[tuple[Name, ...], Strict(False)] = Field(
+        default=(), description="What it has on PATH, beside what runners start."
+    )
+
+
 class Settings(Table):
     """All that can be set."""
 
@@ -204,7 +217,7 @@ class Settings(Table):
     web: Web = Web()
     notify: Notify = Notify()
     telemetry: Telemetry = Telemetry()
-    fleet: dict[str, Any] = {}
+    fleet: Fleet = Fleet()
 
     _file: str = PrivateAttr("")
     _in_file: dict[tuple[str, ...], Any] = PrivateAttr(default_factory=dict)
@@ -239,7 +252,8 @@ class Settings(Table):
 
     def secrets(self) -> dict[str, str]:
         """Values that must be in no record, by what they are called there (RUN-18)."""
-        return {
+        database = {"fleet.database.password": self.fleet.database} if self.fleet.database else {}
+        return database | {
             f"runners.{name}.env.{key}": value for name, each in self.runners.items() for key, value in each.env.items()
         }
 

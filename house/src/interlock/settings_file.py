@@ -27,7 +27,7 @@ PROTOCOL = frozenset(
     f"INTERLOCK_{name}"
     for name in (
         *("RUN_ID", "PLAYBOOK", "STEP", "AGENT", "MEMBER", "ATTEMPT", "DISPATCH", "SESSION", "WORKSPACE", "DEPTH"),
-        *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN"),
+        *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN", "WORKER"),
     )
 )
 """What the engine tells an agent (DESIGN 5). What an agent starts inherits it: these are never settings."""

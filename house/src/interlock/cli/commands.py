@@ -68,10 +68,15 @@ class Playbooks(click.Group):
                 from interlock.cli.planning import compare
 
                 return compare(_door(given), playbook, runs)
+            if self.name == "submit":
+                from interlock.cli.fleet import submit
+
+                return submit(_door(given), playbook, given)
             return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
         own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
-        params = [*own, _AGAINST if dry else _DRY, *_WORKS, _BUDGET, _RUNNER]
+        works = [_JSON] if self.name == "submit" else [_AGAINST if dry else _DRY, *_WORKS]
+        params = [*own, *works, _BUDGET, _RUNNER]
         made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
         made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
         return made
@@ -163,7 +168,9 @@ def app(context: click.Context, dir: str) -> None:
         context.obj["dir"] = dir
 
 
-def _command(name: str, does: str, help: str, *params: click.Parameter, **constant: Any) -> None:
+def _command(
+    name: str, does: str, help: str, *params: click.Parameter, group: click.Group = app, **constant: Any
+) -> None:
     """Add a command; `does` is the module and the function that gets the door and all that was given."""
     module, _, function = does.partition(".")
 
@@ -172,11 +179,11 @@ def _command(name: str, does: str, help: str, *params: click.Parameter, **consta
         result: int = getattr(import_module(f"interlock.cli.{module}"), function)(door, **given, **constant)
         return result
 
-    app.add_command(click.Command(name, callback=call, params=list(params), help=help, context_settings=HELP))
+    group.add_command(click.Command(name, callback=call, params=list(params), help=help, context_settings=HELP))
 
 
-def _playbooks(name: str, help: str) -> None:
-    app.add_command(Playbooks(name, help=help, context_settings=HELP, subcommand_metavar="PLAYBOOK ..."))
+def _playbooks(name: str, help: str, group: click.Group = app) -> None:
+    group.add_command(Playbooks(name, help=help, context_settings=HELP, subcommand_metavar="PLAYBOOK ..."))
 
 
 _playbooks("run", "Run a playbook, or go on with its open run.")
@@ -284,4 +291,52 @@ _command(
     "serving.mcp",
     "Tools for the client of a coding agent, on standard streams.",
     _option("--register", default="", metavar="CLIENT", help="Enter them with claude, codex, vscode or cursor."),
+)
+
+
+def _overview(**given: Any) -> int:
+    """`interlock fleet` alone."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return 0
+    from interlock.cli.fleet import overview
+
+    return overview(_door(given))
+
+
+_FLEET = click.Group(
+    "fleet",
+    callback=_overview,
+    invoke_without_command=True,
+    params=[_JSON],
+    help="Runs on other machines: who has them, who works, what waits and why.",
+    context_settings=HELP,
+)
+_ELSEWHERE = _words("run", "RUN")
+app.add_command(_FLEET)
+_playbooks("submit", "Give a run to workers.", _FLEET)
+_command(
+    "work",
+    "fleet.work",
+    "Be a worker: take runs of this repository, one after the other.",
+    _option("--name", default="", metavar="NAME", help="As others see it; else the machine and the folder."),
+    _option("--label", "labels", multiple=True, metavar="LABEL", help="Something that it has, for runs that ask."),
+    group=_FLEET,
+)
+_command("send", "fleet.send", "Give a run away: it goes on where somebody takes it.", _RUN, _JSON, group=_FLEET)
+_command(
+    "take",
+    "fleet.take",
+    "Bring a run here, with its workspace.",
+    _ELSEWHERE,
+    _option("--over", help="Also from whoever has it: they can change nothing of it any more."),
+    _JSON,
+    group=_FLEET,
+)
+_command("fetch", "fleet.fetch", "Bring its work as a branch, its documents, its folder.", _ELSEWHERE, group=_FLEET)
+_command(
+    "setup",
+    "fleet.setup",
+    "Show what workers need; change nothing.",
+    _option("--database", help="Make the tables of the queue, or bring them up to date."),
+    group=_FLEET,
 )

@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from interlock.cli import text
+from interlock.cli.output import complain
 from interlock.errors import BadInput, InterlockError, Refused
 
 if TYPE_CHECKING:  # what lists the commands imports this
     from interlock.app import Place
     from interlock.engine.afterwards import Work
+    from interlock.engine.folder import Message
     from interlock.engine.runs import Entry, Runs
     from interlock.engine.view import View
     from interlock.errors import Status
@@ -35,12 +37,16 @@ class Door:
     runner: str = ""
     budget: float | None = None
     detach: bool = False
+    heard: str = ""
+    """Who takes up what was said to a run of elsewhere."""
 
     @cached_property
     def place(self) -> Place:
         from interlock.app import Place
 
-        return Place(self.folder, {"limits.budget_usd": self.budget})
+        place = Place(self.folder, {"limits.budget_usd": self.budget}, self._speak)
+        place.runs = self.runs
+        return place
 
     @cached_property
     def folder(self) -> Path:
@@ -64,7 +70,31 @@ class Door:
     def runs(self) -> Runs:
         from interlock.engine.runs import Runs
 
-        return Runs(self.workspace.own)
+        return Runs(self.workspace.own, self._look)
+
+    def _look(self, name: str) -> None:
+        """Renew what is known of runs of elsewhere, where this place has to do with such and may ask."""
+        from interlock.settings import reaches_out
+
+        if not (self.workspace.own / "far").exists() and not self.place.settings.fleet.model_fields_set:
+            return
+        from interlock.fleet import far
+
+        settings, trust = self.place.settings, self.place.library.trust
+        parts = reaches_out(settings)
+        if not parts or trust.allows(self.workspace.top / settings.file, parts):
+            try:
+                far.look(self.place, name)
+            except InterlockError as error:
+                complain(f"{error.what}: runs of elsewhere are as they were last seen here")
+
+    def _speak(self, entry: Entry, message: Message) -> None:
+        if not entry.is_far:
+            return entry.folder.say(message)
+        from interlock.fleet import far
+
+        self.heard = far.say(self.place, entry, message)
+        return None
 
     @cached_property
     def trees(self) -> Trees:
@@ -135,9 +165,13 @@ class Door:
         from interlock.cli import failures, screens
 
         rows = screens.ending(view, self.work(view), status, self.shown(view))
-        if self.runs.find("latest").id != view.run:  # without a name the latest is meant
+        if not self.is_latest(view.run):
             rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
         return [failures.here(row, self.dir) for row in rows]
+
+    def is_latest(self, run: str) -> bool:
+        """Whether it is meant where no name is said; one of elsewhere never is."""
+        return [run] == [entry.id for entry in self.runs.all()[:1]]
 
     def shown(self, view: View) -> dict[str, str]:
         """Of each document that a gate shows: its size, and whether it is as it was when it was asked and decided."""

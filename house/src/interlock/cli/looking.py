@@ -16,12 +16,14 @@ from interlock.cli.telling import Narrator
 from interlock.engine.afterwards import Work, delivered, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
-from interlock.engine.runs import Entry, Head
+from interlock.engine.runs import Entry, Head, Runs
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status, unknown
 from interlock.workspace.values import Change, Pending
 
 LISTED = 20
+FAR_S = 3.0
+"""Between two looks at a run of elsewhere."""
 
 
 # --- runs
@@ -110,6 +112,9 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool, html: s
         head = screens.head(view, width, screens.facts(view, stands))
         print_lines([head, screens.stages(view, width), "", *screens.steps(view, narrator), ""])
         print_lines(door.ending(view, stands))
+        if entry.is_far:
+            has = entry.held.get("holder") or "nobody: it can be taken"
+            print_lines([f"  who has it on {entry.held.get('remote')}: {has}"])
     return 0
 
 
@@ -131,12 +136,12 @@ def watch(door: Door, run: str) -> int:
     working = [] if run else [entry for entry in door.runs.all() if entry.holder() is not None]
     entry = working[0] if working else door.runs.find(run or "latest")
     with view_of(door, str(entry.first.get("playbook", ""))) as seen:
-        view = asyncio.run(_followed(entry, seen))
+        view = asyncio.run(_followed(entry, seen, door.runs))
     tell("", *door.ending(view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
 
-async def _followed(entry: Entry, seen: PlainView) -> View:
+async def _followed(entry: Entry, seen: PlainView, runs: Runs) -> View:
     """Who works on it is asked before the lines are read: whoever left has written them all."""
     view, known, size = View(), 0, -1
     while True:
@@ -147,9 +152,12 @@ async def _followed(entry: Entry, seen: PlainView) -> View:
                 view.take(line)
                 seen.told(view, line.key)
             known = len(lines)
-        if not held:
+        queued = entry.is_far and view.status_now(held) is Status.INTERRUPTED
+        if not (held or queued):
             return view
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(FAR_S if entry.is_far else POLL_S)
+        if entry.is_far:
+            await asyncio.to_thread(runs.look, entry.id)
 
 
 # --- diff
@@ -174,7 +182,7 @@ def diff(door: Door, words: Sequence[str], *, stat: bool) -> int:
         if stat:
             print_lines([name, *(f"  {screens.in_lines(change)}" for change in changes)])
             continue
-        if len(shown) > 1 or name != DELIVERED or entry.id != door.runs.find("latest").id:
+        if len(shown) > 1 or name != DELIVERED or not door.is_latest(entry.id):
             complain(f"--- {entry.id}: {name}")
         patch = trees.patch(pair.base, pair.work, [change.path for change in changes])
         print_patch(door.place.redaction.raw(patch))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 from interlock.app import Watcher, said_as
@@ -28,6 +28,13 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
         own: what a playbook may take of one process, beside the note.
     """
     entry = door.find(run)
+    if entry.is_far and door.place.settings.fleet.database:
+        from interlock.fleet.far import wake
+
+        options = {"note": note, **own, "budget": door.budget, "runner": door.runner}
+        words = [f"--{name.strip('_')}={one}" for name, one in options.items() if one not in (None, "")]
+        words += [f"--check={one}" for one in check] + ["--accept-recorded"] * accepted
+        return _said(door, entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
     view = entry.view()
     known, flags = {name: one for name, one in own.items() if one}, None
     if known:
@@ -50,7 +57,14 @@ def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     door.runner = door.runner or entry.view().options.get("runner", "")
 
     async def begin(watcher: Watcher) -> tuple[Entry, View]:
-        return entry, await door.place.resume(entry, watcher, runner=door.runner, **how)
+        def resumed(watcher: Watcher) -> Awaitable[View]:
+            return door.place.resume(entry, watcher, runner=door.runner, **how)
+
+        if not entry.held:
+            return entry, await resumed(watcher)
+        from interlock.fleet.holding import held
+
+        return entry, await held(door.place, entry, watcher, resumed)
 
     return work(door, begin, entry.first.get("playbook", ""), entry.first.get("source", ""))
 
@@ -63,6 +77,8 @@ def decide(
     entry = door.waiting(run)
     if changed := door.place.decide(entry, what, note=note, choice=choice):
         tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
+    if entry.is_far:
+        return _said(door, entry, f"Said; {door.heard} takes it up", worked_on=True)
     holder = entry.holder()
     if holder is None and not only:
         return _go_on(door, entry)

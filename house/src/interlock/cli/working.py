@@ -24,6 +24,7 @@ from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import attended, complain, confirmed, print_json, put_beside, tell, write_output
 from interlock.cli.screens import Told
 from interlock.cli.trusting import may_work
+from interlock.documents.model import Model
 from interlock.engine.folder import Message
 from interlock.engine.playbook import Playbook
 from interlock.engine.runs import Entry
@@ -40,26 +41,30 @@ EARLIER = 3
 
 def run_playbook(door: Door, playbook: Playbook, given: dict[str, Any], *, dry: bool) -> int:
     """`run PLAYBOOK ...`, or what it would take."""
-    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
-    arguments = [name for name, field in fields.items() if is_argument(field) and (given[name] or field.is_required())]
-    own = {name: one for name, one in said.items() if name not in fields}
-    inputs = {name: one for name, one in said.items() if name in fields}
-    made = door.place.inputs(playbook, inputs | {name: " ".join(given[name]) for name in arguments})
-    flags = said_as(playbook.flags, own) if playbook.flags else None
+    inputs, flags, note = understood(door, playbook, given)
     if dry:
         from interlock.cli.planning import plan
 
-        return plan(door, playbook, made)
+        return plan(door, playbook, inputs)
     nested = playbook.nests and bool(laid(door.workspace.top))
     if not nested:  # what is trusted is not known in there, and nothing reaches out of it
         may_work(door)
     _copies(door)
 
     def begin(watcher: Watcher) -> Awaitable[tuple[Entry, View]]:
-        said = str(own.get("note", ""))
-        return door.place.run(playbook, made, watcher, runner=door.runner, said=said, flags=flags)
+        return door.place.run(playbook, inputs, watcher, runner=door.runner, said=note, flags=flags)
 
     return work(door, begin, playbook.name, playbook.source, nested=nested)
+
+
+def understood(door: Door, playbook: Playbook, given: dict[str, Any]) -> tuple[Model, Model | None, str]:
+    """What was typed: the playbook's inputs, what it takes of one process, and a person's words."""
+    fields, said = playbook.inputs.model_fields, {name: one for name, one in given.items() if one not in (None, ())}
+    arguments = [name for name, field in fields.items() if is_argument(field)]
+    words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
+    inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    own = {name: one for name, one in said.items() if name not in fields}
+    return inputs, said_as(playbook.flags, own) if playbook.flags else None, str(own.get("note", ""))
 
 
 def _copies(door: Door) -> None:

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
@@ -172,8 +172,12 @@ def _waits(entry: Entry, status: Status) -> bool:
 class Runs:
     """`.interlock/runs/`."""
 
-    def __init__(self, own: Path) -> None:
-        self._own = own
+    def __init__(self, own: Path, look: Callable[[str], None] = lambda name: None) -> None:
+        """
+        Args:
+            look: renews the copies of runs of elsewhere whose names begin so (`interlock.fleet`).
+        """
+        self._own, self.look = own, look
         self.path = own / "runs"
         self._begun: dict[str, Entry] = {}
         """What was read of each: its first line never changes."""
@@ -204,6 +208,8 @@ class Runs:
         every = self.all()
         if every and name == "latest":
             return every[0]
+        if name != "latest" and not any(entry.id.startswith(name) for entry in every):
+            self.look(name)
         every += self.far()
         if not every or name == "latest":
             raise Refused("there are no runs here yet", where=str(self.path), remedy='Begin one: interlock "REQUEST"')

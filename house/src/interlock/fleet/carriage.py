@@ -10,31 +10,34 @@ journal names is there, and what it does not know of yet did not happen.
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pydantic import ConfigDict, ValidationError
+from pydantic import ConfigDict, Field, ValidationError
 
 from interlock.agents.redaction import Redaction
 from interlock.documents.files import replace
 from interlock.documents.model import Model, canonical
-from interlock.engine.journal import read_lines
+from interlock.engine.journal import Journal, Memory
 from interlock.engine.runs import HELD, Entry
-from interlock.errors import Refused, WorkspaceFailed
+from interlock.errors import JournalDamaged, Refused, WorkspaceFailed
 from interlock.fleet.remote import RUNS, Remote
 from interlock.workspace.git import Entry as Blob
 from interlock.workspace.place import stamp
+from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Tree, Where
 
 PIECE = 1 << 16
 _PARTS = ("objects", "dispatches", "inbox")
 _SAFE = re.compile(r"run/((objects|dispatches|inbox)/(?!.*(^|/)\.)[^\0]+|report\.md|journal/\d{6})", re.DOTALL)
-_TRIES = 3
+WORKERS = "worker "
+"""So the names of holders begin that are workers."""
+_TRIES, _JOURNAL = 3, "run/journal/"
 
 
 class About(Model):
@@ -48,18 +51,22 @@ class About(Model):
     status: str
     at: datetime
     where: Where
-    head: str
+    head: str = Field(pattern="^([0-9a-f]{40})?$")
     """The commit of its branch."""
     tree: Tree
     """The workspace as the run left it, unsaved work included."""
-    keep: str
+    keep: str = Field(pattern="^[0-9a-f]{40}$")
     """The commit of all trees that it names."""
     holder: str = ""
     """Who works on it; empty: nobody, it can be taken."""
     claim: str = ""
     """Theirs alone: two who take a run in the same second do not both have it."""
-    needs: dict[str, Any] = {}
+    needs: tuple[str, ...] = ()
     """Of a run that was given to workers: what one has to have."""
+
+    @property
+    def is_with_a_person(self) -> bool:
+        return bool(self.holder) and not self.holder.startswith(WORKERS)
 
 
 def ref_of(run: str) -> str:
@@ -73,34 +80,38 @@ class Packer:
         self._trees, self._entry = trees, entry
         self._known: dict[str, tuple[tuple[int, ...], str]] = {}
         self._pieces: dict[int, str] = {}
+        self.packed = -1
+        """How far its journal went then."""
 
-    def commit(self, before: str, **held: Any) -> tuple[str, int]:
-        """A commit of the run as it is now, and how far its journal went; `held`: what of `About` is not the run's."""
+    def commit(self, before: str, **held: Any) -> str:
+        """A commit of the run as it is now; `held`: what of `About` is not the run's."""
         trees, entry = self._trees, self._entry
+        start = entry.view().start
+        assert start is not None
+        trees.declare(start.documents)
         for _ in range(_TRIES):
             journal = entry.journal.read_bytes()
             view = entry.view()
-            assert view.start is not None
-            trees.declare(view.start.documents)
             standing = trees.standing(entry.id, view.where, view.standing)
-            trees.keep(entry.id, [standing.tree])
             if entry.journal.stat().st_size == len(journal):
                 break
+        kept = trees.git.text("rev-parse", "-q", "--verify", ref_of(entry.id), ok=(0, 1))
         whole = journal[: journal.rfind(b"\n") + 1]
         about = About(
             run=entry.id,
-            playbook=view.start.playbook,
-            headline=view.start.headline,
+            playbook=start.playbook,
+            headline=start.headline,
             status=view.status_now(worked_on=bool(held.get("holder"))).value,
             at=datetime.now(UTC),
             where=view.where,
             head=standing.head,
             tree=standing.tree,
-            keep=trees.git.text("rev-parse", "--verify", ref_of(entry.id)),
+            keep=trees.commit(standing.tree, kept),
             **held,
         )
         files = {f"run/{name}": (0o100644, blob) for name, blob in (*self._cut(whole), *self._files())}
-        return write(trees, about, files, before), len(whole)
+        self.packed = len(journal)
+        return write(trees, about, files, before)
 
     def _cut(self, journal: bytes) -> Iterator[tuple[str, str]]:
         for number, start in enumerate(range(0, len(journal), PIECE)):
@@ -131,12 +142,24 @@ def write(trees: Trees, about: About, files: Mapping[str, Blob], before: str) ->
     return trees.write(f"tree {tree}\n{parents}author {who}\ncommitter {who}\n\n{text}".encode(), "commit")
 
 
-def read(trees: Trees, commit: str, run: str) -> tuple[About, dict[str, Blob]]:
+@dataclass(frozen=True)
+class Carried:
+    """A run as the remote has it."""
+
+    tip: str
+    about: About
+    files: Mapping[str, Blob]
+    journal: bytes
+
+
+def about_of(trees: Trees, commit: str, run: str) -> tuple[About, dict[str, Blob]]:
     """What a commit says of this run, and its files; Refused for anything that is no run."""
     try:
         files = trees.entries(Tree(trees.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")))
         content = trees.git.run("cat-file", "blob", files.pop("about.json", (0, ""))[1])
         about = About.model_validate_json(content)
+        if about.where.branch not in ("", DETACHED):
+            trees.git.run("check-ref-format", about.where.branch)
     except (WorkspaceFailed, ValidationError) as error:
         raise _useless(run, str(error).splitlines()[0]) from None
     if about.run != run:
@@ -146,33 +169,37 @@ def read(trees: Trees, commit: str, run: str) -> tuple[About, dict[str, Blob]]:
     return about, files
 
 
-def lay(trees: Trees, files: Mapping[str, Blob], folder: Path, run: str, held: Mapping[str, Any]) -> None:
-    """A run's folder as the remote has it, checked; what was there before is renewed, the journal last of all."""
-    pieces = sorted(name for name in files if name.startswith("run/journal/"))
-    rest = {name.removeprefix("run/"): blob for name, (_, blob) in files.items() if name not in pieces}
-    wanted = {files[name][1] for name in pieces}
-    for name, blob in rest.items():
-        place = folder / name
-        if not place.exists() or name.startswith(("dispatches/", "inbox/")) or name == "report.md":
-            wanted.add(blob)
-    found = dict(trees.blobs(wanted))
-    journal = b"".join(found[files[name][1]] for name in pieces)
+def read(trees: Trees, commit: str, run: str) -> Carried:
+    """The same with its journal, checked by its hashes, before anything is done with it."""
+    about, files = about_of(trees, commit, run)
+    pieces = [files[name][1] for name in sorted(files) if name.startswith(_JOURNAL)]
+    try:
+        found = dict(trees.blobs(pieces))
+        journal = b"".join(found[blob] for blob in pieces)
+        lines = Journal(Memory(journal)).lines
+    except (JournalDamaged, KeyError) as error:
+        raise _useless(run, str(error)) from None
+    if not lines or getattr(lines[0].event, "run", "") != run:
+        raise _useless(run, "its journal is of another one")
+    return Carried(commit, about, files, journal)
+
+
+def lay(trees: Trees, carried: Carried, folder: Path, held: Mapping[str, Any]) -> None:
+    """A run's folder as the remote has it; what was there before is renewed, the journal last of all."""
+    files = {name: blob for name, (_, blob) in carried.files.items() if not name.startswith(_JOURNAL)}
+    wanted = {name.removeprefix("run/"): blob for name, blob in files.items()}
+    kept = {name for name in wanted if name.startswith("objects/") and (folder / name).exists()}
+    found = dict(trees.blobs(blob for name, blob in wanted.items() if name not in kept))
     for part in _PARTS:
         (folder / part).mkdir(parents=True, exist_ok=True)
     for place in (folder / "inbox").iterdir():
-        if f"inbox/{place.name}" not in rest:
+        if f"inbox/{place.name}" not in wanted:
             place.unlink()
-    for name, blob in rest.items():
-        if blob in found:
-            (folder / name).parent.mkdir(parents=True, exist_ok=True)
-            replace(folder / name, found[blob], mode=0o600, sync=False)
-    coming = folder / "journal.coming"
-    replace(coming, journal, mode=0o600)
-    first = next(iter(read_lines(coming)), None)  # checked by its hashes
-    if first is None or getattr(first.event, "run", "") != run:
-        raise _useless(run, "its journal is of another one")
+    for name in wanted.keys() - kept:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        replace(folder / name, found[wanted[name]], mode=0o600, sync=False)
     note(folder, held)
-    coming.replace(folder / "journal.jsonl")
+    replace(folder / "journal.jsonl", carried.journal, mode=0o600)
 
 
 def note(folder: Path, held: Mapping[str, Any]) -> None:
@@ -201,7 +228,3 @@ def check_secrets(remote: Remote, commit: str, before: str, redaction: Redaction
 def _useless(run: str, why: str) -> Refused:
     remedy = "Nothing was changed here; whoever had it last can send it again."
     return Refused(f"what the remote has of run {run} cannot be used", found=why, remedy=remedy)
-
-
-def host() -> str:
-    return os.uname().nodename

@@ -8,25 +8,27 @@ anything here is written.  What dies in between is asked for again and comes to 
 
 from __future__ import annotations
 
+import os
 import secrets
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from interlock.app import Place, who
 from interlock.engine.runs import FAR, Entry
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.finding.trust import GUESTS
-from interlock.fleet.carriage import About, Packer, check_secrets, host, lay, note, read, ref_of, write
+from interlock.fleet.carriage import WORKERS, About, Carried, Packer, check_secrets, lay, note, read, ref_of, write
 from interlock.fleet.remote import Remote, RemoteAway
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.git import NOTHING
 from interlock.workspace.repository import DETACHED
 from interlock.workspace.values import Tree
 
+WORKER = "INTERLOCK_WORKER"
+"""In the environment of what a worker starts: its name and its process."""
 _TRIES = 5
 _BRANCHES = "refs/heads/"
 
@@ -37,20 +39,12 @@ def remote_of(place: Place) -> Remote:
 
 def me() -> str:
     """Who works here, as others see it."""
-    return f"{who()}@{host()}"
+    worker = os.environ.get(WORKER, "").partition(":")[0]
+    return f"{WORKERS}{worker}" if worker else f"{who()}@{os.uname().nodename}"
 
 
 def far(place: Place, run: str) -> Path:
     return place.workspace.own / FAR / run
-
-
-@dataclass(frozen=True)
-class Carried:
-    """A run as the remote has it."""
-
-    tip: str
-    about: About
-    files: Mapping[str, Any]
 
 
 def carried(remote: Remote, run: str, tip: str | None = None) -> Carried:
@@ -59,13 +53,13 @@ def carried(remote: Remote, run: str, tip: str | None = None) -> Carried:
     if not tip:
         raise Refused(f"the remote {remote.shown} has no run {run!r}", remedy="See what it has: interlock fleet")
     remote.fetch([ref_of(run)])
-    return Carried(tip, *read(remote.trees, tip, run))
+    return read(remote.trees, tip, run)
 
 
 # --- sent
 
 
-def send(place: Place, entry: Entry, needs: Mapping[str, Any] | None = None) -> About:
+def send(place: Place, entry: Entry, needs: Sequence[str] | None = None) -> About:
     """Give a run away: whoever takes it goes on with it. Not while a process works on it."""
     remote, ref, target = remote_of(place), ref_of(entry.id), far(place, entry.id)
     with entry.lock():
@@ -75,10 +69,10 @@ def send(place: Place, entry: Entry, needs: Mapping[str, Any] | None = None) -> 
         if tip := remote.tips(ref).get(ref, ""):
             before = carried(remote, entry.id, tip)
             check_mine(place, entry, before)
-        wanted = dict(before.about.needs if before and needs is None else needs or {})
-        commit, _ = Packer(place.trees, entry).commit(tip, needs=wanted)
+        wanted = before.about.needs if before and needs is None else tuple(needs or ())
+        commit = Packer(place.trees, entry).commit(tip, needs=wanted)
         check_secrets(remote, commit, tip, place.redaction)
-        about, _ = read(place.trees, commit, entry.id)
+        about = read(place.trees, commit, entry.id).about
         held = {"remote": remote.shown, "tip": tip, "claim": entry.held.get("claim", ""), "sent": about.tree}
         note(entry.path, {**held, "leaving": commit})
         shutil.rmtree(target, ignore_errors=True)
@@ -146,7 +140,9 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
     asked = coming.read_text() if coming.exists() else ""
     if about.claim and about.claim == here.held.get("claim"):
         raise Refused(f"run {run} is here already", remedy=f"Go on with it: interlock resume {run}")
-    if about.holder and about.claim != asked and not over:
+    dead = over or (WORKER in os.environ and not about.is_with_a_person)
+    """Whose job was given to another worker counts as dead: the queue decides that, and the claim fences it out."""
+    if about.holder and about.claim != asked and not dead:
         raise Refused(
             f"run {run} is not free: {about.holder} has it, since {about.at:%Y-%m-%d %H:%M} UTC",
             remedy=f"They give it back by: interlock fleet send {run}. If they surely do not work on it any more: "
@@ -170,7 +166,8 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
             here.path.rename(target)
         place.layers.clean(run)
         held = {"remote": remote.shown, "tip": tip, "claim": about.claim, "holder": about.holder}
-        lay(place.trees, now.files, target, run, held)
+        lay(place.trees, now, target, held)
+        here.path.parent.mkdir(exist_ok=True)
         target.rename(here.path)
     coming.unlink()
     return Taken(about, paths, lent.away)
@@ -345,5 +342,5 @@ def renew(place: Place, remote: Remote, now: Carried) -> Entry:
     if entry.held.get("tip") != now.tip or not entry.journal.exists():
         held = {"remote": remote.shown, "tip": now.tip, "holder": now.about.holder, "sent": entry.held.get("sent", "")}
         place.trees.git.run("update-ref", ref_of(entry.id), now.about.keep)
-        lay(place.trees, now.files, entry.path, entry.id, held)
+        lay(place.trees, now, entry.path, held)
     return Entry(entry.path)

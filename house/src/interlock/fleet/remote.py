@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 from interlock.errors import ConfigInvalid, Refused, WorkspaceFailed
 from interlock.workspace.git import Reply
@@ -62,7 +63,7 @@ class Remote:
                 )
 
     @property
-    def _top(self) -> os.PathLike[str]:
+    def _top(self) -> Path:
         return self.trees.workspace.top
 
     @property
@@ -129,26 +130,19 @@ class Remote:
 
     def fetch(self, refs: Sequence[str]) -> None:
         """Everything behind these refs is here now."""
-        quietly = (
-            "--quiet",
-            "--no-tags",
-            "--no-prune",
-            "--no-write-fetch-head",
-            "--no-recurse-submodules",
-            "--refmap=",
-        )
-        reply = self.git("fetch", *quietly, self.name, *refs, patience=LONGEST_S)
+        reply = self.git("fetch", *_QUIETLY, self.name, *refs, patience=LONGEST_S)
         if reply.code:
             raise self._away(reply)
 
     def give(self, commit: str, branch: str = "") -> None:
-        """A commit of ours, and all before it, is in the user's repository now; as a branch of theirs if one is named."""
+        """A commit of ours, and all before it, is in the user's repository now; also as a branch, if one is named."""
         if not branch and self.repository.commit(commit):
             return
         ours = self.trees.git
-        ours.run("update-ref", "refs/heads/given", commit)
-        target = f"+refs/heads/given:{branch}" if branch else "refs/heads/given"
-        self.asked("fetch", *_QUIETLY, str(ours.git_dir), target, ours=False)
+        named = f"refs/heads/given-{commit}"
+        ours.run("update-ref", named, commit)
+        self.asked("fetch", *_QUIETLY, str(ours.git_dir), f"+{named}:{branch}" if branch else named, ours=False)
+        ours.run("update-ref", "-d", named)
 
     # -- changing it
 

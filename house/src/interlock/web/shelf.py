@@ -99,7 +99,7 @@ class Shelf:
         """Everything that a run changed, in parts with a title: delivered, pending, held back."""
         door = self.door
         try:
-            work = door.place.work(view)
+            work = door.work(view)
             return [
                 (name, self._files(pair, changes))
                 for title, pair in looking.of_run(view)

@@ -1,0 +1,152 @@
+"""The process that works on a run that is carried: what it recorded is pushed, and who has lost the run ends.
+
+After each dispatch the run is pushed with this place's claim, and the playbook goes on when it is safe there.  Beside
+the work the ref is looked at: another claim ends this process and its agents at once, with 75, and nothing more is
+written; what people said elsewhere comes into the inbox, and leaves the remote once a push has it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import NoReturn, TypeVar
+
+from interlock.agents.process_tree import kill_everything
+from interlock.app import Place, Watcher
+from interlock.documents.files import replace as replace_file
+from interlock.engine.runs import Entry
+from interlock.errors import InterlockError
+from interlock.fleet.carriage import Packer, check_secrets, note, ref_of
+from interlock.fleet.moving import WORKER, carried, check_mine, remote_of
+from interlock.fleet.remote import WORDS, RemoteAway
+
+T = TypeVar("T")
+FENCED = 75
+"""The exit code of a process whose run somebody else has: try again later, as sysexits.h calls it."""
+LOOK_S, SURE_S = 5.0, 10.0
+"""Between two looks at the remote; after a push that took longer it is looked whose the run is before work goes on."""
+_clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+async def held(place: Place, entry: Entry, watcher: Watcher, work: Callable[[Watcher], Awaitable[T]]) -> T:
+    """Work on a run, with what is recorded in safety at the remote that carries it; one that is not carried as ever."""
+    if not entry.held.get("claim"):
+        return await work(watcher)
+    holding = Holding(place, entry)
+    await holding.patiently(holding.begin)
+    beside = asyncio.ensure_future(holding.watch())
+    try:
+        return await work(replace(watcher, saved=holding.saved))
+    finally:
+        beside.cancel()
+        with suppress(RemoteAway):  # whoever goes on here pushes it
+            await holding.alone(holding.push)
+
+
+class Holding:
+    """One run in this process."""
+
+    def __init__(self, place: Place, entry: Entry) -> None:
+        self._place, self._entry = place, entry
+        self._remote, self._ref = remote_of(place), ref_of(entry.id)
+        self._packer = Packer(place.trees, entry)
+        self._held = entry.held
+        self._turn = asyncio.Lock()
+
+    def begin(self) -> None:
+        """Refused where somebody else has the run by now; what was said meanwhile is here."""
+        now = carried(self._remote, self._entry.id)
+        check_mine(self._place, self._entry, now)
+        self._needs = now.about.needs
+        self._tip = now.tip
+        self.look()
+
+    async def alone(self, act: Callable[[], T]) -> T:
+        """One push or look after the other, each to its end: one broken off may have been carried out all the same."""
+        async with self._turn:
+            acting = asyncio.ensure_future(asyncio.to_thread(act))
+            try:
+                return await asyncio.shield(acting)
+            except asyncio.CancelledError:
+                await asyncio.wait([acting])
+                raise
+
+    async def saved(self) -> None:
+        """What is recorded is at the remote; members of a group share a push."""
+        await self.patiently(self.push)
+
+    async def patiently(self, act: Callable[[], None]) -> None:
+        """However long the remote is away."""
+        delay = 1.0
+        while True:
+            try:
+                return await self.alone(act)
+            except RemoteAway as error:
+                if delay == 1.0:
+                    print(f"{error.what}: nothing begins before it answers again", file=sys.stderr, flush=True)
+                await asyncio.sleep(delay)
+                delay = min(2 * delay, 10.0)
+
+    async def watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_S)
+            parent = os.environ.get(WORKER, "").rpartition(":")[2]
+            if parent and os.getppid() != int(parent):
+                self._end("the worker that started this is gone")
+            with suppress(InterlockError):  # what it is stands in the way of the next push, too
+                await self.alone(self.look)
+
+    def push(self) -> None:
+        """What is recorded and not at the remote yet."""
+        if self._entry.journal.stat().st_size == self._packer.packed:
+            return
+        began, known = time.clock_gettime(_clock), {name: self._held[name] for name in ("claim", "holder")}
+        try:
+            commit = self._packer.commit(self._tip, needs=self._needs, **known)
+            check_secrets(self._remote, commit, self._tip, self._place.redaction)
+            while not self._remote.swap(self._ref, self._tip, commit):
+                self._check_ours()
+                commit = self._packer.commit(self._tip, needs=self._needs, **known)
+        except BaseException:
+            self._packer.packed = -1
+            raise
+        self._tip = commit
+        note(self._entry.path, {**self._held, "tip": commit})
+        if time.clock_gettime(_clock) - began > SURE_S:  # a machine that slept may have lost the run meanwhile
+            self._look_at(self._remote.tips(self._ref))
+
+    def look(self) -> None:
+        """Whose the run is, and what was said to it elsewhere."""
+        tips = self._remote.tips(self._ref, f"{WORDS}/{self._entry.id}/*")
+        self._look_at(tips)
+        words = {ref: commit for ref, commit in sorted(tips.items()) if ref != self._ref}
+        if words:
+            self._remote.fetch(list(words))
+            for ref, commit in words.items():
+                content = self._place.trees.read(self._place.trees.committed(commit), "word.json") or b""
+                replace_file(self._entry.path / "inbox" / f"{ref.rpartition('/')[2]}.json", content, mode=0o600)
+            self._packer.packed = -1
+            self.push()
+            self._remote.drop(words)
+
+    def _look_at(self, tips: Mapping[str, str]) -> None:
+        if tips.get(self._ref) != self._tip:
+            self._check_ours()
+
+    def _check_ours(self) -> None:
+        """A push of this place may have come to its end after its process did; any other one is somebody's."""
+        now = carried(self._remote, self._entry.id)
+        if now.about.claim != self._held["claim"]:
+            self._end(f"{now.about.holder or 'somebody else'} has it by now")
+        self._tip = now.tip
+
+    def _end(self, why: str) -> NoReturn:
+        kill_everything()
+        with suppress(OSError, ValueError):
+            print(f"{self._entry.id}: {why}; nothing more is written here", file=sys.stderr, flush=True)
+        os._exit(FENCED)

