@@ -308,7 +308,7 @@ _FLEET = click.Group(
     callback=_overview,
     invoke_without_command=True,
     params=[_JSON],
-    help="Runs on other machines: who has them, who works, what waits and why.",
+    help="Runs on other machines: who has them, who works.",
     context_settings=HELP,
 )
 _ELSEWHERE = _words("run", "RUN")

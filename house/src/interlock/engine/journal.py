@@ -237,6 +237,11 @@ def read_lines(path: Path) -> list[Line]:
     return _read(OnDisk(path).load(), str(path))[0]
 
 
+def lines_of(content: bytes, name: str) -> list[Line]:
+    """The whole lines of a journal that came from elsewhere."""
+    return _read(content, name)[0]
+
+
 def mend(path: Path) -> tuple[int, Path | None]:
     """Cut a damaged journal before its first bad line; the rest is kept beside. How many lines stand."""
     content = path.read_bytes()

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 from interlock.documents.model import Model, canonical, plain
 from interlock.engine import checks, commits, delivery, dispatch, documents, keys, people, receipt
 from interlock.engine import events as ev
+from interlock.engine.delivery import clash
 from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
 from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts

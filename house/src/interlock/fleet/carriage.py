@@ -22,7 +22,7 @@ from pydantic import ConfigDict, Field, ValidationError
 from interlock.agents.redaction import Redaction
 from interlock.documents.files import replace
 from interlock.documents.model import Model, canonical
-from interlock.engine.journal import Journal, Memory
+from interlock.engine.journal import lines_of
 from interlock.engine.runs import HELD, Entry
 from interlock.errors import JournalDamaged, Refused, WorkspaceFailed
 from interlock.fleet.remote import RUNS, Remote
@@ -176,7 +176,7 @@ def read(trees: Trees, commit: str, run: str) -> Carried:
     try:
         found = dict(trees.blobs(pieces))
         journal = b"".join(found[blob] for blob in pieces)
-        lines = Journal(Memory(journal)).lines
+        lines = lines_of(journal, "journal.jsonl")
     except (JournalDamaged, KeyError) as error:
         raise _useless(run, str(error)) from None
     if not lines or getattr(lines[0].event, "run", "") != run:

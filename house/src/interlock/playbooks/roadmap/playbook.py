@@ -13,9 +13,8 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interlock.documents.model import Model
-from interlock.engine.delivery import clash
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run, clash
 from interlock.engine.view import CallView, View
 from interlock.errors import BadInput, WorkspaceFailed
 from interlock.playbooks.roadmap import answers, decisions

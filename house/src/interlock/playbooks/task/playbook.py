@@ -9,10 +9,9 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interlock.documents.model import Model
-from interlock.engine.delivery import clash
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run
+from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run, clash
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status
 from interlock.workspace.values import Tree, Where
