@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from interlock.errors import BadInput
 from interlock.fleet import far, moving
 from interlock.fleet.carriage import About
 from interlock.fleet.queue import Queue, named
+from interlock.settings import reaches_out
 
 FEW = 12
 UNIT = """\
@@ -41,7 +43,13 @@ WantedBy=default.target
 
 def _person(door: Door) -> None:
     door.people_only("move runs between machines")
+<<<<<<< HEAD
     may_work(door)
+=======
+    reaches = any(name.startswith("fleet.") for name in reaches_out(door.place.settings))
+    if reaches and moving.WORKER not in os.environ:  # a worker has said which remote counts
+        settings_count(door)
+>>>>>>> fleet
 
 
 def _said(door: Door, run: str, *rows: str) -> int:
@@ -107,6 +115,9 @@ def submit(door: Door, playbook: Playbook, given: dict[str, Any]) -> int:
     key = playbook.key(inputs, place.trees.where())
     for entry in place.runs.far():
         if (entry.first.get("playbook"), entry.first.get("key")) == (playbook.name, key) and entry.held.get("sent"):
+            if entry.held.get("leaving"):  # it was cut off on its way: here again it is open, and sent anew
+                moving.take(place, entry.id)
+                break
             place.runs.look(entry.id)
             if entry.view().status.is_open:
                 return _said(

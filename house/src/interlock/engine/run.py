@@ -32,7 +32,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Run", "Stop"]
+__all__ += ["Limits", "Run", "Stop", "clash"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 

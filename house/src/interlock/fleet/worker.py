@@ -225,6 +225,8 @@ class Worker:
         program = [sys.executable, "-P", "-m", "interlock.cli.main", "-C", str(top), *words]
         environ = {name: value for name, value in os.environ.items() if name != "INTERLOCK_FLEET_DATABASE"}
         environ[WORKER] = f"{self._name}:{os.getpid()}"
+        if not leaves:  # the settings that came along count for the run alone
+            environ["INTERLOCK_FLEET_REMOTE"] = self._remote.name
         with self._folder.with_suffix(".log").open("ab") as log:
             child = subprocess.Popen(
                 program, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
