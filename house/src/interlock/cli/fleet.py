@@ -12,7 +12,7 @@ from interlock.app import Watcher
 from interlock.cli import failures, text
 from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
-from interlock.cli.trusting import may_work
+from interlock.cli.trusting import settings_count
 from interlock.cli.working import understood
 from interlock.engine.playbook import Playbook
 from interlock.errors import BadInput
@@ -43,13 +43,9 @@ WantedBy=default.target
 
 def _person(door: Door) -> None:
     door.people_only("move runs between machines")
-<<<<<<< HEAD
-    may_work(door)
-=======
     reaches = any(name.startswith("fleet.") for name in reaches_out(door.place.settings))
     if reaches and moving.WORKER not in os.environ:  # a worker has said which remote counts
         settings_count(door)
->>>>>>> fleet
 
 
 def _said(door: Door, run: str, *rows: str) -> int:
