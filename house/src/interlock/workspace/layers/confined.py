@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.workspace.layers import gitdir, inside
@@ -32,38 +31,18 @@ _APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Slot:
-    """The folders of one layer."""
+    """The folders of one layer; its uppers lie in `store`: the same, or in memory."""
 
-    name: str
-    folder: Path
-    store: Path
-    """Where its uppers lie: the same, or in memory."""
-
-    @property
-    def exchange(self) -> Path:
-        return self.folder / "exchange"
-
-    @property
-    def laid(self) -> Path:
+    def __init__(self, name: str, folder: Path, store: Path) -> None:
+        self.name, self.folder, self.store = name, folder, store
+        self.exchange, self.exit_file = folder / "exchange", folder / "exit.json"
+        self.home, self.git = store / "home", store / "git"
+        self.laid = folder / LAID
         """What a run that is started inside finds at `MARK`."""
-        return self.folder / LAID
-
-    @property
-    def home(self) -> Path:
-        return self.store / "home"
-
-    @property
-    def git(self) -> Path:
-        return self.store / "git"
-
-    @property
-    def exit_file(self) -> Path:
-        return self.folder / "exit.json"
 
     def remove(self) -> None:
-        for place in dict.fromkeys((self.folder, self.store)):
+        for place in (self.folder, self.store):
             remove(place)
 
 
