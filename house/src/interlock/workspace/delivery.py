@@ -29,6 +29,7 @@ from interlock.workspace.place import above, status_of
 from interlock.workspace.trees import Delta, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
 
+_NO_FILES = (LINK, GITLINK)
 _NOREPLACE, _EXCHANGE = 1, 2
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """What a system or file system says that does not know how to exchange."""
@@ -96,11 +97,14 @@ class Delivery:
         if not kept:
             return tree, ()
         sides = [self._trees.entries(side, kept) for side in (after, now, before)]
+        texts = dict(self._trees.blobs(blob for side in sides for mode, blob in side.values() if mode not in _NO_FILES))
         changes: dict[str, Entry | None] = {}
         for path in kept:
-            merged = self._trees.merge_entries(*(side.get(path) for side in sides), ours_stands=True)
-            if merged is not None:
-                changes[path] = merged
+            base, ours, theirs = (side.get(path, (0, "")) for side in sides)
+            if all(blob in texts for _, blob in (base, ours, theirs)):
+                merged = self._trees.merge_texts(texts[base[1]], texts[ours[1]], texts[theirs[1]], "--ours")
+                if merged is not None:
+                    changes[path] = (theirs[0] if ours[0] == base[0] else ours[0], self._trees.write(merged))
         return self._trees.tree_of(tree, changes), kept
 
     # -- one delivery
@@ -165,11 +169,10 @@ class Delivery:
 
     def _in_the_way(self, path: str, going: Collection[str]) -> Iterator[str]:
         """What stands where a file is to come, and does not go."""
-        yield from (at for at in _files_in(self._top, path) if at not in going)
-        for at in (path, *above(path)):
-            status = status_of(self._top / at)
-            if status is not None and not stat.S_ISDIR(status.st_mode) and at not in going:
-                yield at
+        below = () if (self._top / path).is_symlink() else walk(self._top / path, opening=False)
+        there = [(f"{path}/{at}", status) for at, status in below]
+        there += [(at, status) for at in (path, *above(path)) if (status := status_of(self._top / at))]
+        yield from (at for at, status in there if not stat.S_ISDIR(status.st_mode) and at not in going)
 
     def _staged(self, stage: Path, deltas: Sequence[Delta], modes: Mapping[str, int]) -> list[_Step]:
         """The manifest of what is to happen, and all files that come, on the file system to which they go."""
@@ -298,12 +301,6 @@ class Delivery:
             for step in filter(self._is_unknown, steps):
                 self._take_back(step)
             self._clear(stage, steps)
-
-
-def _files_in(top: Path, path: str) -> Iterator[str]:
-    """What lies below a folder that stands at a path."""
-    if not (top / path).is_symlink():
-        yield from (f"{path}/{at}" for at, one in walk(top / path, opening=False) if not stat.S_ISDIR(one.st_mode))
 
 
 def _remove_empty(folder: Path) -> None:

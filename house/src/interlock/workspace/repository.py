@@ -138,7 +138,7 @@ class Repository:
         blobs = {object_name(content), object_name(content.replace(b"\r\n", b"\n"))}
         if not self.git.names("ls-files", "-z", "-m", "--", *paths):  # as git laid it there, by whatever attributes
             blobs |= {entry.split(" ")[1] for entry in self.git.names("ls-files", "-z", "--stage", "--", *paths)}
-        fetched = re.findall(r"^[0-9a-f]{40}\b", os.fsdecode(_content(self.git_dir / "FETCH_HEAD")), re.MULTILINE)
+        fetched = re.findall(r"^[0-9a-f]{40}\b", os.fsdecode(content_of(self.git_dir / "FETCH_HEAD")), re.MULTILINE)
         history = self.git.reply(*_HISTORY, *fetched, "--", *paths)
         return history.code != 0 or any(os.fsencode(blob) in history.out for blob in blobs)
 
