@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from interlock.workspace.layers import gitdir, inside
-from interlock.workspace.layers.bubblewrap import LAID, MARK, Making
+from interlock.workspace.layers.bubblewrap import COPIED, LAID, MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
 from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
@@ -34,10 +34,12 @@ Words = tuple[str, ...]
 class Slot:
     """The folders of one layer; its uppers lie in `store`: the same, or in memory."""
 
-    def __init__(self, name: str, folder: Path, store: Path) -> None:
+    def __init__(self, name: str, folder: Path, store: Path, *, confined: bool) -> None:
         self.name, self.folder, self.store = name, folder, store
-        self.exchange, self.exit_file = folder / "exchange", folder / "exit.json"
-        self.home, self.git = store / "home", store / "git"
+        self.exchange, self.exit_file, self.home = folder / "exchange", folder / "exit.json", store / "home"
+        self.top = store / "top" if confined else folder / COPIED
+        self.git = store / "git" if confined else self.top / ".git"
+        self.objects = store / "objects" if confined else self.git / "objects"
         self.laid = folder / LAID
         """What a run that is started inside finds at `MARK`."""
 
@@ -53,7 +55,7 @@ class Confined:
         self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
         self.around = around
         self._top = trees.workspace.top
-        lowers = (slot.store / "top", *([below.store / "top"] if below else []), self._top)
+        lowers = (slot.top, *([below.top] if below else []), self._top)
         self.upper = Upper(*lowers, apart=_APART.__contains__)
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
 
@@ -140,7 +142,7 @@ class Confined:
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
-        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.store / "top"), str(work), str(both))
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.top), str(work), str(both))
         return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
     def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:

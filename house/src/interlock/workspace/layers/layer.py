@@ -142,8 +142,9 @@ class Layer:
                 os.close(first)
 
     def refresh_logins(self) -> None:
-        """The person's logins of this moment, copied in (RUN-15)."""
+        """The person's logins of this moment, copied in (RUN-15), and of git's settings what goes along."""
         if self._home:
+            logins.lay_git_settings(self._home, self._slot.home)
             self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
         self._state.save(self._slot.folder)
 
@@ -248,8 +249,7 @@ class Layer:
 
     def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
         """Work that lies in a stash or on another branch of the layer alone."""
-        place = self._slot.git if self._line else self._held.folder / ".git"
-        for name, value in list(gitdir.moved(place).items())[:_REFS]:
+        for name, value in list(gitdir.moved(self._slot.git).items())[:_REFS]:
             work = self._commits_work(value)
             there = self._trees.entries(result, list(work)) if work else {}
             where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"

@@ -21,11 +21,11 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import WorkspaceFailed
@@ -72,13 +72,14 @@ class Touched:
 
 
 class Upper:
-    """Where the writes of a layer's programs lie; paths count from the workspace's top."""
+    """Where the writes of a layer's programs lie; paths count from the workspace's top.
 
-    def __init__(self, upper: Path, *below: Path, apart: Callable[[str], bool]) -> None:
-        self.folder = upper
-        self.levels = (upper, *below)
-        self.apart = apart
-        """Paths where another mount lies: nothing there is the program's work."""
+    Args:
+        apart: paths where another mount lies: nothing there is the program's work.
+    """
+
+    def __init__(self, *levels: Path, apart: Callable[[str], bool]) -> None:
+        self.folder, self.levels, self.apart = levels[0], levels, apart
 
     def touched(self, found: Touched, *, opening: bool = True) -> Touched:
         for path, status in walk(self.folder, self.apart, opening=opening):
@@ -278,16 +279,14 @@ def walk(
         folder = waiting.pop()
         if folder.count("/") > _DEEPEST:
             raise TooMuch(f"its folders lie more than {_DEEPEST} deep in each other")
-        prefix = f"{folder}/" if folder else ""
         for entry in _entries(root / folder, opening=opening):
-            path = prefix + entry.name
-            if apart(path):
-                continue
-            with suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                yield path, status
-                if stat.S_ISDIR(status.st_mode):
-                    waiting.append(path)
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if not apart(path):
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield path, status
+                    if stat.S_ISDIR(status.st_mode):
+                        waiting.append(path)
 
 
 def _entries(place: Path, *, opening: bool) -> list[os.DirEntry[str]]:
@@ -382,12 +381,10 @@ def scratch(above: Path) -> Iterator[Path]:
     """A new folder, gone afterwards, and the one above as it was."""
     before = above.stat()
     try:
-        place = Path(tempfile.mkdtemp(prefix=".interlock-", dir=above))
+        with TemporaryDirectory(prefix=".interlock-", dir=above) as place:
+            yield Path(place)
     except OSError as error:
         raise WorkspaceFailed.of(error, "a layer cannot be made", where=str(above)) from error
-    try:
-        yield place
     finally:
-        remove(place)
         with suppress(PermissionError):
             os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
