@@ -184,30 +184,25 @@ class Delivery:
             steps.append(_Step(delta.path, place, delta.old, delta.new))
         listed = [[step.path, str(step.stage), step.old, step.new] for step in steps]
         (stage / _MANIFEST).write_text(json.dumps(listed), encoding="ascii")
-        coming: dict[str, list[_Step]] = {}
+        contents = dict(self._trees.blobs(delta.new[1] for delta in deltas if delta.new))
         for step in steps:
+            if step.new and step.new[1] not in contents:
+                raise WorkspaceFailed("the content of work is gone", where=step.path)
             if step.new:
-                coming.setdefault(step.new[1], []).append(step)
-        for blob, content in self._trees.blobs(coming):
-            for step in coming.pop(blob):
-                self._stage_one(step, content, modes.get(step.path))
-        for left in coming.values():
-            raise WorkspaceFailed("the content of work is gone", where=left[0].path)
+                self._stage_one(step, step.new[0], contents[step.new[1]], modes.get(step.path))
         return steps
 
-    def _stage_one(self, step: _Step, content: bytes, known: int | None) -> None:
+    def _stage_one(self, step: _Step, wanted: int, content: bytes, known: int | None) -> None:
         """Our file, with the mode and owner of the one that it replaces, but for the bit that git knows."""
-        assert step.new is not None
-        if step.new[0] == LINK:
+        if wanted == LINK:
             step.stage.symlink_to(os.fsdecode(content))
             return
         there = status_of(self._top / step.path)
-        if there is not None and not stat.S_ISREG(there.st_mode):
-            there = None
+        there = there if there and stat.S_ISREG(there.st_mode) else None
         with step.stage.open("xb") as file:
             file.write(content)
             mode = known or (there or os.fstat(file.fileno())).st_mode
-            if step.new[0] & 0o100:
+            if wanted & 0o100:
                 mode |= (mode & 0o444) >> 2
             elif self._modes_count:
                 mode &= ~0o111

@@ -32,6 +32,7 @@ from interlock.workspace.git import (
     Git,
     index_lines,
     lines,
+    listed,
     object_name,
     pieces,
 )
@@ -272,13 +273,8 @@ class Trees:
     def entries(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, Entry]:
         """Mode and blob of each file, of these paths and what is below them, else of all."""
         asked, wanted = _among([path.rstrip("/") for path in paths])
-        found = {}
-        for entry in self.git.names("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked):
-            facts, _, path = entry.partition("\t")
-            mode, _, blob = facts.split(" ")
-            if wanted(path):
-                found[path] = (int(mode, 8), blob)
-        return found
+        found = listed(self.git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked))
+        return {path: entry for path, entry in found.items() if wanted(path)}
 
     def read(self, tree: Tree, path: str) -> bytes | None:
         """A file's content, or a link's target; None where there is none."""
