@@ -15,10 +15,10 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from interlock.errors import Refused
-from interlock.workspace.git import NOTHING, Entry, index_lines, lines
+from interlock.workspace.git import GITLINK, NOTHING, index_lines, lines
 from interlock.workspace.repository import DETACHED, Repository
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import BranchFacts, Committed, Remark, RemarkKind, Tree, Where
+from interlock.workspace.values import EMPTY, BranchFacts, Committed, Remark, RemarkKind, Tree, Where
 
 _REFS = "refs/heads/"
 _LISTED = ("--pathspec-from-file=-", "--pathspec-file-nul")
@@ -98,7 +98,8 @@ class Commits:
                 return Committed(problem=f"{ref.removeprefix(_REFS)} is checked out in {folder}")
             if here.branch == ref and (why := self._busy()):
                 return Committed(problem=why)
-            self._bring_over(commit, old, new)
+            added = self._trees.git.text("rev-list", "--objects", "--no-object-names", new, f"^{old}").split()
+            self._bring_over([*added, commit])  # no history is looked at, for it may be cut
             subject = repository.git.text("log", "-1", "--format=%s", commit)
             words = ("update-ref", "--create-reflog", "-m", f"commit: {subject}", ref, commit, expect or NOTHING)
             moved = repository.git.reply(*words)
@@ -112,32 +113,23 @@ class Commits:
         marks = ", ".join(self._repository.busy())
         return f"the repository is in the middle of something ({marks}): finish or abort it" if marks else ""
 
-    def _bring_over(self, commit: str, old: Tree, new: Tree) -> None:
-        """Copy what is new in a commit into the person's repository; no history is looked at, for it may be cut."""
-        words = ("rev-list", "--objects", "--no-object-names", new, f"^{old}")
-        added = self._trees.git.run(*words) if new != old else b""
-        pack = self._trees.git.run("pack-objects", "-q", "--stdout", stdin=added + commit.encode() + b"\n")
+    def _bring_over(self, objects: Sequence[str]) -> None:
+        """Copy objects into the person's repository."""
+        listed = "".join(f"{name}\n" for name in objects)
+        pack = self._trees.git.run("pack-objects", "-q", "--stdout", stdin=listed.encode())
         self._repository.git.run("unpack-objects", "-q", stdin=pack)
 
     # -- the person's index
 
     def _follow(self, old: Tree, new: Tree) -> tuple[Remark, ...]:
         """Entries that were the old commit's become the new one's; what is staged stays staged."""
-        deltas = {delta.path: delta for delta in self._trees.deltas(old, new)}
-        staged = {path: (mode, blob) for _, mode, blob, path in self._repository.tracked() if path in deltas}
-        changes: dict[str, Entry | None] = {}
-        left: list[str] = []
-        for path, delta in deltas.items():
-            now = staged.get(path)
-            merged = self._trees.merge_entries(delta.old, now, delta.new)
-            if now == delta.old:
-                changes[path] = delta.new
-            elif merged is not None:
-                content = self._trees.git.run("cat-file", "blob", merged[1])
-                self._repository.git.run("hash-object", "-w", "--stdin", "--no-filters", stdin=content)
-                changes[path] = merged
-            elif now != delta.new:
-                left.append(path)
+        paths = [delta.path for delta in self._trees.deltas(old, new)]
+        entries = {path: (mode, blob) for _, mode, blob, path in self._repository.tracked()}
+        staged = self._trees.tree_of(EMPTY, {path: entries[path] for path in paths if path in entries})
+        before, after = (self._trees.graft(EMPTY, tree, paths) for tree in (old, new))
+        merged, left = self._trees.merge_for(before, after, staged)
+        changes = {delta.path: delta.new for delta in self._trees.deltas(staged, merged)}
+        self._bring_over([entry[1] for entry in changes.values() if entry and entry[0] != GITLINK])
         if changes:
             words = ("update-index", "-z", "--replace", "--index-info")
             reply = self._repository.git.reply(*words, stdin=index_lines(changes))

@@ -29,6 +29,7 @@ from interlock.workspace.place import above, status_of
 from interlock.workspace.trees import Delta, Trees
 from interlock.workspace.values import Landing, Remark, RemarkKind, Tree
 
+_NO_FILES = (LINK, GITLINK)
 _NOREPLACE, _EXCHANGE = 1, 2
 _UNKNOWN = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP)
 """What a system or file system says that does not know how to exchange."""
@@ -96,11 +97,14 @@ class Delivery:
         if not kept:
             return tree, ()
         sides = [self._trees.entries(side, kept) for side in (after, now, before)]
+        texts = dict(self._trees.blobs(blob for side in sides for mode, blob in side.values() if mode not in _NO_FILES))
         changes: dict[str, Entry | None] = {}
         for path in kept:
-            merged = self._trees.merge_entries(*(side.get(path) for side in sides), ours_stands=True)
-            if merged is not None:
-                changes[path] = merged
+            base, ours, theirs = (side.get(path, (0, "")) for side in sides)
+            if all(blob in texts for _, blob in (base, ours, theirs)):
+                merged = self._trees.merge_texts(texts[base[1]], texts[ours[1]], texts[theirs[1]], "--ours")
+                if merged is not None:
+                    changes[path] = (theirs[0] if ours[0] == base[0] else ours[0], self._trees.write(merged))
         return self._trees.tree_of(tree, changes), kept
 
     # -- one delivery
@@ -165,11 +169,10 @@ class Delivery:
 
     def _in_the_way(self, path: str, going: Collection[str]) -> Iterator[str]:
         """What stands where a file is to come, and does not go."""
-        yield from (at for at in _files_in(self._top, path) if at not in going)
-        for at in (path, *above(path)):
-            status = status_of(self._top / at)
-            if status is not None and not stat.S_ISDIR(status.st_mode) and at not in going:
-                yield at
+        below = () if (self._top / path).is_symlink() else walk(self._top / path, opening=False)
+        there = [(f"{path}/{at}", status) for at, status in below]
+        there += [(at, status) for at in (path, *above(path)) if (status := status_of(self._top / at))]
+        yield from (at for at, status in there if not stat.S_ISDIR(status.st_mode) and at not in going)
 
     def _staged(self, stage: Path, deltas: Sequence[Delta], modes: Mapping[str, int]) -> list[_Step]:
         """The manifest of what is to happen, and all files that come, on the file system to which they go."""
@@ -181,30 +184,25 @@ class Delivery:
             steps.append(_Step(delta.path, place, delta.old, delta.new))
         listed = [[step.path, str(step.stage), step.old, step.new] for step in steps]
         (stage / _MANIFEST).write_text(json.dumps(listed), encoding="ascii")
-        coming: dict[str, list[_Step]] = {}
+        contents = dict(self._trees.blobs(delta.new[1] for delta in deltas if delta.new))
         for step in steps:
+            if step.new and step.new[1] not in contents:
+                raise WorkspaceFailed("the content of work is gone", where=step.path)
             if step.new:
-                coming.setdefault(step.new[1], []).append(step)
-        for blob, content in self._trees.blobs(coming):
-            for step in coming.pop(blob):
-                self._stage_one(step, content, modes.get(step.path))
-        for left in coming.values():
-            raise WorkspaceFailed("the content of work is gone", where=left[0].path)
+                self._stage_one(step, step.new[0], contents[step.new[1]], modes.get(step.path))
         return steps
 
-    def _stage_one(self, step: _Step, content: bytes, known: int | None) -> None:
+    def _stage_one(self, step: _Step, wanted: int, content: bytes, known: int | None) -> None:
         """Our file, with the mode and owner of the one that it replaces, but for the bit that git knows."""
-        assert step.new is not None
-        if step.new[0] == LINK:
+        if wanted == LINK:
             step.stage.symlink_to(os.fsdecode(content))
             return
         there = status_of(self._top / step.path)
-        if there is not None and not stat.S_ISREG(there.st_mode):
-            there = None
+        there = there if there and stat.S_ISREG(there.st_mode) else None
         with step.stage.open("xb") as file:
             file.write(content)
             mode = known or (there or os.fstat(file.fileno())).st_mode
-            if step.new[0] & 0o100:
+            if wanted & 0o100:
                 mode |= (mode & 0o444) >> 2
             elif self._modes_count:
                 mode &= ~0o111
@@ -298,12 +296,6 @@ class Delivery:
             for step in filter(self._is_unknown, steps):
                 self._take_back(step)
             self._clear(stage, steps)
-
-
-def _files_in(top: Path, path: str) -> Iterator[str]:
-    """What lies below a folder that stands at a path."""
-    if not (top / path).is_symlink():
-        yield from (f"{path}/{at}" for at, one in walk(top / path, opening=False) if not stat.S_ISDIR(one.st_mode))
 
 
 def _remove_empty(folder: Path) -> None:

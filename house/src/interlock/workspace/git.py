@@ -165,6 +165,16 @@ def lines(names: Sequence[str]) -> bytes:
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 
+def listed(said: bytes) -> dict[str, Entry]:
+    """What `ls-tree -z` or `ls-files -s -z` printed: mode and blob of each path."""
+    found = {}
+    for entry in os.fsdecode(said).split("\0")[:-1]:
+        facts, _, path = entry.partition("\t")
+        mode, one, other = facts.split(" ")
+        found[path] = (int(mode, 8), other if len(other) == len(NOTHING) else one)
+    return found
+
+
 def index_lines(entries: Mapping[str, Entry | None]) -> bytes:
     """Mode and blob of paths as `update-index -z --index-info` reads them; None: not there."""
     facts = {path: f"{entry[0]:o} {entry[1]}" if entry else f"0 {NOTHING}" for path, entry in entries.items()}

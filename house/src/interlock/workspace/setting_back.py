@@ -155,7 +155,7 @@ def _rebased(
     spelled = _raw_like(texts[base], shown, shown_raw)
     if spelled is None:
         return None, True
-    merged = trees.merge_text(spelled, shown_raw, result_raw)
+    merged = trees.merge_texts(spelled, shown_raw, result_raw)
     if merged is None:
         return None, certain or not _is_change(trees, spelled, shown_raw, result_raw)
     return (there[-2][0], trees.write(merged)), False

@@ -80,7 +80,10 @@ class Snapshots:
             return self._take(git, run, copying=False)
 
     def _take(self, git: Git, run: str, *, copying: bool) -> tuple[Tree, tuple[Remark, ...]]:
-        self._share_excludes()
+        excludes = self._git.git_dir / "info" / "exclude"  # the person's rules outside of the tree become ours
+        rules = self._repository.excludes() if self._repository else b""
+        if content_of(excludes) != rules:
+            excludes.write_bytes(rules)
         index = status_of(self._repository.index) if self._repository else None
         begins = index is not None and (stamp(index) != self._begun.get(run) or not self._place(run).exists())
         named = self._begin(git, run, copying=copying) if begins else []
@@ -107,13 +110,6 @@ class Snapshots:
         tree = Tree(git.text("write-tree", *partial))
         self._begun[run] = stamp(index) if index else None
         return tree, tuple(remarks)
-
-    def _share_excludes(self) -> None:
-        """The person's own ignore rules outside of the tree become ours."""
-        place = self._git.git_dir / "info" / "exclude"
-        rules = self._repository.excludes() if self._repository else b""
-        if not place.is_file() or place.read_bytes() != rules:
-            place.write_bytes(rules)
 
     def _begin(self, git: Git, run: str, *, copying: bool) -> list[str]:
         """Make the run's index of the person's: a copy, or their names, which are all to be read then."""

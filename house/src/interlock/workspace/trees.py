@@ -25,19 +25,18 @@ from tempfile import TemporaryDirectory
 from interlock.documents.files import replace as replace_file
 from interlock.errors import Refused, WorkspaceFailed
 from interlock.workspace.git import (
-    GITLINK,
     LINK,
     NOTHING,
     OLDEST_GIT,
     Entry,
     Git,
-    Reply,
     index_lines,
     lines,
+    listed,
     object_name,
     pieces,
 )
-from interlock.workspace.place import Workspace, above
+from interlock.workspace.place import Workspace, above, status_of
 from interlock.workspace.repository import (
     DETACHED,
     CheckedOut,
@@ -149,23 +148,14 @@ class Trees:
                 if self._checked_out() == at and not self._is_switching():
                     break
                 time.sleep(0.05)
-        return Standing(tree=tree, head=at.head, unsaved=self._is_unsaved(tree, at.tree), left_out=left_out)
-
-    def _is_unsaved(self, tree: Tree, committed: str) -> bool:
-        """Whether a snapshot of this moment has what is not committed."""
-        if self.repository and committed and self.converts(tree):
-            return self.repository.is_dirty()
-        return tree != committed
+        asks = self.repository and at.tree and self.converts(tree)
+        unsaved = self.repository.is_dirty() if self.repository and asks else tree != at.tree
+        return Standing(tree=tree, head=at.head, unsaved=unsaved, left_out=left_out)
 
     def _is_switching(self) -> bool:
         """Whether the person's git is at work; one that died left its lock long ago."""
-        if self.repository is None:
-            return False
-        try:
-            begun = (self.repository.git_dir / "index.lock").stat().st_mtime
-        except FileNotFoundError:
-            return False
-        return time.time() - begun < _AT_WORK_S
+        lock = status_of(self.repository.git_dir / "index.lock") if self.repository else None
+        return lock is not None and time.time() - lock.st_mtime < _AT_WORK_S
 
     def _away(self, where: Where, last: Standing | None) -> Standing:
         """Another branch is checked out: the last tree seen on the run's own, with what its ref has gained since."""
@@ -224,32 +214,19 @@ class Trees:
             ours = taken if taken != ours else theirs
         return merged.tree, tuple(clashes)
 
-    def merge_text(self, base: bytes, ours: bytes, theirs: bytes, *, ours_stands: bool = False) -> bytes | None:
-        """Three texts merged; None on a conflict, unless ours stands there, and of what is no text."""
-        reply = self._merge_file(base, ours, theirs, *(("--ours",) if ours_stands else ()))
-        return None if reply.code else reply.out  # the exit status is the number of conflicts, or an error
-
-    def merge_entries(
-        self, base: Entry | None, ours: Entry | None, theirs: Entry | None, *, ours_stands: bool = False
-    ) -> Entry | None:
-        """One file of three trees merged; None as `merge_text` has it, and where one of the three is no file."""
-        if base is None or ours is None or theirs is None or {LINK, GITLINK} & {base[0], ours[0], theirs[0]}:
-            return None
-        texts = dict(self.blobs((base[1], ours[1], theirs[1])))
-        text = self.merge_text(texts[base[1]], texts[ours[1]], texts[theirs[1]], ours_stands=ours_stands)
-        return None if text is None else (theirs[0] if ours[0] == base[0] else ours[0], self.write(text))
-
-    def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[tuple[bytes, bytes, bytes]]:
-        """The places where three texts cannot be merged: ours, base and theirs of each."""
-        told = self._merge_file(base, ours, theirs, "--diff3", f"--marker-size={_MARK}").out
-        parts = _MARKS.split(b"\n" + told)
-        return list(zip(parts[1::4], parts[2::4], parts[3::4], strict=True))
-
-    def _merge_file(self, base: bytes, ours: bytes, theirs: bytes, *options: str) -> Reply:
+    def merge_texts(self, base: bytes, ours: bytes, theirs: bytes, *options: str) -> bytes | None:
+        """Three texts merged; None on a conflict, unless options say what to do there, and of what is no text."""
         with TemporaryDirectory() as folder:
             for name, text in zip(_SIDES, (ours, base, theirs), strict=True):
                 Path(folder, name).write_bytes(text)
-            return self.git.reply("merge-file", "-p", "-q", *options, *(f"{folder}/{name}" for name in _SIDES))
+            reply = self.git.reply("merge-file", "-p", "-q", *options, *(f"{folder}/{name}" for name in _SIDES))
+        return reply.out if reply.code == 0 or "--diff3" in options else None
+
+    def clashes(self, base: bytes, ours: bytes, theirs: bytes) -> list[tuple[bytes, bytes, bytes]]:
+        """The places where three texts cannot be merged: ours, base and theirs of each."""
+        told = self.merge_texts(base, ours, theirs, "--diff3", f"--marker-size={_MARK}") or b""
+        parts = _MARKS.split(b"\n" + told)
+        return list(zip(parts[1::4], parts[2::4], parts[3::4], strict=True))
 
     def commit(self, tree: str, parent: str = "", text: str = "", when: int = 0) -> str:
         """A commit of a tree by nobody; git 2.38 merges nothing else."""
@@ -296,13 +273,8 @@ class Trees:
     def entries(self, tree: Tree, paths: Sequence[str] = ()) -> dict[str, Entry]:
         """Mode and blob of each file, of these paths and what is below them, else of all."""
         asked, wanted = _among([path.rstrip("/") for path in paths])
-        found = {}
-        for entry in self.git.names("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked):
-            facts, _, path = entry.partition("\t")
-            mode, _, blob = facts.split(" ")
-            if wanted(path):
-                found[path] = (int(mode, 8), blob)
-        return found
+        found = listed(self.git.run("ls-tree", "-r", "-z", "--full-tree", tree, "--", *asked))
+        return {path: entry for path, entry in found.items() if wanted(path)}
 
     def read(self, tree: Tree, path: str) -> bytes | None:
         """A file's content, or a link's target; None where there is none."""

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ LAID, COPIED = "laid.json", "tree"
 MEMORY = Path("/dev/shm")
 """Where uppers lie when the workspace's file system takes none; gone after a reboot."""
 
-_OLDEST = (0, 11)
+_OLDEST = [0, 11]
 _PATIENCE_S = 20
 _SPACES = (
     *("--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
@@ -157,15 +157,11 @@ def _programs(path: str) -> Iterator[str]:
     except ImportError:
         own = None
     for program in dict.fromkeys((shutil.which("bwrap", path=path), own)):
-        # One that is set-uid makes no overlays.
-        if program and _version(program) >= _OLDEST and not Path(program).stat().st_mode & stat.S_ISUID:
-            yield program
-
-
-@cache
-def _version(program: str) -> tuple[int, int]:
-    match = re.search(r"(\d+)\.(\d+)", _run([program, "--version"]).stdout)
-    return (int(match[1]), int(match[2])) if match else (0, 0)
+        if program:
+            version = [int(number) for number in re.findall(r"\d+", _run([program, "--version"]).stdout)]
+            # One that is set-uid makes no overlays.
+            if version >= _OLDEST and not Path(program).stat().st_mode & stat.S_ISUID:
+                yield program
 
 
 def _tried(program: str, top: Path, own: Path, *, others: bool) -> Making | str:

@@ -10,11 +10,10 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from interlock.workspace.layers import gitdir, inside
-from interlock.workspace.layers.bubblewrap import LAID, MARK, Making
+from interlock.workspace.layers.bubblewrap import COPIED, LAID, MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
 from interlock.workspace.layers.upper import Upper, remove, way
 from interlock.workspace.trees import Trees
@@ -32,38 +31,20 @@ _APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
 Words = tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Slot:
-    """The folders of one layer."""
+    """The folders of one layer; its uppers lie in `store`: the same, or in memory."""
 
-    name: str
-    folder: Path
-    store: Path
-    """Where its uppers lie: the same, or in memory."""
-
-    @property
-    def exchange(self) -> Path:
-        return self.folder / "exchange"
-
-    @property
-    def laid(self) -> Path:
+    def __init__(self, name: str, folder: Path, store: Path, *, confined: bool) -> None:
+        self.name, self.folder, self.store = name, folder, store
+        self.exchange, self.exit_file, self.home = folder / "exchange", folder / "exit.json", store / "home"
+        self.top = store / "top" if confined else folder / COPIED
+        self.git = store / "git" if confined else self.top / ".git"
+        self.objects = store / "objects" if confined else self.git / "objects"
+        self.laid = folder / LAID
         """What a run that is started inside finds at `MARK`."""
-        return self.folder / LAID
-
-    @property
-    def home(self) -> Path:
-        return self.store / "home"
-
-    @property
-    def git(self) -> Path:
-        return self.store / "git"
-
-    @property
-    def exit_file(self) -> Path:
-        return self.folder / "exit.json"
 
     def remove(self) -> None:
-        for place in dict.fromkeys((self.folder, self.store)):
+        for place in (self.folder, self.store):
             remove(place)
 
 
@@ -74,7 +55,7 @@ class Confined:
         self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
         self.around = around
         self._top = trees.workspace.top
-        lowers = (slot.store / "top", *([below.store / "top"] if below else []), self._top)
+        lowers = (slot.top, *([below.top] if below else []), self._top)
         self.upper = Upper(*lowers, apart=_APART.__contains__)
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
 
@@ -161,7 +142,7 @@ class Confined:
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
-        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.store / "top"), str(work), str(both))
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.top), str(work), str(both))
         return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
     def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:

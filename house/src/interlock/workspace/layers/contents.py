@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from interlock.documents.files import replace
 from interlock.workspace.git import GITLINK, Entry, entry_of
@@ -26,6 +26,7 @@ from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.trees import Trees, is_rules
 from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree
 
+_STATE = "layer.json"
 _SECOND = 10**9
 _FIRST = 100
 """So many ignored paths are told."""
@@ -71,21 +72,21 @@ class State:
     """Everything that programs left is older than this."""
 
     def save(self, folder: Path) -> None:
-        told = json.dumps({**vars(self), "needs": self.needs.model_dump()})
-        replace(folder / "layer.json", told.encode(), mode=0o600, sync=False)
-
-    @staticmethod
-    def forget(folder: Path) -> None:
-        (folder / "layer.json").unlink(missing_ok=True)
+        told = json.dumps({**vars(self), "needs": self.needs.model_dump()})  # a path may be no UTF-8
+        replace(folder / _STATE, told.encode(), mode=0o600, sync=False)
 
     @classmethod
     def load(cls, folder: Path) -> State | None:
         try:
-            told: dict[str, Any] = json.loads((folder / "layer.json").read_bytes())
+            told = json.loads((folder / _STATE).read_bytes())
             laid = {path: Laid(mode, name, (*when,)) for path, (mode, name, when) in told.pop("laid").items()}
             return cls(**{**told, "laid": laid, "needs": Needs.model_validate(told["needs"])})
         except (OSError, ValueError, KeyError, TypeError):
             return None
+
+    @staticmethod
+    def forget(folder: Path) -> None:
+        (folder / _STATE).unlink(missing_ok=True)
 
 
 # -- before a program
@@ -94,68 +95,24 @@ class State:
 def bring(
     trees: Trees, held: Upper, before: State | None, differs: Mapping[str, Entry | None], shown: Tree
 ) -> dict[str, Laid]:
-    """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards.
+    """Make the layer show a tree: what is not ignored is cleared, ignored files stay; what is laid afterwards, later
+    than all that was there. A file with the content that it had there before gets its time again.
 
     Args:
         differs: what `shown` has where it differs from what lies on disk.
     """
-    laid: dict[str, Laid] = {}
-    missing: dict[str, Entry] = {}
-    if before is None:
-        held.restore(Touched(), ())
-    else:
-        laid, missing = clear(trees, held, before, shown)
+    wanted = clear(trees, held, before, shown) if before else {}
+    known, newest = (before.laid, before.newest) if before else ({}, 0)
+    newest = max(newest, *(one.time for one in known.values()), 0)
     for path, entry in sorted(differs.items()):
         if entry is None:
             held.remove(path)
-        elif path not in laid:
-            missing[path] = entry
-    return laid | _lay(trees, held, missing, before)
-
-
-def clear(
-    trees: Trees, held: Upper, state: State, shown: Tree = EMPTY, *, rules: Tree | None = None
-) -> tuple[dict[str, Laid], dict[str, Entry]]:
-    """Take what is neither ignored nor shown out of a layer; it has what is below again, and `state` says what it had.
-
-    Args:
-        rules: the tree whose ignore files count beside the person's; else the one that is shown.
-
-    Returns:
-        What lies there as it is shown, and what of the rest that was touched is shown.
-    """
-    touched = held.touched(Touched())
-    hidden = (*touched.gone, *touched.emptied)
-    theirs = [path for path in (*touched.files, *hidden) if path not in state.laid]
-    kept = ignored(trees, theirs, state.standing, rules or shown)
-    files = [path for path in touched.files if path not in kept]
-    asked = (*files, *hidden, *state.laid)
-    wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
-    state.laid = dict.fromkeys(wanted, _UNKNOWN) | state.laid
-    state.newest = max(state.newest, touched.newest)
-    stays: dict[str, Laid] = {}
-    for path in files:
-        place, status, shows = held.folder / path, touched.files[path], wanted.get(path)
-        known = state.laid.get(path, _UNKNOWN)
-        if known.stamp != stamp(status):  # a program wrote it
-            known = Laid(*shows, stamp(status)) if shows and entry_of(place) == shows else Laid(0, "", stamp(status))
-            state.laid[path] = known
-        if shows == known[:2]:
-            os.utime(place, ns=(0, known.time), follow_symlinks=False)  # it counts as not opened again
-            stays[path] = Laid(*shows, stamp(place.lstat()))
-    # What is shown of a folder that a program took away is laid; the ignored files that went with it stay away.
-    held.restore(touched, {*kept, *stays, *(hidden if shown != EMPTY else ())})
-    return stays, {path: entry for path, entry in wanted.items() if path not in stays}
-
-
-def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State | None) -> dict[str, Laid]:
-    """Lay files, later than all that was there; one with the content that it had there before gets its time again."""
+        else:
+            wanted[path] = entry
     paths: dict[str, list[str]] = defaultdict(list)
     for path, (mode, name) in wanted.items():
         if mode != GITLINK:
             paths[name].append(path)
-    known = before.laid if before else {}
-    newest = max(before.newest if before else 0, *(one.time for one in known.values()), 0)
     laid: dict[str, Laid] = {}
     for name, content in trees.blobs(paths):
         for path in paths[name]:
@@ -167,6 +124,34 @@ def _lay(trees: Trees, held: Upper, wanted: Mapping[str, Entry], before: State |
                 when = max(time.time_ns(), (latest // _SECOND + 1) * _SECOND)
             laid[path] = Laid(mode, name, stamp(held.put(path, mode, content, when)))
     return laid
+
+
+def clear(
+    trees: Trees, held: Upper, state: State, shown: Tree = EMPTY, *, rules: Tree | None = None
+) -> dict[str, Entry]:
+    """Take what is not ignored out of a layer; it has what is below again, and `state` says what it had. What is shown
+    of all that was there, to be laid.
+
+    Args:
+        rules: the tree whose ignore files count beside the person's; else the one that is shown.
+    """
+    touched = held.touched(Touched())
+    hidden = (*touched.gone, *touched.emptied)
+    theirs = [path for path in (*touched.files, *hidden) if path not in state.laid]
+    kept = ignored(trees, theirs, state.standing, rules or shown)
+    files = [path for path in touched.files if path not in kept]
+    asked = (*files, *hidden, *state.laid)
+    wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
+    for path in files:
+        status, entry = touched.files[path], wanted.get(path)
+        if state.laid.get(path, _UNKNOWN).stamp != stamp(status):  # a program wrote it
+            same = entry is not None and entry_of(held.folder / path) == entry
+            state.laid[path] = Laid(*(entry if entry and same else (0, "")), stamp(status))
+    state.laid = dict.fromkeys(wanted, _UNKNOWN) | state.laid
+    state.newest = max(state.newest, touched.newest)
+    # What is shown of a folder that a program took away is laid; the ignored files that went with it stay away.
+    held.restore(touched, {*kept, *(hidden if shown != EMPTY else ())})
+    return wanted
 
 
 def ignored(trees: Trees, paths: Sequence[str], standing: Tree, rules: Tree) -> set[str]:

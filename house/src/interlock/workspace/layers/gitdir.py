@@ -74,6 +74,11 @@ def shared(repository: Repository) -> list[str]:
     return [name for name in _SHARED if (repository.common_dir / name).is_dir()]
 
 
+def copy_shared(repository: Repository, place: Path) -> None:
+    for name in shared(repository):
+        shutil.copytree(repository.common_dir / name, place / name, symlinks=True)
+
+
 def _lay_refs(repository: Repository, place: Path) -> None:
     """The person's refs, packed."""
     told = repository.git.run("for-each-ref", "--format=%(objectname) %(refname) %(symref)")

@@ -23,7 +23,7 @@ from typing import Any
 from interlock.documents.files import read_plain
 from interlock.errors import WorkspaceFailed
 from interlock.settings import SandboxSettings
-from interlock.workspace.git import Entry, entry_of, environment, lines
+from interlock.workspace.git import Entry, entry_of, environment, lines, listed
 from interlock.workspace.layers import gitdir, logins
 from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
@@ -142,8 +142,9 @@ class Layer:
                 os.close(first)
 
     def refresh_logins(self) -> None:
-        """The person's logins of this moment, copied in (RUN-15)."""
+        """The person's logins of this moment, copied in (RUN-15), and of git's settings what goes along."""
         if self._home:
+            logins.lay_git_settings(self._home, self._slot.home)
             self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
         self._state.save(self._slot.folder)
 
@@ -248,8 +249,7 @@ class Layer:
 
     def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
         """Work that lies in a stash or on another branch of the layer alone."""
-        place = self._slot.git if self._line else self._held.folder / ".git"
-        for name, value in list(gitdir.moved(place).items())[:_REFS]:
+        for name, value in list(gitdir.moved(self._slot.git).items())[:_REFS]:
             work = self._commits_work(value)
             there = self._trees.entries(result, list(work)) if work else {}
             where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
@@ -263,7 +263,7 @@ class Layer:
         fields = os.fsdecode(self._inside((*git, "diff", *words, f"HEAD...{commit}")) or b"").split("\0")
         found = {path: facts.split(" ")[3] for facts, path in zip(fields[::2], fields[1::2], strict=False)}
         untracked = self._inside((*git, "ls-tree", "-r", "-z", f"{commit}^3"))  # of a stash
-        return found | {path: blob for path, (_, blob) in _entries(untracked or b"").items()}
+        return found | {path: blob for path, (_, blob) in listed(untracked or b"").items()}
 
     def spelled(self, paths: Sequence[str]) -> dict[str, Entry]:
         """Mode and blob of files as the person's git stores them: what their filters make of them in here.
@@ -279,11 +279,10 @@ class Layer:
         line = "git update-index -z --add --remove --replace --stdin && exec git ls-files -s -z"
         said = self._inside(("sh", "-c", line), stdin=lines(paths), env=env)
         if said is None:
-            raise WorkspaceFailed(
-                "git cannot convert the files of the workspace", where=str(self.root), remedy=_FILTERS
-            )
+            what = "git cannot convert the files of the workspace"
+            raise WorkspaceFailed(what, where=str(self.root), remedy=_FILTERS)
         gitdir.take_over(store, self._trees)
-        return _entries(said)
+        return listed(said)
 
     # -- its end
 
@@ -316,13 +315,3 @@ class Layer:
             self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one
         else:
             self._slot.remove()
-
-
-def _entries(said: bytes) -> dict[str, Entry]:
-    """What `ls-files -s -z` or `ls-tree -z` printed."""
-    found = {}
-    for entry in os.fsdecode(said).split("\0")[:-1]:
-        facts, _, path = entry.partition("\t")
-        mode, *rest = facts.split(" ")
-        found[path] = (int(mode, 8), next(word for word in rest if len(word) == 40))
-    return found

@@ -16,8 +16,8 @@ from pathlib import Path
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.settings import SandboxSettings
 from interlock.workspace.git import GITLINK, Entry, index_lines
-from interlock.workspace.layers import gitdir, logins
-from interlock.workspace.layers.bubblewrap import COPIED, MEMORY, Making, found_out, within
+from interlock.workspace.layers import gitdir
+from interlock.workspace.layers.bubblewrap import MEMORY, Making, found_out, within
 from interlock.workspace.layers.confined import COVERED, OBJECTS, Confined, Slot
 from interlock.workspace.layers.contents import State, bring, clear
 from interlock.workspace.layers.layer import Layer
@@ -82,14 +82,12 @@ class Layers:
         if not re.fullmatch(r"\w[\w.-]{0,80}", name, re.ASCII):
             plain = f"{re.sub(r'[^A-Za-z0-9_.-]', '-', name).lstrip('.-')[:60]}-{_short(name)}"
         folder = self._folder / run / plain
-        return Slot(name, folder, self._memory / run / plain if self._made.in_memory else folder)
+        store = self._memory / run / plain if self._made.in_memory else folder
+        return Slot(name, folder, store, confined=self._confines)
 
     @property
     def _memory(self) -> Path:
         return MEMORY / f"interlock-{os.geteuid()}-{_short(self._top)}"
-
-    def _held_folder(self, slot: Slot) -> Path:
-        return slot.store / "top" if self._confines else slot.folder / COPIED
 
     def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Upper, Confined | None]:
         """Where the writes of a layer lie, its folders made; it can lie on what another one left."""
@@ -97,7 +95,7 @@ class Layers:
         for place in (slot.folder, slot.exchange, slot.store, *(slot.folder / "inner" / name for name in COVERED)):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._confines:
-            return Copy(self._held_folder(below) if below else self._top, self._held_folder(slot)), None
+            return Copy(below.top if below else self._top, slot.top), None
         self._was_confined.touch()
         confined = Confined(self._trees, slot, self._made, self._around, below)
         for place in (confined.upper.folder, slot.home):
@@ -132,7 +130,7 @@ class Layers:
     def has(self, run: str, slot: str) -> bool:
         """Whether a layer is there, whole, so that it can go on."""
         place = self._slot(run, slot)
-        return State.load(place.folder) is not None and self._held_folder(place).is_dir()
+        return State.load(place.folder) is not None and place.top.is_dir()
 
     def for_command(
         self, run: str, standing: Standing, tree: Tree, *, keeps: bool, staged: bool = False, branch: str = ""
@@ -188,7 +186,12 @@ class Layers:
             here = repository.checked_out()
             state.head = Tree(here.tree or EMPTY) if standing.head == here.head else trees.committed(standing.head)
             commit = self._committed(run, slot, state, standing.head, differs, messages)
-            self._lay_git(slot, held, state, repository, commit, branch if standing.away else here.branch)
+            gitdir.lay(repository, slot.git, commit, branch if standing.away else here.branch, slot.folder / "index")
+            if confined:
+                gitdir.lay_stores(slot.objects, [OBJECTS, *repository.stores[1:]])
+            else:
+                gitdir.lay_stores(slot.objects, [trees.objects, repository.objects])
+                gitdir.copy_shared(repository, slot.git)
         return self._layer(run, slot, held, confined, state)
 
     def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
@@ -229,23 +232,9 @@ class Layers:
                 commit, top = trees.commit(tree, commit, text, int(time.time())), tree
         return commit
 
-    def _lay_git(self, slot: Slot, held: Upper, state: State, repository: Repository, commit: str, branch: str) -> None:
-        """A private git."""
-        place, objects, stores = slot.git, slot.store / "objects", [OBJECTS, *repository.stores[1:]]
-        if not self._confines:
-            place, stores = held.folder / ".git", [self._trees.objects, repository.objects]
-            objects = place / "objects"
-        gitdir.lay(repository, place, commit, branch, slot.folder / "index")
-        gitdir.lay_stores(objects, stores)
-        if not self._confines:
-            for name in gitdir.shared(repository):
-                shutil.copytree(repository.common_dir / name, place / name, symlinks=True)
-
     def _layer(self, run: str, slot: Slot, held: Upper, confined: Confined | None, state: State) -> Layer:
         """The layer, whole from here on."""
         layer = Layer(self._trees, self._sandbox, slot, held, confined, state, partial(self.spelled, run))
-        if confined and confined.around.home:
-            logins.lay_git_settings(confined.around.home, slot.home)
         layer.refresh_logins()
         return layer
 

@@ -47,7 +47,7 @@ SETTLED_S = 3
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
-@dataclass(frozen=True)
+@dataclass
 class Surroundings:
     """The places on this machine. All are real: no link is on the way to them."""
 
@@ -58,10 +58,10 @@ class Surroundings:
     services: tuple[Path, ...]
     runtime: Path | None
     """XDG_RUNTIME_DIR."""
-    programs: tuple[Path, ...]
-    """Hidden folders and files that are to be read."""
     downloads: tuple[Path, ...]
     """Hidden folders that are shown below a writable layer."""
+    programs: tuple[Path, ...] = ()
+    """Hidden folders and files that are to be read."""
 
     def hides(self, path: Path) -> bool:
         return any(path.is_relative_to(place) for place in (*self.homes, *self.scratch, *self.services))
@@ -89,20 +89,16 @@ def look_around(environ: Mapping[str, str], top: Path) -> Surroundings:
         scratch=tuple(_real(("/tmp", "/var/tmp"))),
         services=tuple(_real((_SERVICES, "/var/run"))),
         runtime=next(iter(runtime), None),
-        programs=(),
         downloads=tuple(_folders(own, _DOWNLOADS)),
     )
     path = [Path(os.path.normpath(word)) for word in environ.get("PATH", "").split(":") if word.startswith("/")]
     # What programs can write to, the workspace, decides nothing: but for a whole Python behind its environment.
     outside = [folder for folder in path if not _lies_in(folder, top)]
     pythons = [*(top / name / "bin/python" for name in _ENVIRONMENTS), *(folder / "python" for folder in path)]
-    named = [
-        *_folders(own, _PROGRAMS),
-        *_of_path(outside, around),
-        *(part for link in pythons for part in _python_parts(link, top)),
-        Path("/etc/resolv.conf"),  # services write it, and no name can be looked up without it
-    ]
-    return Surroundings(**{**vars(around), "programs": tuple(dict.fromkeys(named))})
+    parts = (part for link in pythons for part in _python_parts(link, top))
+    resolving = Path("/etc/resolv.conf")  # services write it, and no name can be looked up without it
+    around.programs = (*_folders(own, _PROGRAMS), *_of_path(outside, around), *parts, resolving)
+    return around
 
 
 def masked_sockets(around: Surroundings) -> Iterator[Path]:

@@ -21,11 +21,11 @@ import shutil
 import stat
 import subprocess
 import sys
-import tempfile
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from interlock.documents.files import replace as replace_file
 from interlock.errors import WorkspaceFailed
@@ -72,13 +72,14 @@ class Touched:
 
 
 class Upper:
-    """Where the writes of a layer's programs lie; paths count from the workspace's top."""
+    """Where the writes of a layer's programs lie; paths count from the workspace's top.
 
-    def __init__(self, upper: Path, *below: Path, apart: Callable[[str], bool]) -> None:
-        self.folder = upper
-        self.levels = (upper, *below)
-        self.apart = apart
-        """Paths where another mount lies: nothing there is the program's work."""
+    Args:
+        apart: paths where another mount lies: nothing there is the program's work.
+    """
+
+    def __init__(self, *levels: Path, apart: Callable[[str], bool]) -> None:
+        self.folder, self.levels, self.apart = levels[0], levels, apart
 
     def touched(self, found: Touched, *, opening: bool = True) -> Touched:
         for path, status in walk(self.folder, self.apart, opening=opening):
@@ -203,15 +204,13 @@ class Copy(Upper):
             found = there.pop(path, None)
             target = self.folder / path
             if stat.S_ISDIR(status.st_mode):
-                if found is None or not stat.S_ISDIR(found.st_mode):
+                if not _is_folder(found):
                     remove(target)
                     target.mkdir()
-                mode = stat.S_IMODE(status.st_mode) | stat.S_IRWXU
-                if found is None or stat.S_IMODE(found.st_mode) != mode:
-                    target.chmod(mode)
+                target.chmod(stat.S_IMODE(status.st_mode) | stat.S_IRWXU)
             elif stat.S_ISREG(status.st_mode) or stat.S_ISLNK(status.st_mode):
                 known = self._known.get(path)
-                if known is None or found is None or known != [[*stamp(status)], [*stamp(found)]]:
+                if found is None or known != [[*stamp(status)], [*stamp(found)]]:
                     known = _copied(self.source / path, target)
                 if known is not None:
                     fresh[path] = known
@@ -278,16 +277,14 @@ def walk(
         folder = waiting.pop()
         if folder.count("/") > _DEEPEST:
             raise TooMuch(f"its folders lie more than {_DEEPEST} deep in each other")
-        prefix = f"{folder}/" if folder else ""
         for entry in _entries(root / folder, opening=opening):
-            path = prefix + entry.name
-            if apart(path):
-                continue
-            with suppress(FileNotFoundError):
-                status = entry.stat(follow_symlinks=False)
-                yield path, status
-                if stat.S_ISDIR(status.st_mode):
-                    waiting.append(path)
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if not apart(path):
+                with suppress(FileNotFoundError):
+                    status = entry.stat(follow_symlinks=False)
+                    yield path, status
+                    if stat.S_ISDIR(status.st_mode):
+                        waiting.append(path)
 
 
 def _entries(place: Path, *, opening: bool) -> list[os.DirEntry[str]]:
@@ -305,30 +302,23 @@ def _entries(place: Path, *, opening: bool) -> list[os.DirEntry[str]]:
             raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
 
 
-def _place(levels: tuple[Path, ...], path: str) -> Path | None:
+def _place(levels: Sequence[Path], path: str) -> Path | None:
     """The path in folders that lie over each other as overlayfs lays them."""
-    here = [str(level) for level in levels]
     parts = path.split("/")
-    for number, part in enumerate(parts, start=1):
-        found: list[str] = []
-        for folder in here:
-            place = f"{folder}/{part}"
-            try:
-                status = os.lstat(place)
-            except OSError:
-                continue
-            if stat.S_ISDIR(status.st_mode):
-                found.append(place)
-                if is_opaque(place):
-                    break
-            elif found or is_whiteout(status):
+    for level in levels:
+        place, hides = level, False
+        for number, part in enumerate(parts, start=1):
+            place = place / part
+            if (status := status_of(place)) is None:
                 break
-            else:
-                return Path(place) if number == len(parts) else None
-        if not found:
+            if is_whiteout(status) or (number < len(parts) and not stat.S_ISDIR(status.st_mode)):
+                return None
+            hides = hides or (stat.S_ISDIR(status.st_mode) and is_opaque(place))
+        else:
+            return place
+        if hides:
             return None
-        here = found
-    return Path(here[0])
+    return None
 
 
 def is_whiteout(status: os.stat_result) -> bool:
@@ -382,12 +372,10 @@ def scratch(above: Path) -> Iterator[Path]:
     """A new folder, gone afterwards, and the one above as it was."""
     before = above.stat()
     try:
-        place = Path(tempfile.mkdtemp(prefix=".interlock-", dir=above))
+        with TemporaryDirectory(prefix=".interlock-", dir=above) as place:
+            yield Path(place)
     except OSError as error:
         raise WorkspaceFailed.of(error, "a layer cannot be made", where=str(above)) from error
-    try:
-        yield place
     finally:
-        remove(place)
         with suppress(PermissionError):
             os.utime(above, ns=(before.st_atime_ns, before.st_mtime_ns))
