@@ -66,17 +66,23 @@ _LONGEST = timedelta(days=8)
 
 
 def trouble(
-    text: str, *, status: int | None = None, until: datetime | None = None, now: datetime | None = None
+    text: str,
+    *,
+    status: int | None = None,
+    until: datetime | None = None,
+    kind: TroubleKind | None = None,
+    now: datetime | None = None,
 ) -> Trouble:
     """What a failed request to the model service means; total, whatever was said.
 
     Args:
+        kind: as the client itself names it.
         now: in local time.
     """
     text, code, delay = _readable(text)
     status, until = status or code, until or after(delay, now)
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
-    kind = _kind(status, said)
+    kind = kind or _kind(status, said)
     if kind is _LIMIT and until is None:
         until = end_of_limit(said, now or datetime.now().astimezone())
     return Trouble(kind=kind, text=said[:2000], until=until if kind is _LIMIT else None)
