@@ -48,7 +48,7 @@ class Stream(Reading):
             case "assistant.turn_start":
                 self.wrong = None
             case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
-                self.text = data.text("content")
+                self.words = [data.text("content")]
                 self.speak(self.text)
             case "tool.execution_start":
                 # A patch is text, not an object: its second line says what it is about.
