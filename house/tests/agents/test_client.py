@@ -35,7 +35,7 @@ class Stream(Reading):
         for word, said in (line.value if isinstance(line.value, dict) else {}).items():
             match word:
                 case "end":
-                    self.finished, self.text = True, said
+                    self.finished, self.words = True, [said]
                 case "form":
                     self.form = said
                 case "wrong":

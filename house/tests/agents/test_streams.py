@@ -76,6 +76,7 @@ def facts(said: Reading, news: list[News]) -> dict[str, Any]:
     tools = [one.facts for one in news if one.kind is NewsKind.TOOL]
     return {
         **vars(said),
+        "text": said.text,
         "kind": said.wrong and said.wrong.kind.value,
         "said": said.wrong and said.wrong.text,
         "left": until and round((until - datetime.now(UTC)).total_seconds() / 3600),

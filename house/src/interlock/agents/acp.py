@@ -121,9 +121,8 @@ class Conversation(Reading):
         self._tools: dict[str, dict[str, Any]] = {}
         """Tool calls as far as they are known; agents report them in pieces."""
         self._told: set[str] = set()
-        self._words: list[str] = []
-        """Of the last message, whose number is:"""
         self._message = ""
+        """The number of the last one."""
         self._fresh = True
         """The next words begin another message."""
         self._notice = ""
@@ -148,7 +147,6 @@ class Conversation(Reading):
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         self._pause()
-        self.text = "".join(self._words)
 
     def _update(self, update: Json) -> None:
         kind = update.text("sessionUpdate")
@@ -177,14 +175,14 @@ class Conversation(Reading):
             self._pause()
             self._message = update.text("messageId")
         if self._fresh and text.strip():
-            self._words, self._fresh = [], False
-        self._words.append(text)
+            self.words, self._fresh = [], False
+        self.words.append(text)
         self._notice = ""
 
     def _pause(self) -> None:
         """What was said is a message."""
         if not self._fresh:
-            self.speak("".join(self._words))
+            self.speak(self.text)
         self._fresh = True
 
     def _tool(self, update: Json, *, asked: bool = False) -> Json:
@@ -241,7 +239,7 @@ class Conversation(Reading):
         elif isinstance(result.value, dict):
             self.began(result.text("sessionId"), _option(result, "model").text("currentValue") or self.ask.role.model)
             # In a stream that is read back, what was said up to here was said in an earlier call.
-            self._words, self._tools, self.acted = [], {}, False
+            self.words, self._tools, self.acted = [], {}, False
         if isinstance(number, int) and 0 < number <= len(self._asked) and not self._asked[number - 1].done():
             self._asked[number - 1].set_result(line)
 
@@ -252,7 +250,7 @@ class Conversation(Reading):
         told = _tokens(result.at("usage")), _tokens(result.at("_meta", "quota", "token_count")), self._counted
         counted = next(filter(any, told), (0, 0))
         self.spend(*counted, self._cost)
-        reason, text = result.text("stopReason"), "".join(self._words)
+        reason, text = result.text("stopReason"), self.text
         self.finished = reason != "cancelled" and not self._stopped
         if self._notice:
             self._fail(trouble(self._notice))

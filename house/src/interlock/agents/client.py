@@ -239,7 +239,8 @@ class _Share:
 def _heard(said: Reading, line: bytes) -> None:
     """What is no JSON (warnings, banners, half lines) is passed over."""
     if line.lstrip().startswith(b"{"):
-        said.read(Json(parsed(line.decode(errors="replace"))))
+        with contextlib.suppress(RecursionError):  # it is nested nearly too deeply to be JSON
+            said.read(Json(parsed(line.decode(errors="replace"))))
 
 
 _LARGEST_LEFT = 10_000_000
@@ -304,8 +305,8 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     how = f"it ended with exit status {ended.exit}" if ended.exit else "it ended without reporting the end of its turn"
     if (ended.exit or 0) < 0:
         how = f"it was ended by signal {-(ended.exit or 0)}"
-    kind = None if said.acted else kind_of_words(last)
-    return Trouble(kind=kind or TroubleKind.OTHER, text=f"{how}: {last}" if last else how)
+    kind = (None if said.acted else kind_of_words(last)) or TroubleKind.OTHER
+    return trouble(f"{how}: {last}" if last else how, kind=kind)
 
 
 _NO_SESSION = re.compile(

@@ -67,7 +67,7 @@ class Answer(Reading):
         """A line of JSON means nothing here."""
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
-        self.text = ended.out.decode(errors="replace")
+        self.words = [ended.out.decode(errors="replace")]
         # Whether it changed a file is seen where its layer is: an end without a word can be one.
         self.finished = self.acted = ended.exit == 0
         if RESULT in left:

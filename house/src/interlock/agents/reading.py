@@ -77,8 +77,9 @@ class Reading:
 
     def __init__(self, ask: Ask, seat: Seat) -> None:
         self.ask, self.seat = ask, seat
-        self.session = self.model = self.text = ""
-        """The last one: the final message."""
+        self.session = self.model = ""
+        self.words: list[str] = []
+        """The final message, in pieces."""
         self.form: Any = None
         self.finished = False
         """The agent itself reported the end of its turn; without that nothing is believed."""
@@ -109,6 +110,11 @@ class Reading:
         Args:
             left: those of the files that it was to leave which are there, by name.
         """
+
+    @property
+    def text(self) -> str:
+        """The final message."""
+        return "".join(self.words)
 
     @property
     def at_work(self) -> bool:

@@ -86,33 +86,32 @@ def login_secrets(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
     for file in files:
         with contextlib.suppress(OSError):
             text = read_plain(file, follow=True, limit=_LARGEST).decode(errors="replace")
-            yield from ((f"{file.name}:{key}", value) for key, value in _secrets(text))
+            for keys, value in _values(text):
+                secret = [looks_secret(key) or bool(_KEYS.fullmatch(key)) for key in keys]
+                token = _TOKEN.match(value)
+                kept = token or secret[-1:] == [True] or (any(secret) and _RANDOM.fullmatch(value))
+                if not kept or _MOMENT.match(value):
+                    continue
+                for piece in dict.fromkeys([value] if token else [value, *value.split()]):
+                    if len(piece) >= _SHORTEST:
+                        yield f"{file.name}:{'.'.join(keys)}", piece
 
 
-def _secrets(text: str) -> Iterator[tuple[str, str]]:
+def _values(text: str) -> list[tuple[tuple[str, ...], str]]:
+    """Each text in a file of whatever format, with the keys that lead to it."""
     try:
-        document = json.loads(text)
+        return [*_leaves(json.loads(text), ())]
     except (ValueError, RecursionError):
-        lines = filter(None, map(_LINE.match, text.splitlines()))
-        yield from (one for line in lines for one in _within(line["value"], line["key"], line["key"], below=False))
-    else:
-        yield from _within(document, "", "", below=False)
+        return [((found["key"],), found["value"]) for found in map(_LINE.match, text.splitlines()) if found]
 
 
-def _within(value: object, trail: str, key: str, *, below: bool) -> Iterator[tuple[str, str]]:
-    """Args:
-    below: whether a key above looks secret.
-    """
-    secret = looks_secret(key) or bool(_KEYS.fullmatch(key))
+def _leaves(value: object, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
     match value:
+        case str():
+            yield keys, value
         case dict():
             for name, item in value.items():
-                yield from _within(item, f"{trail}.{name}".lstrip("."), str(name), below=below or secret)
+                yield from _leaves(item, (*keys, name))
         case list():
-            for number, item in enumerate(value):
-                yield from _within(item, f"{trail}.{number}".lstrip("."), key, below=below)
-        case str() if _MOMENT.match(value):
-            return
-        case str() if secret or _TOKEN.match(value) or (below and _RANDOM.fullmatch(value)):
-            pieces = [value] if _TOKEN.match(value) else [value, *value.split()]
-            yield from ((trail, piece) for piece in dict.fromkeys(pieces) if len(piece) >= _SHORTEST)
+            for item in value:
+                yield from _leaves(item, keys)

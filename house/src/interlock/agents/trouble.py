@@ -7,7 +7,9 @@ once: by the HTTP status where one is known, else by the words.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from interlock.agents.reading import Json, parsed
 from interlock.agents.values import Trouble, TroubleKind
@@ -21,24 +23,29 @@ _BY_STATUS = {
 _WORDS = (
     (
         TroubleKind.MODEL,
-        r"(unknown|invalid|unsupported|no such) model|model\b.{0,60}(not found|not exist|not supported|not available)"
-        r"|issue with the selected model|not_found_error.{0,40}model",
+        r"(unknown|invalid( value for)?|unsupported|no such|not a valid) model"
+        r"|models?\b.{0,60}((not|no longer) (found|exist|supported|available|allowed|valid)|unavailable)"
+        r"|model.?not.?found|issue with the selected model|not_found_error.{0,40}model",
     ),
     (
         TroubleKind.REFUSED,
-        r"prompt is too long|context.?(length|window)|maximum context|too many tokens|invalid.?request|content.?filter",
+        r"(prompt|input|request)( is)? too long|context.?(length|window)|maximum context|too many tokens|token count"
+        r"|content.?filter|usage policy",
     ),
     (_BUSY, r"overloaded|at capacity|no capacity"),
     (
         _LIMIT,
         r"rate.?limit|too many requests|quota|usage limit|session limit|weekly limit|hit (your|the) limit|limit reached"
-        r"|capacity (is )?exhausted|resource.?exhausted",
+        r"|capacity (is )?exhausted|resource.?exhausted|(usage|allowance)\b.{0,20}exceeded|exceeded your\b.{0,40}usage"
+        r"|out of (extra )?usage|all your premium requests|credits?\b(?! card)|insufficient balance",
     ),
     (
         _LOGIN,
-        r"unauthori[sz]ed|authenticat|(invalid|incorrect|missing|no) (api )?key|not (logged|signed) in|\blog ?in\b"
-        r"|\bsign in\b|permission.?denied|credential|auth (method|type)",
+        r"unauthori[sz]ed|not authori[sz]ed|authenticat|(invalid|incorrect|missing|no) (x-)?api.?key|\blog ?in\b"
+        r"|api.?key\b.{0,20}(not valid|missing|invalid)|not (logged|signed) in|\bsign in\b|permission.?denied"
+        r"|access denied|credential|auth (method|type)|token (has |is )?(expired|revoked)|has been disabled",
     ),
+    (TroubleKind.REFUSED, r"invalid.?request"),
 )
 _PATTERNS = tuple((kind, re.compile(words, re.IGNORECASE)) for kind, words in _WORDS)
 _STATUS = re.compile(
@@ -48,7 +55,7 @@ _STATUS = re.compile(
 """A number that stands where a status stands; others are ports, limits and seconds."""
 _PERIOD = re.compile(
     r"(?:retry|again|reset|wait)[^\d\n]{0,20}?(?P<parts>(?:\d+(?:\.\d+)?\s*(?:ms|milliseconds?|s|secs?|seconds?|m|mins?"
-    r"|minutes?|h|hrs?|hours?|d|days?)(?![a-z])[\s,]*(?:and\s+)?)+)",
+    r"|minutes?|h|hrs?|hours?|d|days?)(?![a-z])[\s,]*(?:and\s+)?)+)|retry.after\W{1,3}(?P<bare>\d{1,6})(?![\w.:-])",
     re.IGNORECASE,
 )
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
@@ -56,29 +63,45 @@ _UNITS = {"milli": 0.001, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86
 _EPOCH = re.compile(r"(?<!\d)(1[6-9]\d{8}|2\d{9})(?!\d)")
 _ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)")
 _CLOCK = re.compile(
-    r"\b(?:again at|resets?(?: at)?|until) (?:(?P<month>[A-Z][a-z]{2}) (?P<day>\d{1,2})(?:st|nd|rd|th)?,? "
-    r"(?:(?P<year>\d{4}),? )?(?:at )?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d))? ?(?P<half>[AP]M)\b",
+    r"\b(?:again at|resets?(?: at)?|until) (?:(?P<month>[A-Z][a-z]{2})[a-z]* (?P<day>\d{1,2})(?:st|nd|rd|th)?,? "
+    r"(?:(?P<year>\d{4}),? )?(?:at )?)?(?P<hour>\d{1,2})(?::(?P<minute>\d\d)|(?= ?[AP]M))(?: ?(?P<half>[AP]M\b))?"
+    r"(?: \((?P<zone>[\w/+-]+)\))?",
     re.IGNORECASE,
 )
-"""Subscriptions name the moment in local time, with a date only when it is another day."""
+"""Subscriptions name the moment in local time, or in a zone that they name, with a date only when it is another day."""
 _LONGEST = timedelta(days=8)
 """What would be a later moment is none."""
+_LONG = 20_000
+"""Characters of a text in which anything is looked for."""
+_NO_WEATHER = timedelta(minutes=1)
+"""Who is told to come back no sooner than this is not asked again at once."""
 
 
 def trouble(
-    text: str, *, status: int | None = None, until: datetime | None = None, now: datetime | None = None
+    text: str,
+    *,
+    status: int | None = None,
+    until: datetime | None = None,
+    kind: TroubleKind | None = None,
+    now: datetime | None = None,
 ) -> Trouble:
     """What a failed request to the model service means; total, whatever was said.
 
     Args:
+        kind: as the client itself names it.
         now: in local time.
     """
+    if len(text) > _LONG:
+        text = text[: _LONG // 2] + text[-_LONG // 2 :]
     text, code, delay = _readable(text)
     status, until = status or code, until or after(delay, now)
     said = " ".join(text.split()) or (f"the model service answered {status}" if status else "the model service failed")
-    kind = _kind(status, said)
-    if kind is _LIMIT and until is None:
-        until = end_of_limit(said, now or datetime.now().astimezone())
+    kind = kind or _kind(status, said)
+    now = now or datetime.now().astimezone()
+    if kind in (_LIMIT, _BUSY) and until is None:
+        until = end_of_limit(said, now)
+    if kind is _BUSY and until is not None and until - now >= _NO_WEATHER:
+        kind = _LIMIT  # whatever it calls it
     return Trouble(kind=kind, text=said[:2000], until=until if kind is _LIMIT else None)
 
 
@@ -135,7 +158,8 @@ def end_of_limit(text: str, now: datetime) -> datetime | None:
 def _moment(text: str, now: datetime) -> datetime | None:
     try:
         if found := _PERIOD.search(text):
-            return after(sum(float(number) * _unit(unit) for number, unit in _PART.findall(found["parts"])), now)
+            parts = _PART.findall(found["parts"] or f"{found['bare']} s")
+            return after(sum(float(number) * _unit(unit) for number, unit in parts), now)
         if found := _EPOCH.search(text):
             return datetime.fromtimestamp(int(found[1]), UTC)
         if found := _ISO.search(text):
@@ -159,7 +183,11 @@ def _unit(name: str) -> float:
 
 
 def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
-    hour = int(found["hour"]) % 12 + (12 if found["half"].upper() == "PM" else 0)
+    if found["zone"]:
+        with suppress(LookupError, OSError, ValueError):
+            now = now.astimezone(ZoneInfo(found["zone"]))
+    half = (found["half"] or "").upper()
+    hour = int(found["hour"]) % 12 + (12 if half == "PM" else 0) if half else int(found["hour"])
     moment = now.replace(hour=hour, minute=int(found["minute"] or 0), second=0, microsecond=0)
     if found["month"] is None:
         return moment if moment >= now else moment + timedelta(days=1)

@@ -54,7 +54,7 @@ class Stream(Reading):
     def __init__(self, ask: Ask, seat: Seat) -> None:
         super().__init__(ask, seat)
         self._until: datetime | None = None
-        self._words: list[str] = []
+        self._spoken: list[str] = []
         """Since the last tool."""
         self._messages: dict[str, int] = {}
         """Tokens that the model read for each message, as long as there is no result."""
@@ -88,10 +88,10 @@ class Stream(Reading):
     def _assistant(self, message: Json) -> None:
         for block in message.each("content"):
             if block.text("type") == "text" and (text := block.text("text")).strip():
-                self._words.append(text)
+                self._spoken.append(text)
                 self.speak(text)
             elif block.text("type") == "tool_use" and block.text("name") != "StructuredOutput":  # its form, told again
-                self._words = []
+                self._spoken = []
                 self.tool(block.text("id"), block.text("name"), block.at("input").subject)
         # A message comes in several lines, each with the same account; of what it wrote that has the first count.
         if read := _input(message):
@@ -101,7 +101,7 @@ class Stream(Reading):
     def _end(self, line: Json) -> None:
         self.finished, self.form = True, line.at("structured_output").value
         # Asked for a form its result is that again, or what it said to being asked for it once more.
-        self.text = "\n\n".join(self._words) if self.ask.form is not None else line.text("result")
+        self.words = ["\n\n".join(self._spoken) if self.ask.form is not None else line.text("result")]
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
         read, written, cost = _input(line), line.count("usage", "output_tokens"), line.number("total_cost_usd")
         # Zeros say that nothing was asked: the messages know better.

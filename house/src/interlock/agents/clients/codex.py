@@ -97,7 +97,7 @@ class Stream(Reading):
         text = item.text("text")
         match item.text("type"):
             case "agent_message" if ended and text.strip():
-                self.text = text
+                self.words = [text]
                 self.speak(text)
             case "command_execution" | "file_change" | "mcp_tool_call" | "collab_tool_call" | "web_search" as kind:
                 self._tool(kind, item, ended=ended)

@@ -48,7 +48,7 @@ class Stream(Reading):
             case "assistant.turn_start":
                 self.wrong = None
             case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
-                self.text = data.text("content")
+                self.words = [data.text("content")]
                 self.speak(self.text)
             case "tool.execution_start":
                 # A patch is text, not an object: its second line says what it is about.
@@ -60,7 +60,9 @@ class Stream(Reading):
             case "assistant.turn_retry":
                 self.wait(f"model service: {data.text('reason') or 'error'}")
             case "session.error":
-                self.wrong = _trouble(data)
+                # It also says how long it waited itself, which is not when the service will be back.
+                said, kind = data.text("message").rpartition("Last error: ")[2], data.text("errorType")
+                self.wrong = trouble(said or kind, status=data.count("statusCode"), kind=_KINDS.get(kind))
             case "result":
                 self.finished = True
                 self.began(line.text("sessionId"))
@@ -73,13 +75,6 @@ class Stream(Reading):
         # What keeps it from beginning at all is said on standard error alone.
         if not self.finished and (found := _NO_SIGN_IN.search(ended.stderr)):
             self.wrong = Trouble(kind=TroubleKind.LOGIN, text=found[0])
-
-
-def _trouble(error: Json) -> Trouble:
-    # It also says how long it waited itself, which is not when the service will be back.
-    kind = error.text("errorType")
-    found = trouble(error.text("message").rpartition("Last error: ")[2] or kind, status=error.count("statusCode"))
-    return found if _KINDS.get(kind, found.kind) is found.kind else Trouble(kind=_KINDS[kind], text=found.text)
 
 
 _NO_SIGN_IN = re.compile(r"No authentication information found|not (?:logged|signed) in[^\n]*")

@@ -64,7 +64,7 @@ class Stream(Reading):
             case "step_start":
                 self._speaking, self.finished, self._error = False, False, None
             case "text" if text := part.text("text"):
-                self.text = f"{self.text}\n\n{text}" if self._speaking else text
+                self.words = [*self.words, "\n\n", text] if self._speaking else [text]
                 self._speaking = True
                 self.speak(text)
             case "tool_use":
@@ -106,10 +106,9 @@ def _trouble(error: Json, causes: Mapping[str, str]) -> Trouble:
     """
     name, data = error.text("name"), error.at("data")
     said = causes.get(data.text("ref")) or data.text("message") or name
-    if name in _KINDS:
-        return Trouble(kind=_KINDS[name], text=said)
     delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
-    return trouble(said, status=data.count("statusCode"), until=after(float(delay[0])) if delay else None)
+    until = after(float(delay[0])) if delay else None
+    return trouble(said, status=data.count("statusCode"), until=until, kind=_KINDS.get(name))
 
 
 _ABSURD = 1e9
