@@ -66,7 +66,7 @@ def list_runs(
         print_lines(_listed(head, wide) for head in reversed(heads))
     else:
         asked = status or playbook
-        tell("No run is like that." if asked else 'There are no runs here yet. Begin one: interlock "REQUEST"')
+        tell("No run is like that." if asked else 'There are no runs here yet. Begin one: interlock "what is to be done"')
     for entry in damaged:
         tell(f"{entry.id} cannot be read: interlock doctor --mend {entry.id}")
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock.cli import screens, text
@@ -35,7 +36,7 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
             told.setdefault(label, []).append([what, rest])
         print_json({"playbook": playbook.name, **told})
         return 0
-    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)
+    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}".rstrip(), text.WIDTH)
     print_lines([head, *screens.block(rows)])
     return 0
 
@@ -56,17 +57,20 @@ def compare(door: Door, playbook: Playbook, runs: Sequence[str]) -> int:
 
 
 def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
-    place = door.place
-    commands = list(_commands(door, inputs))
-    known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=commands)
+    place, tools = door.place, list(_tools(door))
+    if theirs := dict(_documents(door, playbook, inputs)):
+        playbook = replace(playbook, files=theirs)
+    known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=tools)
+    yield from (("told", said, "") for said in known.told)
+    if not known.stages:  # it would not begin
+        return
     yield "stages", "  ".join(name + (f" (at most {most})" if most else "") for name, most in known.stages.items()), ""
     for role in place.roles(playbook, door.runner):
         if role.name in known.agents:
             yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     yield "calls", f"{known.fewest} to {known.most}", ""
-    yield from (("checks", one.line, f"from {one.origin}") for one in commands)
-    if not commands:
-        yield "checks", "none", "a reviewer alone would judge it"
+    origins = {one.line: f"from {one.origin}" for one in tools}
+    yield from (("checks", line, origins.get(line, "")) for line in known.commands or ("none",))
     yield from (("asks", gate, "where it comes to that") for gate in known.gates)
     yield from (("docs", path, "") for path in known.documents)
     if runs := earlier(door, playbook.name):
@@ -78,17 +82,23 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
         yield "run", last.id, "is open: it goes on"
 
 
-def _commands(door: Door, inputs: Model) -> Iterator[Command]:
-    """The commands that would decide, and where they come from."""
-    place = door.place
-    where, named = place.workspace.place, getattr(inputs, "check", ())
-    if named:
-        yield from (Command(f"check-{n}", line, "--check") for n, line in enumerate(named, 1) if line != "none")
-    elif commands := {name: line for name, line in place.settings.commands.items() if name != "setup"}:
-        yield from (Command(name, line, place.settings.file) for name, line in commands.items())
-    else:
-        found = toolchains.find(Folder(place.workspace.top), where)
-        yield from (Command(tool.name, tool.line_from(where), tool.source) for tool in found)
+def _tools(door: Door) -> Iterator[Command]:
+    """The commands that count where nobody names any, and where they come from."""
+    place, where = door.place, door.place.workspace.place
+    named = {name: line for name, line in place.settings.commands.items() if name != "setup"}
+    yield from (Command(name, line, place.settings.file) for name, line in named.items())
+    for tool in () if named else toolchains.find(Folder(place.workspace.top), where):
+        yield Command(tool.name, tool.line_from(where), tool.source)
+
+
+def _documents(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str]]:
+    """What there is of the process's own documents: they say much of what it will do (PERSON-07)."""
+    top = door.place.workspace.top
+    for pattern in playbook.documents(inputs):
+        every = top.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)  # `**` is folders alone
+        for path in sorted(str(file.relative_to(top)) for file in every if file.is_file()):
+            if (said := door.place.text(path)) is not None:
+                yield path, said
 
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
