@@ -13,7 +13,7 @@ from tests.cli.conftest import CommandLine
 
 COMMANDS = {
     *("run", "resume", "plan", "runs", "show", "watch", "diff", "approve", "reject", "answer", "cancel", "undo"),
-    *("apply", "playbooks", "rehearse", "init", "doctor"),
+    *("apply", "playbooks", "rehearse", "init", "doctor", "mcp"),
 }
 
 

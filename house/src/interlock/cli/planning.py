@@ -8,7 +8,7 @@ from typing import Any
 
 from interlock.cli import screens, text
 from interlock.cli.door import Door
-from interlock.cli.output import print_json, print_lines, tell
+from interlock.cli.output import tell
 from interlock.cli.screens import Told
 from interlock.cli.trusting import playbook_for
 from interlock.cli.working import earlier
@@ -30,14 +30,11 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     if playbook.check is not None:
         playbook.check(inputs, door.place.refuses_commits)
     rows = list(_rows(door, playbook, inputs))
-    if door.json:
-        told: dict[str, Any] = {}
-        for label, what, rest in rows:
-            told.setdefault(label, []).append([what, rest])
-        print_json({"playbook": playbook.name, **told})
-        return 0
+    told: dict[str, Any] = {}
+    for label, what, rest in rows:
+        told.setdefault(label, []).append([what, rest])
     head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}".rstrip(), text.WIDTH)
-    print_lines([head, *screens.block(rows)])
+    door.says({"playbook": playbook.name, **told}, [head, *screens.block(rows)])
     return 0
 
 
@@ -49,10 +46,7 @@ def compare(door: Door, playbook: Playbook, runs: Sequence[str]) -> int:
         same = f"all {text.count(came.kept, 'key')} as recorded"
         rows.append((entry.id, f"{came.key}: {came.what}" if came.key else same, ""))
         found.append({"run_id": entry.id, "kept": came.kept, "key": came.key, "what": came.what})
-    if door.json:
-        print_json({"playbook": playbook.name, "against": found})
-    else:
-        print_lines(screens.block(rows))
+    door.says({"playbook": playbook.name, "against": found}, screens.block(rows))
     return int(Exit.FINDINGS if any(one["key"] for one in found) else Exit.DONE)
 
 
@@ -109,11 +103,10 @@ def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
         for path in explore(process, inputs, deviations=deviations):
             paths += 1
             wrong += [(why, dict(path.schedule)) for why in broken(path)]
-    if door.json:
-        print_json({"playbook": playbook, "paths": paths, "broken": [{"what": why, "path": way} for why, way in wrong]})
-    else:
-        for why, way in wrong[:SHOWN]:
-            tell(f"broken: {why}", *(f"  {occasion}: {what}" for occasion, what in way.items()))
-        held = "all of it holds" if not wrong else f"{text.count(len(wrong), 'time')} it does not hold"
-        print_lines([f"{playbook}: {paths} paths, {len(HOLDS) + len(process.invariants)} things must hold: {held}"])
+    for why, way in wrong[:SHOWN]:
+        tell(f"broken: {why}", *(f"  {occasion}: {what}" for occasion, what in way.items()))
+    held = "all of it holds" if not wrong else f"{text.count(len(wrong), 'time')} it does not hold"
+    said = f"{playbook}: {paths} paths, {len(HOLDS) + len(process.invariants)} things must hold: {held}"
+    found = [{"what": why, "path": way} for why, way in wrong]
+    door.says({"playbook": playbook, "paths": paths, "broken": found}, [said])
     return int(Exit.FINDINGS if wrong else Exit.DONE)
