@@ -266,6 +266,20 @@ def test_plan_knows_earlier_runs_and_the_open_one(done: CommandLine) -> None:
     assert "it goes on" in said
 
 
+@pytest.mark.req("PROOF-02", "PERSON-07")
+def test_plan_reads_what_the_person_wrote_and_says_what_keeps_it_from_beginning(interlock: CommandLine) -> None:
+    interlock("init", "harness")
+    assert "told    Task file not found: harness/tasks/ADD-1.md" in interlock("plan", "harness", "ADD-1").out
+    task = "# ADD-1\n\n- Task ID: ADD-1\n- Objective: Make add right\n- Require Approval Before Build: No\n"
+    task += "- Require Approval Before Complete: Yes\n\n## Acceptance Criteria\n\n- add returns the sum\n"
+    interlock.write("harness/tasks/ADD-1.md", task)
+    said = interlock("plan", "harness", "ADD-1").out
+    assert "names no artifact path for" in " ".join(said.split())
+    assert re.search(r"calls   [1-9]", said)
+    assert "asks    complete" in said and "asks    build" not in said
+    assert "checks  ls" in interlock("plan", "ticket", "ABC-12 fix add", "--test", "ls").out, "what was typed counts"
+
+
 @pytest.mark.req("PROOF-01")
 def test_rehearse_plays_every_path(interlock: CommandLine) -> None:
     said = interlock("rehearse", "task", "--deviations", "0", "--json")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from interlock.cli import text
 from interlock.cli.door import Door
-from interlock.cli.output import print_json, print_lines, tell
+from interlock.cli.output import tell
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError
 
@@ -32,11 +32,9 @@ def clean_up(door: Door, days: int, *, dry: bool) -> int:
                 with entry.lock():
                     door.place.forget(entry) if old else door.place.layers.clean(entry.id)
     total = sum(freed for _, _, freed in removed)
-    if door.json:
-        named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
-        print_json({"removed": named, "bytes": total, "kept": kept, "dry_run": dry})
-    else:
-        print_lines(f"{run}  {text.padded(what, 6)}  {text.size(freed)}" for run, what, freed in removed)
+    named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
+    lines = (f"{run}  {text.padded(what, 6)}  {text.size(freed)}" for run, what, freed in removed)
+    door.says({"removed": named, "bytes": total, "kept": kept, "dry_run": dry}, lines)
     tell(f"{'Would free' if dry else 'Freed'} {text.size(total)} of {text.count(len(removed), 'run')}.")
     if kept:
         tell(f"{text.count(kept, 'old run')} kept: there is work that nobody took over (interlock diff RUN)")

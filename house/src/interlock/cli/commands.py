@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from interlock.cli.door import Door
+from interlock.cli.output import stands_in
 from interlock.errors import BadInput, nearest
 
 if TYPE_CHECKING:  # what lists the commands imports this
@@ -158,14 +159,12 @@ _AGAIN = (_RUN, _PATHS, _option("--dry-run", "dry", help="Only say what would ch
 @click.group(cls=Commands, context_settings=HELP)
 @click.option("-C", "dir", metavar="DIR", help="Stand in this folder.", default="")
 @click.version_option(package_name="interlock", message="interlock %(version)s", help="Say which it is.")
-@click.pass_context
-def app(context: click.Context, dir: str) -> None:
+def app(dir: str) -> None:
     """Runs development processes with coding agents: agents do the work, code decides.
 
     interlock "mend the failing test" does it, runs your checks and has it judged.
     """
-    if context.obj:  # who tells errors names commands as they work from there
-        context.obj["dir"] = dir
+    stands_in.set(dir)
 
 
 def _command(

@@ -14,10 +14,9 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from interlock.cli import failures
 from interlock.cli.door import Door
 from interlock.cli.live import PlainView
-from interlock.cli.output import complain, flush, print_json, print_lines
+from interlock.cli.output import flush, tell
 from interlock.cli.screens import Told
 from interlock.engine.view import View
 
@@ -69,13 +68,9 @@ def _told(door: Door, worker: int, words: int) -> int:
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGINT)
     entry = door.runs.find(run)
-    if door.json:
-        print_json(entry.view().to_json(worked_on=True) | {"exit_code": 0})
-    else:
-        print_lines([run])
+    door.says(door.facts(entry, entry.view(), worked_on=True), [run])
     ways = (f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
-    log = f"  its words: {os.path.relpath(entry.path / WORDS)}"
-    complain(f"{run} goes on in the background.", *(failures.here(line, door.dir) for line in ways), log)
+    tell(f"{run} goes on in the background.", *ways, f"  its words: {os.path.relpath(entry.path / WORDS)}")
     return 0
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from interlock.cli import text
-from interlock.cli.output import complain
+from interlock.cli import output, text
 from interlock.errors import BadInput, InterlockError, Refused
 
 if TYPE_CHECKING:  # what lists the commands imports this
@@ -86,7 +85,7 @@ class Door:
             try:
                 far.look(self.place, name)
             except InterlockError as error:
-                complain(f"{error.what}: runs of elsewhere are as they were last seen here")
+                output.complain(f"{error.what}: runs of elsewhere are as they were last seen here")
 
     def _speak(self, entry: Entry, message: Message) -> None:
         if not entry.is_far:
@@ -147,6 +146,17 @@ class Door:
                 continue
         raise Refused(f"no run here has {what}", remedy="List them: interlock runs")
 
+    # --- what is answered
+
+    def says(self, facts: Mapping[str, Any], lines: Iterable[str] = ()) -> None:
+        """On stdout: as JSON, or in lines."""
+        output.print_json(facts) if self.json else output.print_lines(lines)
+
+    def facts(self, entry: Entry, view: View, code: int = 0, *, worked_on: bool = False) -> dict[str, Any]:
+        """A run as it stands, for programs."""
+        said = entry.output(view).decode("utf-8", "replace")
+        return view.to_json(worked_on=worked_on, output=said) | {"exit_code": code}
+
     def inside(self, path: str) -> str:
         """A path as it is typed here, from the workspace's top."""
         return os.path.relpath(self.folder / path, self.workspace.top)
@@ -162,12 +172,12 @@ class Door:
 
     def ending(self, view: View, status: Status) -> list[str]:
         """How a run stands and what leads on, as it is typed from here."""
-        from interlock.cli import failures, screens
+        from interlock.cli import screens
 
         rows = screens.ending(view, self.work(view), status, self.shown(view))
         if not self.is_latest(view.run):
             rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
-        return [failures.here(row, self.dir) for row in rows]
+        return [output.here(row, self.dir) for row in rows]
 
     def is_latest(self, run: str) -> bool:
         """Whether it is meant where no name is said; one of elsewhere never is."""

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import os
 import platform
-import re
-import shlex
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import click
 
-from interlock.cli.output import ReaderGone, complain, fill_standard_streams, flush, print_json, tell
+from interlock.cli.output import ReaderGone, complain, fill_standard_streams, flush, print_json, stands_in, tell
 from interlock.errors import BadInput, EngineFault, Exit, InterlockError, Status, WorkspaceFailed
 
 BROKEN_PIPE = 141
@@ -29,18 +26,19 @@ class Interrupted(InterlockError):
 def guarded(arguments: Sequence[str]) -> int:
     """Run the command line; whatever happens, the answer is an exit code and never a traceback."""
     fill_standard_streams()
+    stands_in.set("")
     json = "--json" in (arguments[: arguments.index("--")] if "--" in arguments else arguments)
     try:
-        return _answered(arguments, {"dir": "", "json": json})
+        return _answered(arguments, json=json)
     finally:
         flush()
 
 
-def _answered(arguments: Sequence[str], facts: dict[str, Any]) -> int:
+def _answered(arguments: Sequence[str], *, json: bool) -> int:
     from interlock.cli.commands import app
 
     try:
-        code = app.main(list(arguments), prog_name="interlock", standalone_mode=False, obj=facts)
+        code = app.main(list(arguments), prog_name="interlock", standalone_mode=False)
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except click.exceptions.NoArgsIsHelpError as error:
@@ -49,24 +47,24 @@ def _answered(arguments: Sequence[str], facts: dict[str, Any]) -> int:
     except click.ClickException as error:
         context = getattr(error, "ctx", None)
         remedy = f"See: {context.command_path} --help" if context is not None else None
-        return _known(BadInput(error.format_message(), remedy=remedy), facts)
+        return _known(BadInput(error.format_message(), remedy=remedy), json=json)
     except InterlockError as error:
-        return _known(error, facts, log=keep_log(error) if isinstance(error, EngineFault) else None)
+        return _known(error, json=json, log=keep_log(error) if isinstance(error, EngineFault) else None)
     except (KeyboardInterrupt, click.Abort):
-        return _known(Interrupted("interrupted"), facts)
+        return _known(Interrupted("interrupted"), json=json)
     except ReaderGone:
         return BROKEN_PIPE
     except OSError as error:
-        return _known(WorkspaceFailed.of(error), facts)
+        return _known(WorkspaceFailed.of(error), json=json)
     except Exception as error:  # noqa: BLE001 - the last line: a bug is said in one sentence, the rest is in the log
         what = f"interlock has a fault: {type(error).__name__}: {error}"
-        return _known(EngineFault(what, remedy="Please report it, with this log."), facts, log=keep_log(error))
+        return _known(EngineFault(what, remedy="Please report it, with this log."), json=json, log=keep_log(error))
 
 
-def _known(error: InterlockError, facts: Mapping[str, Any], *, log: str | None = None) -> int:
+def _known(error: InterlockError, *, json: bool, log: str | None = None) -> int:
     """The one JSON object, for a call that no run came of; and the words."""
     code = int(error.exit_code)
-    if facts["json"]:
+    if json:
         from interlock.engine.view import View
 
         status = next(status.value for status in Status if status.exit is error.exit_code)
@@ -75,25 +73,17 @@ def _known(error: InterlockError, facts: Mapping[str, Any], *, log: str | None =
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
         print_json(View().to_json() | ended | {"finished_at": now, "error": about})
     for one in (error, *error.also):
-        tell(*told(one, facts["dir"]))
+        tell(*told(one))
     tell(*([f"  log: {log}"] if log else []))
     return code
 
 
-def told(error: InterlockError, folder: str) -> list[str]:
+def told(error: InterlockError) -> list[str]:
     """The error for people: what, then each known part on a line of its own; no further line passes for one of ours."""
     rows = [error.what if error.what.startswith(("Error:", "ERROR:")) else f"Error: {error.what}"]
     for label, said in error.parts():
-        rows.append(f"  {label}: {here(said, folder) if label == 'to do' else said}".replace("\n", "\n    "))
+        rows.append(f"  {label}: {said}".replace("\n", "\n    "))
     return rows
-
-
-def here(said: str, folder: str) -> str:
-    """The text with its commands as they work from where the person is: the engine does not know of -C."""
-    return _COMMAND.sub(f"interlock -C {shlex.quote(folder)} ", said) if folder else said
-
-
-_COMMAND = re.compile(r"\binterlock (?=[a-z\"'])")
 
 
 def keep_log(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from interlock.cli import screens, text
@@ -30,14 +31,7 @@ FAR_S = 3.0
 
 
 def list_runs(
-    door: Door,
-    *,
-    every: bool,
-    status: str | None,
-    playbook: str | None,
-    clean: bool,
-    older: int | None,
-    dry: bool,
+    door: Door, *, every: bool, status: str | None, playbook: str | None, clean: bool, older: int | None, dry: bool
 ) -> int:
     if clean:
         from interlock.cli.cleaning import clean_up
@@ -48,28 +42,28 @@ def list_runs(
     known = [one.value for one in Status if one.is_open or one.has_ended]
     if status not in (None, *known):
         raise unknown("no such status", str(status), known, where="--status")
-    heads: list[Head] = []
-    damaged: list[Entry] = []
-    for entry in door.runs.all():
-        head = entry.head()
-        if head is None:
-            damaged.append(entry)
-        elif status in (None, head.status.value) and playbook in (None, head.playbook):
-            heads.append(head)
-        if len(heads) == LISTED and not every:
-            break
+    every_head = _heads(door, status, playbook)
+    heads = list(every_head if every else islice(every_head, LISTED))
     if door.json:
         names = {"id": "run_id", "why": "reason", "started": "started_at", "changed": "changed_at"}
         print_json({"runs": [{names.get(name, name): one for name, one in vars(head).items()} for head in heads]})
     elif heads:
         wide = max(len(head.id) for head in heads)
         print_lines(_listed(head, wide) for head in reversed(heads))
+    elif status or playbook:
+        tell("No run is like that.")
     else:
-        asked = status or playbook
-        tell("No run is like that." if asked else 'There are no runs here yet. Begin one: interlock "REQUEST"')
-    for entry in damaged:
-        tell(f"{entry.id} cannot be read: interlock doctor --mend {entry.id}")
+        tell('There are no runs here yet. Begin one: interlock "what is to be done"')
     return 0
+
+
+def _heads(door: Door, status: str | None, playbook: str | None) -> Iterator[Head]:
+    for entry in door.runs.all():
+        head = entry.head()
+        if head is None:
+            tell(f"{entry.id} cannot be read: interlock doctor --mend {entry.id}")
+        elif status in (None, head.status.value) and playbook in (None, head.playbook):
+            yield head
 
 
 def _listed(head: Head, wide: int) -> str:
@@ -95,8 +89,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool, html: s
     if markdown:
         write_output(receipt(view).encode("utf-8", "backslashreplace"))
     elif door.json:
-        output = entry.output(view).decode("utf-8", "replace")
-        print_json(view.to_json(worked_on=held, output=output) | {"exit_code": 0})
+        print_json(door.facts(entry, view, worked_on=held))
     elif name:
         lines = screens.step(view, name, narrator)
         if not lines:

@@ -7,13 +7,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
+from contextvars import ContextVar
 from typing import Any, TextIO
 
 from interlock.cli import text
+
+stands_in: ContextVar[str] = ContextVar("stands_in", default="")
+"""The folder, as `-C` was given."""
 
 
 class ReaderGone(Exception):
@@ -60,8 +66,7 @@ def print_json(value: Any) -> None:
 def print_lines(lines: Iterable[str]) -> None:
     """What was asked for, on stdout: in the columns of a terminal, with nothing in it that moves a cursor."""
     width = columns(sys.stdout)
-    fitted = lines if width is None else (text.fitted(line, width, 10) for line in lines)
-    _put("".join(f"{text.harmless(line)}\n" for line in fitted))
+    _put("".join(f"{text.harmless(_fitted(line, width))}\n" for line in lines))
 
 
 def print_patch(patch: bytes) -> None:
@@ -72,7 +77,22 @@ def print_patch(patch: bytes) -> None:
 def tell(*lines: str) -> None:
     """Say something on stderr, in the columns of a terminal; a pipe gets each line whole."""
     width = columns(sys.stderr)
-    complain(*(lines if width is None else (text.fitted(line, width, 10) for line in lines)))
+    complain(*(_fitted(line, width) for line in lines))
+
+
+def _fitted(line: str, width: int | None) -> str:
+    line = here(line, stands_in.get())
+    return line if width is None else text.fitted(line, width, 10)
+
+
+def here(said: str, folder: str) -> str:
+    """The text with its commands as they work from where the person is: the engine does not know of -C."""
+    if not folder:
+        return said
+    from interlock.cli.commands import app
+
+    command = rf"\binterlock (?=[\"']|(?:{'|'.join(app.commands)})\b)"
+    return re.sub(command, f"interlock -C {shlex.quote(folder)} ", said)
 
 
 def complain(*lines: str) -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from interlock.cli import screens, text
 from interlock.cli.door import Door
-from interlock.cli.output import print_json, print_lines, tell
+from interlock.cli.output import tell
 from interlock.cli.screens import Told
 from interlock.cli.trusting import playbook_for
 from interlock.cli.working import earlier
@@ -29,14 +30,11 @@ def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     if playbook.check is not None:
         playbook.check(inputs, door.place.refuses_commits)
     rows = list(_rows(door, playbook, inputs))
-    if door.json:
-        told: dict[str, Any] = {}
-        for label, what, rest in rows:
-            told.setdefault(label, []).append([what, rest])
-        print_json({"playbook": playbook.name, **told})
-        return 0
-    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}", text.WIDTH)
-    print_lines([head, *screens.block(rows)])
+    told: dict[str, Any] = {}
+    for label, what, rest in rows:
+        told.setdefault(label, []).append([what, rest])
+    head = text.cut(f"{playbook.name}  {text.line(playbook.headline(inputs))}".rstrip(), text.WIDTH)
+    door.says({"playbook": playbook.name, **told}, [head, *screens.block(rows)])
     return 0
 
 
@@ -48,25 +46,25 @@ def compare(door: Door, playbook: Playbook, runs: Sequence[str]) -> int:
         same = f"all {text.count(came.kept, 'key')} as recorded"
         rows.append((entry.id, f"{came.key}: {came.what}" if came.key else same, ""))
         found.append({"run_id": entry.id, "kept": came.kept, "key": came.key, "what": came.what})
-    if door.json:
-        print_json({"playbook": playbook.name, "against": found})
-    else:
-        print_lines(screens.block(rows))
+    door.says({"playbook": playbook.name, "against": found}, screens.block(rows))
     return int(Exit.FINDINGS if any(one["key"] for one in found) else Exit.DONE)
 
 
 def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
-    place = door.place
-    commands = list(_commands(door, inputs))
-    known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=commands)
+    place, tools = door.place, list(_tools(door))
+    if theirs := dict(_documents(door, playbook, inputs)):
+        playbook = replace(playbook, files=theirs)
+    known = outlook(playbook, inputs, caps=place.caps(playbook, inputs), commands=tools)
+    yield from (("told", said, "") for said in known.told)
+    if not known.stages:  # it would not begin
+        return
     yield "stages", "  ".join(name + (f" (at most {most})" if most else "") for name, most in known.stages.items()), ""
     for role in place.roles(playbook, door.runner):
         if role.name in known.agents:
             yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     yield "calls", f"{known.fewest} to {known.most}", ""
-    yield from (("checks", one.line, f"from {one.origin}") for one in commands)
-    if not commands:
-        yield "checks", "none", "a reviewer alone would judge it"
+    origins = {one.line: f"from {one.origin}" for one in tools}
+    yield from (("checks", line, origins.get(line, "")) for line in known.commands or ("none",))
     yield from (("asks", gate, "where it comes to that") for gate in known.gates)
     yield from (("docs", path, "") for path in known.documents)
     if runs := earlier(door, playbook.name):
@@ -78,17 +76,23 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
         yield "run", last.id, "is open: it goes on"
 
 
-def _commands(door: Door, inputs: Model) -> Iterator[Command]:
-    """The commands that would decide, and where they come from."""
-    place = door.place
-    where, named = place.workspace.place, getattr(inputs, "check", ())
-    if named:
-        yield from (Command(f"check-{n}", line, "--check") for n, line in enumerate(named, 1) if line != "none")
-    elif commands := {name: line for name, line in place.settings.commands.items() if name != "setup"}:
-        yield from (Command(name, line, place.settings.file) for name, line in commands.items())
-    else:
-        found = toolchains.find(Folder(place.workspace.top), where)
-        yield from (Command(tool.name, tool.line_from(where), tool.source) for tool in found)
+def _tools(door: Door) -> Iterator[Command]:
+    """The commands that count where nobody names any, and where they come from."""
+    place, where = door.place, door.place.workspace.place
+    named = {name: line for name, line in place.settings.commands.items() if name != "setup"}
+    yield from (Command(name, line, place.settings.file) for name, line in named.items())
+    for tool in () if named else toolchains.find(Folder(place.workspace.top), where):
+        yield Command(tool.name, tool.line_from(where), tool.source)
+
+
+def _documents(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str]]:
+    """What there is of the process's own documents: they say much of what it will do (PERSON-07)."""
+    top = door.place.workspace.top
+    for pattern in playbook.documents(inputs):
+        every = top.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)  # `**` is folders alone
+        for path in sorted(str(file.relative_to(top)) for file in every if file.is_file()):
+            if (said := door.place.text(path)) is not None:
+                yield path, said
 
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
@@ -99,11 +103,10 @@ def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
         for path in explore(process, inputs, deviations=deviations):
             paths += 1
             wrong += [(why, dict(path.schedule)) for why in broken(path)]
-    if door.json:
-        print_json({"playbook": playbook, "paths": paths, "broken": [{"what": why, "path": way} for why, way in wrong]})
-    else:
-        for why, way in wrong[:SHOWN]:
-            tell(f"broken: {why}", *(f"  {occasion}: {what}" for occasion, what in way.items()))
-        held = "all of it holds" if not wrong else f"{text.count(len(wrong), 'time')} it does not hold"
-        print_lines([f"{playbook}: {paths} paths, {len(HOLDS) + len(process.invariants)} things must hold: {held}"])
+    for why, way in wrong[:SHOWN]:
+        tell(f"broken: {why}", *(f"  {occasion}: {what}" for occasion, what in way.items()))
+    held = "all of it holds" if not wrong else f"{text.count(len(wrong), 'time')} it does not hold"
+    said = f"{playbook}: {paths} paths, {len(HOLDS) + len(process.invariants)} things must hold: {held}"
+    found = [{"what": why, "path": way} for why, way in wrong]
+    door.says({"playbook": playbook, "paths": paths, "broken": found}, [said])
     return int(Exit.FINDINGS if wrong else Exit.DONE)

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Literal
 
 from interlock.app import Watcher, said_as
-from interlock.cli import failures, text
+from interlock.cli import text
 from interlock.cli.away import Away
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_json, tell
@@ -103,9 +103,9 @@ def cancel(door: Door, run: str) -> int:
 
 
 def _said(door: Door, entry: Entry, *rows: str, worked_on: bool = False, **facts: Any) -> int:
-    tell(*(failures.here(row, door.dir) for row in rows))
+    tell(*rows)
     if door.json:
-        print_json(entry.view().to_json(worked_on=worked_on) | {"exit_code": 0, **facts})
+        print_json(door.facts(entry, entry.view(), worked_on=worked_on) | facts)
     return 0
 
 

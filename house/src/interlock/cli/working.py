@@ -105,7 +105,7 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
         if view.view is None or not (door.runs.path / view.view.run / "journal.jsonl").exists():
             raise error or KeyboardInterrupt
         if error is not None:
-            tell(*failures.told(error, door.dir))
+            tell(*failures.told(error))
         entry = door.runs.find(view.view.run)
         came = entry, entry.view()
     code = finish(door, *came, error)
@@ -177,8 +177,7 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     code = int(error.exit_code if error else view.ended.exit if view.ended else status.exit)
     tell("", *door.ending(view, status))
     if door.json:
-        facts = view.to_json(output=entry.output(view).decode("utf-8", "replace")) | {"exit_code": code}
-        print_json(facts | ({"error": error.to_json()} if error else {}))
+        print_json(door.facts(entry, view, code) | ({"error": error.to_json()} if error else {}))
         return code
     write_output(entry.output(view))
     held = [change.path for change in door.work(view).held] if view.held and view.status.has_ended else []
@@ -210,7 +209,7 @@ class Asking:
         assert view is not None
         rows = list(screens.asked(gate, self._door.shown(view)))[1:]  # the question itself was told
         tell(*screens.block([*rows, *screens.judged(view), *(("note", one, "") for one in view.warnings)]))
-        tell(failures.here(f"  look    interlock diff {view.run}", self._door.dir))
+        tell(f"  look    interlock diff {view.run}")
         entry = self._door.runs.find(view.run)
         elsewhere = asyncio.ensure_future(self._said_elsewhere(entry))
         away = asyncio.ensure_future(asyncio.to_thread(self._away.hears, entry, view, ends=False))

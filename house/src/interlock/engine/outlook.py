@@ -33,6 +33,8 @@ class Outlook:
     """Where a person can be asked."""
     commands: tuple[str, ...]
     documents: tuple[str, ...]
+    told: tuple[str, ...]
+    """What a person is told at the start: what of their files is used, and what keeps the run from beginning."""
 
 
 def outlook(
@@ -67,6 +69,7 @@ def outlook(
         gates=tuple(dict.fromkeys(gate.gate for path in paths for gate in path.view.gates.values())),
         commands=tuple(dict.fromkeys(pair.command for pair in paths[0].view.pairs.values())),
         documents=tuple(dict.fromkeys([*playbook.documents(inputs), *(path for row in rows for path in row.outputs)])),
+        told=tuple(filter(None, (*paths[0].view.warnings, paths[0].refused))),
     )
 
 

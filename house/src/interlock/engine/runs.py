@@ -212,7 +212,8 @@ class Runs:
             self.look(name)
         every += self.far()
         if not every or name == "latest":
-            raise Refused("there are no runs here yet", where=str(self.path), remedy='Begin one: interlock "REQUEST"')
+            begin = 'Begin one: interlock "what is to be done"'
+            raise Refused("there are no runs here yet", where=str(self.path), remedy=begin)
         found = [entry for entry in every if entry.id == name] or [
             entry for entry in every if entry.id.startswith(name)
         ]
