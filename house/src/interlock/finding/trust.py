@@ -87,11 +87,12 @@ class Trust:
 
         One who only changed something else in the file did not write them.
         """
-        bundle = Bundle(file, file.name, {file.name: canonical(dict(parts))})
-        if not self.trusts(bundle):
-            if self._came_with_git(file, file.read_bytes(), parts) and not consent(file.name, bundle):
-                return False
-            self.note(bundle)
+        each = {name: Bundle(file, file.name, {file.name: canonical({name: it})}) for name, it in parts.items()}
+        new = {name: parts[name] for name, bundle in each.items() if not self.trusts(bundle)}
+        if new and self._came_with_git(file, file.read_bytes(), new) and not consent(file.name, each[next(iter(new))]):
+            return False
+        for name in new:
+            self.note(each[name])
         return True
 
     def _came_with_git(self, place: Path, content: bytes, parts: Mapping[str, Any] | None = None) -> bool:
