@@ -127,20 +127,120 @@ def test_a_changed_process_is_tried_against_recorded_runs(interlock: CommandLine
 
 
 @pytest.mark.req("OWN-03")
-@pytest.mark.parametrize("kind", ["python", "yaml"])
-def test_a_new_one_is_rehearsed_tested_and_run_as_it_stands(interlock: CommandLine, kind: str) -> None:
-    said = interlock("playbooks", "new", "mine", *(["--yaml"] if kind == "yaml" else []))
-    commands = [shlex.split(line)[0:] for line in said.err.splitlines() if line.startswith("  ")]
-    assert [words[0] for words in commands] == ["interlock", "pytest", "interlock"]
-    assert interlock(*commands[0][1:]).code == 0
-    tested = subprocess.run(
-        [sys.executable, "-m", *commands[1], "-q", "-p", "no:cacheprovider"], cwd=interlock.top, check=False
-    )
-    assert tested.returncode == 0
-    ran = interlock(*commands[2][1:], "--runner", "scripted", *(["--command", "true"] if kind == "yaml" else []))
-    assert ran.code in (0, 3), ran.err  # in Python the project's own check counts, which a scripted agent does not mend
-    assert interlock("playbooks", "new", "mine").code == 2
+def test_new_ones_are_rehearsed_tested_and_run_as_they_stand(interlock: CommandLine) -> None:
+    """As is said when they are written; their tests stand side by side."""
+    for kind, words in (("yaml", ["--command", "true"]), ("python", [])):
+        name = f"mine-{kind}"
+        said = interlock("playbooks", "new", name, *(["--yaml"] if kind == "yaml" else []))
+        commands = [shlex.split(line) for line in said.err.splitlines() if line.startswith("  ")]
+        assert [one[:2] for one in commands[:2]] == [
+            ["interlock", "rehearse"],
+            ["pytest", f".interlock/playbooks/{name}"],
+        ]
+        assert interlock(*commands[0][1:]).code == 0
+        ran = interlock(*commands[2][1:], "--runner", "scripted", *words)
+        assert ran.code in (0, 3), (
+            ran.err
+        )  # in Python the project's own check counts, which a scripted agent does not mend
+    pytest_ = [sys.executable, "-m", "pytest", ".interlock/playbooks", "-q", "-p", "no:cacheprovider"]
+    assert subprocess.run(pytest_, cwd=interlock.top, check=False).returncode == 0
+    assert interlock("playbooks", "new", "mine-yaml").code == 2
     assert interlock("playbooks", "new", "no/name").code == 2
+
+
+@pytest.mark.req("OWN-02", "PROOF-02")
+def test_what_must_pass_is_told_before_it_runs(interlock: CommandLine) -> None:
+    """By `plan`; and nobody is told of an option that the playbook does not have."""
+    shutil.copytree(EXAMPLE, interlock.top / "mine")
+    planned = interlock("plan", "./mine", "The lamp is dark", "--command", "false", "--runner", "scripted")
+    assert (planned.code, "checks  false" in planned.out, "from fix-until-agreed" in planned.out) == (0, True, True)
+    came = interlock("run", "./mine", "The lamp is dark", "--command", "false", "--runner", "scripted")
+    assert (came.code, "this is what is to be done" in came.err, "--accept-baseline" in came.err) == (3, True, False)
+
+
+@pytest.mark.req("OWN-01", "CLI-01", "RUN-11")
+@pytest.mark.parametrize("name", ["budget", "runner", "dry-run", "json", "help"])
+def test_an_input_has_no_name_that_a_run_has_an_option_for(interlock: CommandLine, name: str) -> None:
+    """It would be taken for that option, and never reach the playbook."""
+    interlock.write("look.yaml", FLOW.replace("times:", f"{name}:").replace(" {{ times }} times", ""))
+    came = interlock("run", "./look.yaml", "it", "--runner", "scripted")
+    assert came.code == 2 and ("cannot be called" in came.err)
+
+
+ADOPTS = """\
+import json, os, pathlib, re, sys
+
+brief = sys.stdin.read()
+os.chdir(re.search(r"top of the workspace, `(.*)`", brief)[1])
+again = "## Failure context" in brief
+if os.environ["INTERLOCK_AGENT"] == "reader":
+    lines = re.findall(r"^(\\d+): (.*\\w.*)$", brief, re.MULTILINE)[: None if again else -1]
+    kinds = {"times": "limit", "First": "order"}
+    told = {"statements": [
+        {"id": n, "quote": line, "first_line": int(n), "last_line": int(n),
+         "kind": next((kind for word, kind in kinds.items() if word in line), "advice")}
+        for n, line in lines]}
+elif os.environ["INTERLOCK_AGENT"] == "author":
+    draft = pathlib.Path("docs/adopted/mend")
+    (draft / "agents").mkdir(parents=True, exist_ok=True)
+    (draft / "playbook.yaml").write_text(pathlib.Path("made.yaml").read_text())
+    (draft / "agents" / "builder.md").write_text("---\\nname: builder\\ndescription: Builds.\\n---\\n\\nBe careful.\\n")
+    places = {"limit": ["steps[0].at_most" if again else "steps"], "order": ["steps[0].steps"]}
+    trace = {}
+    for name, kind in re.findall(r"^- (\\S+) \\((\\w+), lines", brief, re.MULTILINE):
+        trace[name] = {"places": places[kind]} if kind in places else {"not_enforced": "it is advice"}
+    (draft / "trace.json").write_text(json.dumps(trace))
+    told = {"summary": "made"}
+else:
+    kept = re.findall(r"^- (\\S+): .* is kept by", brief, re.MULTILINE)
+    told = {"statements": [{"id": one, "faithful": True, "why": "so"} for one in kept[: None if again else 1]]}
+pathlib.Path(os.environ["INTERLOCK_RESULT"]).write_text(json.dumps(told))
+"""
+MADE = """\
+playbook: mend
+summary: Mend it.
+inputs: {what: {help: What., argument: true}}
+key: "{{ what }}"
+agents: {builder: {writes: ["**"]}}
+steps:
+  - repeat: attempt
+    at_most: 2
+    when_used_up: end given_up
+    steps:
+      - {agent: builder, task: "{{ what }}"}
+      - {run: check, command: "true", must: pass}
+      - decide: after
+        rows:
+          - {check: passed, then: leave}
+          - {check: failed, then: again}
+  - {end: done, status: complete, words: Done.}
+  - {end: given_up, status: stopped, words: Given up.}
+"""
+
+
+@pytest.mark.req("OWN-05", *(f"AD-0{n}" for n in range(1, 10)))
+def test_a_prompt_is_adopted_approved_and_run(interlock: CommandLine) -> None:
+    """By agents that do it wrong at first, each in its own way; named from where the person stands."""
+    interlock.write("prompts/mend.md", "# Mend\n\n1. First build, then check.\n2. At most 2 times.\n\nBe careful.\n")
+    interlock.write("adopts.py", ADOPTS)
+    interlock.write("made.yaml", MADE)
+    settings = (interlock.top / "interlock.toml").read_text()
+    runner = f'[runners.adopts]\ntype = "command"\nargv = ["{sys.executable}", "../adopts.py"]\n'
+    interlock.write("interlock.toml", f"{settings}\n{runner}")
+    asked = interlock("-C", "prompts", "run", "adopt", "mend.md", "--runner", "adopts")
+    assert asked.code == 4, asked.err
+    for complaint in ("line 6 lies in no quote", "'steps' is prose or a whole part"):
+        assert complaint in asked.err
+    summary = (interlock.top / "docs/adopted/mend/summary.md").read_text()
+    assert "- **attempt**, at most 2 times, then: end given_up" in summary and "> 2. At most 2 times." in summary
+    assert not (interlock.top / ".interlock/playbooks/mend").exists()
+    assert interlock("approve", "--runner", "adopts").code == 0
+    installed = interlock.top / ".interlock/playbooks/mend"
+    assert {file.name for file in installed.rglob("*.*")} == {"playbook.yaml", "trace.md", "builder.md"}
+    assert interlock("rehearse", "mend").code == 0
+    ran = interlock("run", "mend", "the lamp", "--runner", "scripted")
+    assert (ran.code, ran.out) == (0, "Done.\n"), ran.err
+    assert interlock("-C", "prompts", "run", "adopt", "mend.md", "--runner", "adopts").code == 2, "it is taken"
 
 
 @pytest.mark.req("HOUSE-05", "OWN-02")

@@ -280,6 +280,11 @@ def test_settings_that_came_with_the_repository_stay_theirs_beside_ones_own(top:
     assert not library(top).trust.allows(file, theirs)
     file.write_text(file.read_text().replace("evil", "mine"))
     assert library(top).trust.allows(file, own)
+    commit(top)
+    file.write_text(f"runner = 'qwen'\n{file.read_text()}[telemetry]\notlp = 'http://mine'\n")
+    assert library(top).trust.allows(file, {**own, "telemetry.otlp": "http://mine"}), (
+        "their own words are noted, one by one"
+    )
 
 
 @pytest.mark.req("OWN-01")

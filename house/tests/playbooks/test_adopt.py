@@ -125,6 +125,7 @@ def test_its_name(file: str, name: str, called: str) -> None:
         ({"file": "gone.md"}, {}, "there is no gone.md"),
         ({"file": "9.md"}, {"9.md": "x"}, "cannot be called '9'"),
         ({"file": "empty.md"}, {"empty.md": " \n"}, "does not say a word"),
+        ({"file": "marks.md"}, {"marks.md": "---\n\n* **\n"}, "does not say a word"),
         ({"file": "long.md"}, {"long.md": "x\n" * 4801}, "is too long"),
         ({"file": "task.md"}, {"task.md": "x"}, "there is a playbook 'task' already"),
         ({"file": "mend.md"}, {f"{HOME}/playbook.yaml": YAML}, "there is a playbook 'mend' already"),

@@ -78,6 +78,10 @@ class Playbooks(click.Group):
         own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
         works = [_JSON] if self.name == "submit" else [_AGAINST if dry else _DRY, *_WORKS]
         params = [*own, *works, _BUDGET, _RUNNER]
+        names = ["--help", *(name for one in params for name in one.opts)]
+        if odd := next((name for name in names if names.count(name) > 1), None):
+            what, where = f"an input of this playbook cannot be called {odd.lstrip('-')!r}", playbook.source
+            raise BadInput(what, where=where.partition(" ")[0], expected="a name that no option of `run` has")
         made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
         made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
         return made

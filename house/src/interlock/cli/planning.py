@@ -63,8 +63,10 @@ def _rows(door: Door, playbook: Playbook, inputs: Model) -> Iterator[Told]:
         if role.name in known.agents:
             yield "agents", role.name, "  ".join(filter(None, (role.runner, role.model, role.source)))
     yield "calls", f"{known.fewest} to {known.most}", ""
-    origins = {one.line: f"from {one.origin}" for one in tools}
-    yield from (("checks", line, origins.get(line, "")) for line in known.commands or ("none",))
+    origins = {one.line: one.origin for one in tools}
+    yield from (("checks", line, f"from {origins.get(line, playbook.name)}") for line in known.commands or origins)
+    if not (known.commands or origins):
+        yield "checks", "none", "a reviewer alone would judge it"
     yield from (("asks", gate, "where it comes to that") for gate in known.gates)
     yield from (("docs", path, "") for path in known.documents)
     if runs := earlier(door, playbook.name):

@@ -120,10 +120,11 @@ class Narrator:
                 tests = json.loads(RunFolder(self._runs / view.run).get(run.tests))
                 failed = sum(state == "failed" for name, state in tests.items() if name != WHOLE)
         state = f"red, {failed} failed" if failed else f"red, {run.error}" if run.error else "red"
-        if view.start is not None and view.start.inputs.get("accept_baseline"):
+        accepts = view.start.inputs.get("accept_baseline") if view.start else None
+        if accepts:
             return "check", pair.command, f"{state}: it may stay red (--accept-baseline)", "note"
         first = next(one.name for one in view.pairs.values() if one.before and not one.before.green)
-        ways = " (if not: --accept-baseline)" if first == pair.name else ""
+        ways = " (if not: --accept-baseline)" if first == pair.name and accepts is not None else ""
         return "check", pair.command, f"{state}: this is what is to be done{ways}", "note"
 
 

@@ -122,7 +122,7 @@ def _new(door: Door, name: str, kind: str) -> int:
     target = _target(door, name)
     template = Path(str(files("interlock.finding"))) / "new" / kind
     for file in sorted(template.rglob("*.*")):
-        place = target / file.relative_to(template)
+        place = target / str(file.relative_to(template)).replace("test_playbook", f"test_{name}")
         if file.is_file() and file.suffix != ".pyc":
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_text(file.read_text("utf-8").replace("my-playbook", name), "utf-8")

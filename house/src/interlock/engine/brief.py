@@ -49,7 +49,7 @@ def render(
         parts.append("## Inputs\n\n" + "\n".join(f"- {quoted(path)}" for path in call.reads))
     if row.outputs or row.may:
         parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in (*row.outputs, *row.may)))
-    context = _context(call, ground, () if row.judges else run.full.remarks)
+    context = _context(call, ground, () if row.judges else run.full.remarks, run.where.place)
     parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in context))
     if held:
         steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
@@ -73,9 +73,12 @@ def _one_line(text: str) -> str:
     return line if len(line) <= 100 else f"{line[:97]}..."
 
 
-def _context(call: Call, ground: Ground, remarks: Sequence[Remark]) -> list[str]:
+def _context(call: Call, ground: Ground, remarks: Sequence[Remark], place: str) -> list[str]:
     """Where it works, what ran on that, and what is known of the work so far, for who goes on with it."""
     lines = ["You work in a layer over the workspace: what you change is looked at when you have ended."]
+    if place != ".":
+        top = "/".join([".."] * len(place.split("/")))
+        lines.append(f"You stand in {quoted(place)}; paths here count from the top of the workspace, `{top}`.")
     unsaved, pending = ground.standing.unsaved, ground.shown != ground.standing.tree
     if unsaved and pending:
         lines.append(

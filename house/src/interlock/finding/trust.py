@@ -87,34 +87,24 @@ class Trust:
 
         One who only changed something else in the file did not write them.
         """
-        whole = _settings(file, parts)
-        if not self.trusts(whole):
-            came = _settings(file, self._that_came(file, parts))
-            if came != _settings(file, {}) and not self.trusts(came) and not consent(file.name, came):
-                return False
-            self.note(whole)
+        each = {name: Bundle(file, file.name, {file.name: canonical({name: it})}) for name, it in parts.items()}
+        new = {name: parts[name] for name, bundle in each.items() if not self.trusts(bundle)}
+        if new and self._came_with_git(file, file.read_bytes(), new) and not consent(file.name, each[next(iter(new))]):
+            return False
+        for name in new:
+            self.note(each[name])
         return True
 
-    def _that_came(self, file: Path, parts: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Those of the parts that nobody here wrote."""
-        if self._came_with_git(file, file.read_bytes()):
-            return parts
-        repository = self._repository_of(file)
-        theirs = _said(repository.at_head(file.resolve())) if repository else {}
-        return {name: value for name, value in parts.items() if theirs is None or theirs.get(name, _NOTHING) == value}
-
-    def _came_with_git(self, place: Path, content: bytes) -> bool:
-        guests = self.top / HOME / GUESTS
+    def _came_with_git(self, place: Path, content: bytes, parts: Mapping[str, Any] | None = None) -> bool:
+        guests, real = self.top / HOME / GUESTS, place.resolve()
         if guests.exists() and object_name(content) in guests.read_text().split():
             return True  # whatever git knows of it: a person elsewhere wrote it
-        repository = self._repository_of(place)
-        return repository is not None and repository.committed(place.resolve(), content)
-
-    @staticmethod
-    def _repository_of(place: Path) -> Repository | None:
-        """Its own: also a submodule, a clone beside this one."""
-        top = next((one for one in place.resolve().parents if repository_at(one)), None)
-        return None if top is None else Repository(top)
+        # Its own repository: a submodule, a clone beside this one.
+        top = next((one for one in real.parents if repository_at(one)), None)
+        if top is None:
+            return False
+        repository = Repository(top)
+        return repository.committed(real, content) or (parts is not None and _says(repository.at_head(real), parts))
 
     def note(self, bundle: Bundle) -> None:
         """These bytes are trusted from here on. Only a person may say so: who calls this has asked."""
@@ -131,16 +121,10 @@ class Trust:
         return folder if bundle.is_folder else folder / bundle.main
 
 
-_NOTHING = object()
-
-
-def _settings(file: Path, parts: Mapping[str, Any]) -> Bundle:
-    return Bundle(file, file.name, {file.name: canonical(dict(parts))})
-
-
-def _said(committed: bytes) -> dict[str, Any] | None:
-    """What the settings of the last commit say, by dotted name; None: nobody can tell."""
+def _says(committed: bytes, parts: Mapping[str, Any]) -> bool:
+    """Whether the settings of the last commit say one of these, too."""
     try:
-        return {pointer(keys): value for keys, value in leaves(read_toml(committed.decode(), "").data)}
+        said = {pointer(keys): value for keys, value in leaves(read_toml(committed.decode(), "").data)}
     except (UnicodeDecodeError, DocumentInvalid):
-        return None
+        return True
+    return any(name in said and said[name] == value for name, value in parts.items())

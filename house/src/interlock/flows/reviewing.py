@@ -8,6 +8,7 @@ from typing import NamedTuple
 from interlock.documents.reading import Source
 from interlock.engine.holds import broken
 from interlock.engine.outlook import outlook
+from interlock.engine.prompts import quoted
 from interlock.engine.rehearsal import explore, variants
 from interlock.flows import checking, format
 from interlock.flows.compiling import compiled
@@ -54,16 +55,20 @@ def outline(flow: Flow) -> str:
             case Repeat():
                 said = f", at most {step.at_most} times, then: {step.when_used_up.words}"
             case RunStep():
-                said = f": `{step.command}`{', which must pass' if step.must else ''}"
+                said = f": {quoted(step.command)}{', which must pass' if step.must else ''}"
             case AskStep():
-                said = f": a person is asked: {step.question} ({', '.join(step.choices or format.GATE)})"
+                said = f": a person is asked: {_line(step.question)} ({', '.join(step.choices or format.GATE)})"
             case Decide():
                 said = ", a table:"
                 for row in step.rows:
                     cells = ", ".join(f"{column} {' or '.join(words)}" for column, words in row.cells.items())
                     below.append(f"{cells} leads to: {row.then.words}")
             case End():
-                said = f": it ends, {step.status}: {step.words}"
+                said = f": it ends, {step.status}: {_line(step.words)}"
         indent = "  " * (at.count("steps") - 1)
         lines += [f"{indent}- **{step_name(step)}**{said}", *(f"{indent}  - {one}" for one in below)]
     return "\n".join(lines)
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())

@@ -76,7 +76,7 @@ def parts_of(text: str | None, file: str) -> list[Part]:
     if text is None:
         raise BadInput(f"there is no {file}", expected="an orchestrator prompt, as Markdown")
     lines = text.split("\n")
-    if not text.strip():
+    if not any(char.isalnum() for char in text):
         raise BadInput(f"{file} does not say a word")
     if len(lines) > LINES * PARTS:
         raise BadInput(f"{file} is too long", expected=f"at most {LINES * PARTS} lines", found=f"{len(lines)}")
