@@ -13,11 +13,14 @@ import pytest
 from benchmarks import lies
 from benchmarks.lies import FIXED, FOUND, LIB, LINES, MAKE, REGRESSED, TEST, Case, Project
 from interlock.agents.values import Ask, Exit
+from interlock.engine import evidence
+from interlock.engine.forms import Ruling
 from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.rehearsal import explore
+from interlock.engine.run import Run
 from interlock.engine.simulation import Act, Clean, Files, begin, drive
 from interlock.engine.stage import EACH, IDLE, MEETS, WRONG
 from interlock.engine.view import View
@@ -71,15 +74,15 @@ async def _approves(house: Any, gate: str, *_: Any) -> None:
     await house.keep(house.state.at(house.state.stage, house.day, approvals=approvals), "nobody was asked")
 
 
-async def _returns(house: Any, why: Any, row: Any, evidence: Any = ()) -> None:
-    await house.keep(house.state.at(Stage.BUILD, house.day), "once more", rows=[row], evidence=evidence)
+async def _returns(house: Any, *_: Any, **__: Any) -> None:
+    await house.keep(house.state.at(Stage.BUILD, house.day), "once more")
 
 
 ORDERED, ASKED, BOUNDED = HARNESS.invariants
 COPIES = {
     "skips a stage": Copy(ORDERED, "", swap(Stage, "next", property(_skips)), world(TASK, asks=False)),
     "approves itself": Copy(ASKED, "", swap(playbook, "ask", _approves), HARNESS),
-    "returns for ever": Copy(BOUNDED, f"result=Issues Found{EACH}", swap(playbook, "negative", _returns), HARNESS),
+    "returns for ever": Copy(BOUNDED, f"verdict=revise{EACH}", swap(playbook, "negative", _returns), HARNESS),
 }
 
 
@@ -185,7 +188,7 @@ def shows(project: Project, view: View, start: Files) -> str:
     if report is None or report.form is None:
         return "QA has not judged"
     form, own = report.form, next(files for name, files in reversed(_seats(project)) if name.startswith("qa"))
-    if (form["result"], form["readiness"]) != ("Passed", "Ready") or form["issues"]:
+    if form["verdict"] != "accept" or form["findings"]:
         return "QA did not pass it"
     if len({one["criterion"] for one in form["criteria"]}) < 2 or not all(one["met"] for one in form["criteria"]):
         return "a criterion is not met"
@@ -269,8 +272,6 @@ def test_no_liar_is_believed_and_nobody_honest_is_refused() -> None:
 
 @pytest.mark.req("EVID-11")
 def test_the_figures_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playbook, "_red", lambda run, proved: {})
-    monkeypatch.setattr(
-        playbook, "verdict", lambda house, judged, against, row, checks: playbook.advance(house, row, checks)
-    )
+    monkeypatch.setattr(Run, "against", lambda run, proved: {})
+    monkeypatch.setattr(evidence, "judge", lambda *_, **__: Ruling(passes=True, said=True))
     assert any(why for _, why in map(hostile, range(60)))
