@@ -27,8 +27,8 @@ LARGEST, MOST_FILES = 10_000_000, 500
 class Bundle:
     """All files of a playbook, as they were at one moment."""
 
-    place: Path
-    """The folder, or the single file."""
+    folder: Path
+    """Where the files are; of a single one, the folder around it."""
     main: str
     """The file that is the process."""
     files: Mapping[str, bytes] = field(repr=False)
@@ -46,10 +46,6 @@ class Bundle:
     def digest(self) -> str:
         return sha256(canonical({path: sha256(content) for path, content in self.files.items()}))
 
-    def path_of(self, file: str) -> Path:
-        """Where a file of it was read."""
-        return self.place / file if self.is_folder else self.place
-
 
 def read(place: Path) -> Bundle:
     """The playbook at a path; `ConfigInvalid` for whatever cannot be one."""
@@ -59,8 +55,8 @@ def read(place: Path) -> Bundle:
         if place.is_symlink():
             raise _linked(place)
         if not place.is_dir():
-            return Bundle(place, place.name, {place.name: read_plain(place, limit=LARGEST)})
-        files = dict(_files(place))
+            return Bundle(place.parent, place.name, {place.name: read_plain(place, limit=LARGEST)})
+        files = dict(files_in(place))
     except OSError as error:
         missing = isinstance(error, FileNotFoundError)
         raise ConfigInvalid(
@@ -85,7 +81,8 @@ def is_no_part(name: str) -> bool:
     return name.startswith((".", "test_")) or name in ("__pycache__", "conftest.py")
 
 
-def _files(top: Path) -> Iterator[tuple[str, bytes]]:
+def files_in(top: Path) -> Iterator[tuple[str, bytes]]:
+    """Those that count, by their paths below the folder."""
     folders, count, size = [top], 0, 0
     while folders:
         for entry in sorted(os.scandir(folders.pop()), key=lambda entry: entry.name):

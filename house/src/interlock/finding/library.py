@@ -149,7 +149,7 @@ def loaded(bundle: Bundle, copy: Path, found: Found) -> Playbook:
         from interlock.flows.compiling import compiled
 
         return compiled(_flow(bundle, found), folder=folder)
-    module = _module(copy if bundle.is_folder else copy.parent, bundle, found)
+    module = _module(copy, bundle, found)
     own = {name: value for name, value in vars(module).items() if isinstance(value, Playbook)}
     meant = {id(value): value for name, value in own.items() if not found.only or found.only in (name, value.name)}
     if len(meant) != 1:

@@ -6,7 +6,6 @@ the workspace afterwards changes nothing of what runs.  The copies are the recor
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +15,7 @@ from interlock.documents.files import replace
 from interlock.documents.model import canonical
 from interlock.documents.reading import pointer, read_toml
 from interlock.errors import ConfigInvalid, DocumentInvalid, WorkspaceFailed
-from interlock.finding.bundle import Bundle, read
+from interlock.finding.bundle import Bundle, files_in
 from interlock.settings_file import leaves
 from interlock.workspace.git import object_name
 from interlock.workspace.place import HOME
@@ -65,29 +64,29 @@ class Trust:
             if not self.is_own(bundle) and not consent(what, bundle):
                 raise ConfigInvalid(
                     f"{what} is code that came with the repository, and nobody here has trusted it as it is",
-                    where=str(bundle.place),
+                    where=str(bundle.folder / bundle.main),
                     expected="a person who has read it and says so",
                     found=f"{len(bundle.files)} files, digest {bundle.digest[:16]}",
                     remedy=f"Read it; then: interlock playbooks trust {what}",
                 )
             self.note(bundle)
-        return self._place(bundle)
+        return self.folder / bundle.digest
 
     def trusts(self, bundle: Bundle) -> bool:
         """Whether exactly these bytes lie among those that are trusted."""
-        place = self._place(bundle)
-        return os.path.lexists(place) and read(place).files == bundle.files
+        copy = self.folder / bundle.digest
+        return copy.is_dir() and dict(files_in(copy)) == bundle.files
 
     def is_own(self, bundle: Bundle) -> bool:
         """Whether a person here wrote it: git does not track it, or its bytes are in no commit."""
-        return not any(self._came_with_git(bundle.path_of(file), content) for file, content in bundle.files.items())
+        return not any(self._came_with_git(bundle.folder / file, content) for file, content in bundle.files.items())
 
     def allows(self, file: Path, parts: Mapping[str, Any], consent: Consent = nobody) -> bool:
         """Whether these parts of a settings file count: a person here wrote them, or trusts them as they are (OWN-06).
 
         One who only changed something else in the file did not write them.
         """
-        each = {name: Bundle(file, file.name, {file.name: canonical({name: it})}) for name, it in parts.items()}
+        each = {name: Bundle(file.parent, file.name, {file.name: canonical({name: it})}) for name, it in parts.items()}
         new = {name: parts[name] for name, bundle in each.items() if not self.trusts(bundle)}
         if new and self._came_with_git(file, file.read_bytes(), new) and not consent(file.name, each[next(iter(new))]):
             return False
@@ -115,10 +114,6 @@ class Trust:
                 replace(target / file, content, mode=0o600)
         except OSError as error:
             raise WorkspaceFailed.of(error, "it cannot be noted that you trust this", where=str(target)) from error
-
-    def _place(self, bundle: Bundle) -> Path:
-        folder = self.folder / bundle.digest
-        return folder if bundle.is_folder else folder / bundle.main
 
 
 def _says(committed: bytes, parts: Mapping[str, Any]) -> bool:
