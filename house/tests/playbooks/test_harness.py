@@ -20,10 +20,9 @@ from interlock.playbooks.harness.stages import (
     REQUIRED,
     RUN_STATE,
     Came,
-    Failure,
-    Move,
-    after_verdict,
-    failure,
+    Stage,
+    after_negative,
+    counts,
 )
 from tests.engine.bench import GREEN, RED, said
 from tests.playbooks.harnesses import (
@@ -198,11 +197,21 @@ def test_what_lay_there_before_is_not_this_stages_artifact() -> None:
 @pytest.mark.req("HN-98")
 def test_the_worst_thing_about_a_stage_is_said_first() -> None:
     """Every combination; an error counts although the artifact is good."""
-    names = ("governed", "strayed", "conflict", "blocked", "error", "unfinished")
-    for bits in range(1 << 7):
-        said_, good = {name: bool(bits >> n & 1) for n, name in enumerate(names)}, bool(bits >> 6)
-        wrong = [one for one, applies in zip(Failure, [*said_.values(), not good], strict=False) if applies]
-        assert failure(**said_, artifact=good) is (wrong[0] if wrong else Failure.NONE)
+    good: dict[str, Any] = {"governed": [], "strays": [], "conflicts": [], "status": "done", "trouble": "", "flaw": ""}
+    bad: list[tuple[str, Any, Came, int]] = [
+        ("governed", ["harness/x"], Came.BLOCKED, 3),
+        ("strays", ["src/x"], Came.BLOCKED, 3),
+        ("conflicts", ["lib.py"], Came.BLOCKED, 3),
+        ("status", "blocked", Came.BLOCKED, 3),
+        ("status", "error", Came.FAILED, 3),
+        ("trouble", "did not finish", Came.FAILED, 5),
+        ("flaw", "x: empty", Came.FAILED, 5),
+    ]
+    for bits in range(1 << len(bad)):
+        wrong = [one for n, one in enumerate(bad) if bits >> n & 1]
+        came, exit_, why = counts(Stage.BUILD, reason="no time", **{**good, **dict(one[:2] for one in wrong[::-1])})
+        assert (came, exit_, bool(why)) == ((*wrong[0][2:], True) if wrong else (Came.COMPLETED, 0, False))
+        assert not wrong or (wrong[0][1] if isinstance(wrong[0][1], list) else [why])[0] in why
     task = Task()
     task.acts("po-spec", said({"status": "error", "reason": "no time"}, {SPEC: GOOD.encode()}))
     assert task.code(task.run()) == 3
@@ -917,7 +926,5 @@ def test_the_rows_are_those_of_the_specification() -> None:
         "Build": ("build", 7200),
         "QA": ("qa", 3600),
     }
-    assert [after_verdict(positive, count) for positive in (True, False) for count in (0, 1, 2)] == [
-        *[Move.ADVANCE] * 3, *[Move.RETURN] * 2, Move.BLOCK
-    ]  # fmt: skip
+    assert [after_negative(count) for count in (0, 1, 2)] == [Came.RETURNED, Came.RETURNED, Came.BLOCKED]
     assert {*Came} == {*("Completed", "Failed", "Blocked", "Returned to Build", "Approved", "Rejected", "Not required")}

@@ -13,11 +13,14 @@ import pytest
 from benchmarks import lies
 from benchmarks.lies import FIXED, FOUND, LIB, LINES, MAKE, REGRESSED, TEST, Case, Project
 from interlock.agents.values import Ask, Exit
+from interlock.engine import evidence
+from interlock.engine.forms import Ruling
 from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
 from interlock.engine.rehearsal import explore
+from interlock.engine.run import Run
 from interlock.engine.simulation import Act, Clean, Files, begin, drive
 from interlock.engine.stage import EACH, IDLE, MEETS, WRONG
 from interlock.engine.view import View
@@ -71,8 +74,8 @@ async def _approves(house: Any, gate: str, *_: Any) -> None:
     await house.keep(house.state.at(house.state.stage, house.day, approvals=approvals), "nobody was asked")
 
 
-async def _returns(house: Any, why: Any, row: Any, evidence: Any = ()) -> None:
-    await house.keep(house.state.at(Stage.BUILD, house.day), "once more", rows=[row], evidence=evidence)
+async def _returns(house: Any, *_: Any, **__: Any) -> None:
+    await house.keep(house.state.at(Stage.BUILD, house.day), "once more")
 
 
 ORDERED, ASKED, BOUNDED = HARNESS.invariants
@@ -269,8 +272,6 @@ def test_no_liar_is_believed_and_nobody_honest_is_refused() -> None:
 
 @pytest.mark.req("EVID-11")
 def test_the_figures_can_fail(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(playbook, "_red", lambda run, proved: {})
-    monkeypatch.setattr(
-        playbook, "verdict", lambda house, judged, against, row, checks: playbook.advance(house, row, checks)
-    )
+    monkeypatch.setattr(Run, "against", lambda run, proved: {})
+    monkeypatch.setattr(evidence, "judge", lambda *_, **__: Ruling(passes=True, said=True))
     assert any(why for _, why in map(hostile, range(60)))

@@ -5,38 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.documents.files import digest
 from interlock.documents.markdown import markdown
+from interlock.engine.delivery import clash
+from interlock.engine.documents import difference
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Command, GateDecided, Outcome, Proved, Report, Row, Run
+from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run
+from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
+from interlock.errors import Status as Ended
+from interlock.playbooks.harness import report as reports
+from interlock.playbooks.harness import stages
 from interlock.playbooks.harness.contracts import Contract, place_of, present, read_contracts
 from interlock.playbooks.harness.house import Edited, Flags, House, Inputs, begin
-from interlock.playbooks.harness.invariants import INVARIANTS
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
-from interlock.playbooks.harness.report import CHANGED, DELIVERED, judged_before, rejections, undelivered
 from interlock.playbooks.harness.run_state import State, read_state
-from interlock.playbooks.harness.stages import (
-    AGENTS,
-    CONTRACTS,
-    GATES,
-    GOVERNED,
-    KEPT_OUT,
-    REJECTIONS,
-    REMEDIATIONS,
-    RUN_STATE,
-    WORKED,
-    Came,
-    Failure,
-    Move,
-    Stage,
-    Status,
-    after_verdict,
-    failure,
-)
+from interlock.playbooks.harness.stages import AGENTS, CONTRACTS, KEPT_OUT, RUN_STATE, WORKED, Came, Stage, Status
 from interlock.playbooks.harness.task_file import belongs, read_task, task_file
 from interlock.workspace import scope
 from interlock.workspace.values import RemarkKind
@@ -45,8 +32,6 @@ UNVERIFIED = "Initialization verification failed — required artifacts missing"
 AT_LIMIT = "QA remediation retry limit reached"
 UNSTARTED = ("no start", "login", "model", "refused", "session", "busy")
 STRAYS = (RemarkKind.OUTSIDE, RemarkKind.STATE, RemarkKind.BY_PRODUCT)
-LATE = 3
-"""Times that work is merged anew because the person's tree changed before its delivery."""
 
 
 def _row(stage: Stage, form: type[Any] = Answer, timeout_s: float = 1800, **more: Any) -> Row:
@@ -85,11 +70,8 @@ async def turn(house: House) -> Outcome | None:
         return await unverified(house, answers)
     house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
-    own, now = house.state.position(), state.position()
-    if not asked["resumed"] and own != now:
-        name = next(name for name in own if own[name] != now[name])
-        why = f"{RUN_STATE} was changed by a person: {name}: expected {own[name]!r}, found {now[name]!r}"
-        raise Edited(why)
+    if not asked["resumed"] and (changed := difference(house.state.position(), state.position())):
+        raise Edited(f"{RUN_STATE} was changed by a person: {changed}")
     house.state = state
     try:
         house.task = read_task(await run.read(task.path) or "", task.path)
@@ -133,24 +115,23 @@ async def unverified(house: House, answers: dict[str, str]) -> Outcome:
 
 
 async def negative(
-    house: House, why: Sequence[str], row: Sequence[str], evidence: Sequence[str] = ()
+    house: House, why: Sequence[str], row: Sequence[str] = (), evidence: Sequence[str] = ()
 ) -> Outcome | None:
     """Back to Build, as often as that is allowed (HN-74 to HN-79)."""
-    state = house.state
-    move = house.run.decide(after_verdict, False, state.remediations)
-    told = [*evidence, *(f"reason: {one}" for one in why)]
-    if move is Move.BLOCK:
-        return await house.block(AT_LIMIT, rows=[(*row[:3], Came.BLOCKED, *row[4:])], evidence=told)
-    count, rows = state.remediations + 1, [(*row[:3], Came.RETURNED, *row[4:])]
-    event = f"{state.stage} returned the task to Build for remediation {count} of {REMEDIATIONS}."
+    state, row = house.state, row or house.row(Came.RETURNED)
+    came = house.run.decide(stages.after_negative, state.remediations)
+    rows, told = [(*row[:3], came, *row[4:])], [*evidence, *(f"reason: {one}" for one in why)]
+    if came is Came.BLOCKED:
+        return await house.block(AT_LIMIT, rows=rows, evidence=told)
+    count = state.remediations + 1
+    event = f"{state.stage} returned the task to Build for remediation {count} of {stages.REMEDIATIONS}."
     await house.keep(state.at(Stage.BUILD, house.day, remediations=count), event, rows=rows, evidence=told)
     return None
 
 
 async def missing(house: House) -> bool:
     """Whether the work of Build lies in another clone's trees; then the task is back at Build (HN-117)."""
-    pair = house.run.view.pending
-    if pair is None or pair.base != pair.work or not undelivered(house.history):
+    if house.run.has_work or not reports.undelivered(house.history):
         return False
     why = "The work of Build was not delivered, and is not here: Build makes it again."
     house.run.warn(why)
@@ -159,6 +140,18 @@ async def missing(house: House) -> bool:
 
 
 # --- the stages
+
+
+class Done(NamedTuple):
+    """What a stage came to."""
+
+    came: Came
+    exit: Exit
+    why: str = ""
+    """Why it does not count."""
+    judged: Judged | None = None
+    against: Sequence[str] = ()
+    """What sends it back to Build."""
 
 
 async def work(house: House, *, by_person: bool) -> Outcome | None:
@@ -180,32 +173,29 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
         return await house.block(f"Input contract of {stage} not satisfiable: {', '.join(gone)} missing")
     proved = await run.prove(house.commands) if stage is Stage.QA else []
     checks = [f"`{one.command}`: {one.word}" for one in proved]
-    if red := _red(run, proved):
+    if red := run.against(proved):
         house.against = "\n\n".join(red.values())
-        return await negative(house, list(red), house.row(Came.RETURNED), checks)
+        return await negative(house, list(red), evidence=checks)
     old = await _text(run, path)
     if by_person:
-        return await supplied(house, contract, old, proved, checks)
-    report = await run.dispatch(await _call(house, contract, there, old, proved))
-    house.tick()
-    if report.reason == "edited":
-        raise Edited(report.complaint)
-    if stage is Stage.QA and report.reason == "conflict":
-        return await negative(house, [_conflict(house, report.conflicts)], house.row(Came.RETURNED))
-    text = await _text(run, path) or ""
-    how, why = _counts(run, stage, path, report, flaw(text, contract.headings))
-    row = house.row(how.came, AGENTS[stage], None if why else text)
-    checks.append(why or f"{path}: verified")
-    if why:
-        return await house.block(why, how.exit, rows=[row], evidence=checks)
-    if stage is Stage.QA:
-        house.judged, ruling = report.shown, report.ruling
-        against = ruling.against if ruling and not ruling.passes else ()
-        return await verdict(house, Judged.model_validate(report.form), against, row, checks)
-    if stage is Stage.BUILD and (idle := await _idle(run, report)):
-        house.against = idle
-        return await negative(house, [idle], row, checks)
-    return await advance(house, row, checks)
+        done, who = supplied(house, contract, old, proved), "a person (fallback)"
+    else:
+        report = await run.dispatch(await _call(house, contract, there, old, proved))
+        house.tick()
+        if report.reason == "edited":
+            raise Edited(report.complaint)
+        if stage is Stage.QA and report.conflicts:
+            house.against = clash(report.conflicts)
+            return await negative(house, [house.against])
+        old = await _text(run, path) or ""
+        done, who = await _came_to(house, report, flaw(old, contract.headings)), AGENTS[stage]
+    row = house.row(done.came, who, None if done.why else old)
+    checks.append(done.why or f"{path}: verified{', supplied by a person' if by_person else ''}")
+    if done.why:
+        return await house.block(done.why, done.exit, rows=[row], evidence=checks)
+    checks += [f"QA result: {done.judged.result}, {done.judged.readiness}"] if done.judged else []
+    house.against = "" if done.judged else "\n\n".join(done.against)
+    return await (negative(house, done.against, row, checks) if done.against else advance(house, row, checks))
 
 
 def _returned(state: State) -> bool:
@@ -235,7 +225,7 @@ async def _call(
             "against": house.against if stage is Stage.BUILD else "",
             "changed": [one.path for one in await run.changed()] if stage in (Stage.BUILD, Stage.QA) else [],
             "checked": bool(proved),
-            "weakened": [name for one in proved if one.weak for name in (*one.weak.paths, *one.weak.gone)],
+            "weakened": [name for one in proved for name in one.weakened],
         },
         reads=tuple(there),
         criteria=criteria,
@@ -246,78 +236,51 @@ async def _call(
     )
 
 
-def _counts(run: Run, stage: Stage, path: str, report: Report, flawed: str) -> tuple[Failure, str]:
-    """How a dispatch counts, and why it does not."""
+async def _came_to(house: House, report: Report, flawed: str) -> Done:
+    """What a dispatch comes to."""
+    run, stage, path = house.run, house.state.stage, house.task.paths[house.state.stage]
     strays = [path for remark in report.remarks if remark.kind in STRAYS for path in remark.paths]
-    governed = [path for path in strays if scope.within(path, GOVERNED)]
     said, unusable = Answer.model_validate(report.form or {}), report.reason in ("unusable", "error")
-    how = run.decide(
-        failure,
-        governed=bool(governed),
-        strayed=report.reason == "scope",
-        conflict=report.reason == "conflict",
-        blocked=said.status == "blocked",
-        error=said.status == "error",
-        unfinished=not report.ok and not unusable,
-        artifact=report.ok and not flawed,
-    )
     lines = [line for line in report.complaint.splitlines() if line.startswith(path)] or report.complaint.splitlines()
     words = "; ".join(lines) or report.reason
-    return how, how.text.format(
+    ended = "cannot be dispatched" if report.reason in UNSTARTED else "did not finish"
+    ends = run.decide(
+        stages.counts,
         stage=stage,
-        agent=AGENTS[stage],
-        governed=", ".join(governed),
-        strays=", ".join(strays),
-        conflicts=", ".join(report.conflicts),
+        governed=[path for path in strays if scope.within(path, stages.GOVERNED)],
+        strays=strays if report.reason == "scope" else [],
+        conflicts=report.conflicts if report.reason == "conflict" else [],
+        status=said.status,
         reason=said.reason or "no reason given",
-        came="cannot be dispatched" if report.reason in UNSTARTED else "did not finish",
-        words=words,
-        flaw=words if unusable else f"{path}: {flawed}",
+        trouble="" if report.ok or unusable else f"{ended}: {words}",
+        flaw=words if unusable else flawed and f"{path}: {flawed}",
     )
+    if ends[2] or stage not in (Stage.BUILD, Stage.QA):
+        return Done(*ends)
+    if stage is Stage.BUILD:  # EVID-08: who changed nothing shows that it is so already
+        built = Built.model_validate(report.form)
+        idle = "" if report.paths and run.has_work else await run.idle(built.already_so if report.paths else ())
+        return Done(*ends, against=[idle] if idle else ())
+    house.judged, ruling = report.shown, report.ruling
+    against = ruling.against if ruling and not ruling.passes else ()
+    return Done(*ends, Judged.model_validate(report.form), against)
 
 
-async def _idle(run: Run, report: Report) -> str:
-    """What speaks against a Build that changed nothing (EVID-08); empty: it did, or shows that it is so already."""
-    pair, built = run.view.pending, Built.model_validate(report.form)
-    if report.paths and pair is not None and pair.base != pair.work:
-        return ""
-    if not built.already_so or not report.paths:
-        return (
-            "Nothing was changed. If it is so already, name the commands that show it in `already_so`, and report it."
-        )
-    claims = [Command(name=f"claim-{n}", line=line) for n, line in enumerate(built.already_so, 1)]
-    return "\n\n".join(_red(run, await run.prove(claims)).values())
-
-
-async def supplied(
-    house: House, contract: Contract, text: str | None, proved: Sequence[Proved], checks: list[str]
-) -> Outcome | None:
+def supplied(house: House, contract: Contract, text: str | None, proved: Sequence[Proved]) -> Done:
     """An artifact that a person wrote in the place of an agent: opened and checked like any other (HN-02)."""
     task, stage, path = house.task, house.state.stage, house.task.paths[house.state.stage]
     why = "missing" if text is None else flaw(text, contract.headings)
-    judged = read_judged(text or "", path, task.criteria) if stage is Stage.QA and not why else None
+    if stage is not Stage.QA or why:
+        return Done(Came.FAILED, Exit.FAILED, f"{path}: {why}") if why else Done(Came.COMPLETED, Exit.DONE)
+    judged = read_judged(text or "", path, task.criteria)
     if isinstance(judged, Unusable):
-        why = "; ".join(judged.problems).removeprefix(f"{path}: ")
-    elif judged and judged_before(house.history, stage, digest((text or "").encode())):
-        why = "malformed: it is the one that was judged before"
-    row = house.row(Came.FAILED if why else Came.COMPLETED, "a person (fallback)", text)
-    checks.append(f"{path}: {why or 'verified'}, supplied by a person")
-    if why:
-        return await house.block(f"{path}: {why}", Exit.FAILED, rows=[row], evidence=checks)
-    if not isinstance(judged, Judged):
-        return await advance(house, row, checks)
+        return Done(Came.FAILED, Exit.FAILED, "; ".join(judged.problems))
+    if reports.judged_before(house.history, stage, digest((text or "").encode())):
+        return Done(Came.FAILED, Exit.FAILED, f"{path}: malformed: it is the one that was judged before")
     green = [one.command for one in proved if one.after and one.after.green]
     ruling = judge(judged.claim(task.criteria), criteria=task.criteria, green=green)
     house.judged = proved[0].tree if proved else None
-    return await verdict(house, judged, () if ruling.passes else ruling.against, row, checks)
-
-
-async def verdict(
-    house: House, judged: Judged, against: Sequence[str], row: Sequence[str], checks: Sequence[str]
-) -> Outcome | None:
-    """What QA's artifact comes to; one thing against it is enough (HN-69)."""
-    told, house.against = [*checks, f"QA result: {judged.result}, {judged.readiness}"], ""
-    return await negative(house, against, row, told) if against else await advance(house, row, told)
+    return Done(Came.COMPLETED, Exit.DONE, "", judged, () if ruling.passes else ruling.against)
 
 
 async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> Outcome | None:
@@ -325,11 +288,12 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
     run, stage = house.run, house.state.stage
     if stage is Stage.BUILD:
         changed = ", ".join(one.path for one in await run.changed())
-        evidence = [*evidence, f"{CHANGED} {changed}" if changed else f"{DELIVERED} nothing is to be"]
+        left = f"{reports.CHANGED} {changed}" if changed else f"{reports.DELIVERED} nothing is to be"
+        evidence = [*evidence, left]
     entered = house.state.at(stage.next, house.day, completed=stage.next.before)
     waits = entered.status is Status.AWAITING
     open_ = (entered.run_id, entered.stage, "-", Came.NOT_REQUIRED, house.now, house.now, "", "")
-    rows = [row, open_] if stage.next in GATES and not waits and not entered.approved(stage.next) else [row]
+    rows = [row, open_] if stage.next in stages.GATES and not waits and not entered.approved(stage.next) else [row]
     event = f"{stage} completed; {entered.stage} is next{', once it is approved' if waits else ''}."
     await house.keep(entered, event, rows=rows, evidence=evidence)
     if house.inputs.until == stage and not waits:
@@ -339,18 +303,6 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
                 await house.keep(entered.stopped(Status.ACTIVE, why), why)
                 return house.stops(why, Exit.WAITING, run.scope)
     return None
-
-
-def _red(run: Run, proved: Sequence[Proved]) -> dict[str, str]:
-    """Each red command in a line, with the end of what it printed."""
-    red = [one for one in proved if one.word in ("broken", "still red", "conflict")]
-    heads = [f"`{one.command}` is {one.word}{': ' if one.tests else ''}{', '.join(one.tests)}" for one in red]
-    return {head: f"{head}. {run.tail(one.after) if one.after else ''}" for head, one in zip(heads, red, strict=True)}
-
-
-def _conflict(house: House, paths: Sequence[str]) -> str:
-    house.against = f"The person changed the same lines meanwhile ({', '.join(paths)}): their version stands."
-    return house.against
 
 
 # --- the gates
@@ -372,7 +324,7 @@ async def ask(
 ) -> Outcome | None:
     """A person approves, or what is rejected is revised with their words, as often as that is allowed (HN-115)."""
     run, state = house.run, house.state
-    decided: GateDecided = await run.gate(gate.lower(), question, summary=summary, shows=shows)
+    decided = await run.gate(gate.lower(), question, summary=summary, shows=shows)
     house.tick()
     who, note = decided.who, " ".join(decided.note.split())
     if decided.choice == "approve":
@@ -381,7 +333,7 @@ async def ask(
         await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
         return None
     row, told = house.row(Came.REJECTED, who), [f"rejected by {who}: {note}"]
-    if rejections(house.history, state.stage) >= REJECTIONS:
+    if reports.rejections(house.history, state.stage) >= stages.REJECTIONS:
         return await house.block(f"Approval rejected: {note}", rows=[row], evidence=told)
     entered = state.at(back, house.day, remediations=1 if back is Stage.BUILD else 0)
     await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
@@ -400,30 +352,53 @@ async def complete(house: House) -> Outcome | None:
         ended = await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
         if ended or house.state.stage is not Stage.APPROVAL:
             return ended
-    proved = await run.rest(house.commands)
-    for again in range(LATE):
-        if house.judged is None or again:
-            proved = await run.prove(house.commands)
-            house.judged = proved[0].tree if proved else house.judged
-        if red := _red(run, proved):
-            return await house.block(f"Red before Complete: {'; '.join(red)}")
-        delivered = await run.deliver(str(again), house.judged)
-        if delivered.state == "conflict":
-            paths = delivered.landing.conflicts if delivered.landing else ()
-            return await negative(house, [_conflict(house, paths)], house.row(Came.RETURNED))
-        if delivered.state in ("done", "nothing"):
-            done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
-            landed = [f"{DELIVERED} {changed or 'nothing'}"]
-            await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=landed)
-            return Outcome.complete(f"{task.id} is Complete", next="interlock diff")
-        house.judged = delivered.merged
-    return await house.block("Your tree changed each time before the work could come into it")
+    if red := run.against(await run.rest(house.commands)):
+        return await house.block(f"Red before Complete: {'; '.join(red)}")
+    landed = await run.land(house.commands, house.judged)
+    if landed.state == "conflict":
+        house.against = "\n\n".join(landed.against.values())
+        return await negative(house, list(landed.against))
+    if landed.against or landed.state == "away":
+        why = "; ".join(landed.against) or f"{run.where.branch} is not checked out: the work cannot come into it"
+        return await house.block(f"Red before Complete: {why}" if landed.state == "red" else why)
+    done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
+    told = [f"{reports.DELIVERED} {changed or 'nothing'}"]
+    await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)
+    return Outcome.complete(f"{task.id} is Complete", next="interlock diff")
 
 
 def _settle(inputs: Inputs, read: Callable[[str], str | None]) -> Inputs:
     """The Task ID, where a person names the file; the task of run-state, where they name none."""
     known = markdown(read(task_file(inputs.task) if inputs.task else RUN_STATE) or "").value("Task ID")
     return inputs.model_copy(update={"task": known}) if known and belongs(inputs.task or known, known) else inputs
+
+
+# --- what holds on every path
+
+
+def _in_order(view: View) -> bool:
+    """Each stage follows the one before it, is repeated, or goes back to where a return or a rejection leads; behind
+    the last one it is complete."""
+    order, back = tuple(AGENTS.values()), {"build", "tech-lead"}
+    places = [order.index(call.agent) for call in view.calls.values() if call.calls]
+    steps = zip([-1, *places], places, strict=False)
+    ordered = all(now <= last + 1 and (now >= last or order[now] in back) for last, now in steps)
+    return ordered and (view.status is not Ended.COMPLETE or places[-1] == len(order) - 1)
+
+
+def _approved(view: View) -> bool:
+    """Nobody builds before a person approved the plan, and nothing is complete before a person approved it."""
+    opened = {one.gate for one in view.gates.values() if one.decision and one.decision.choice == "approve"}
+    built = any(call.agent == AGENTS[Stage.BUILD] and call.calls for call in view.calls.values())
+    return ("build" in opened or not built) and ("complete" in opened or view.status is not Ended.COMPLETE)
+
+
+def _bounded(view: View) -> bool:
+    """QA is asked at most three times between two words of people."""
+    said = [one.decision.at for one in view.gates.values() if one.decision]
+    asked = [call.started for call in view.calls.values() if call.agent == AGENTS[Stage.QA]]
+    spans = [sum(begin < at for begin in said) for at in asked]
+    return all(spans.count(one) <= stages.REMEDIATIONS + 1 for one in spans)
 
 
 TASK = """\
@@ -455,5 +430,9 @@ HARNESS = Playbook(
     settle=_settle,
     example={"task": "TASK-001"},
     files={task_file("TASK-001"): TASK},
-    invariants=INVARIANTS,
+    invariants={
+        "stages come in their order": _in_order,
+        "people approve before Build and before Complete": _approved,
+        "remediations are bounded": _bounded,
+    },
 )

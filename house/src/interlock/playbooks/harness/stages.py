@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from enum import Enum, StrEnum
+from collections.abc import Sequence
+from enum import StrEnum
 
 from interlock.errors import Exit
 
@@ -103,38 +104,33 @@ def run_id(task: str, stage: Stage, day: str, remediations: int) -> str:
     return f"RUN-{day}-{task}-{SUFFIXES[stage]}{again}"
 
 
-class Failure(Enum):
-    """Why a stage did not finish, worst first: the first that applies is said (HN-98)."""
-
-    GOVERNANCE = Came.BLOCKED, Exit.STOPPED, "Scope violation by {agent}: {governed}"
-    SCOPE = Came.BLOCKED, Exit.STOPPED, "Scope violation by {agent}: {strays}"
-    CONFLICT = Came.BLOCKED, Exit.STOPPED, "Stage {stage}: a person changed the same lines meanwhile: {conflicts}"
-    BLOCKED = Came.BLOCKED, Exit.STOPPED, "Stage {stage}: agent {agent} is blocked: {reason}"
-    ERROR = Came.FAILED, Exit.STOPPED, "Stage {stage}: agent {agent} failed: {reason}"
-    UNFINISHED = Came.FAILED, Exit.FAILED, "Stage {stage}: agent {agent} {came}: {words}"
-    ARTIFACT = Came.FAILED, Exit.FAILED, "{flaw}"
-    NONE = Came.COMPLETED, Exit.DONE, ""
-
-    def __init__(self, came: Came, exit: Exit, text: str) -> None:
-        self.came, self.exit, self.text = came, exit, text
-
-
-def failure(
-    governed: bool, strayed: bool, conflict: bool, blocked: bool, error: bool, unfinished: bool, artifact: bool
-) -> Failure:
-    """How a stage counts, by what is wrong with it. Its word is enough for a failure, and never for success."""
-    wrong = (governed, strayed, conflict, blocked, error, unfinished, not artifact, True)
-    return next(one for one, applies in zip(Failure, wrong, strict=True) if applies)
-
-
-class Move(StrEnum):
-    ADVANCE = "advance"
-    RETURN = "return to Build"
-    BLOCK = "block"
+def counts(
+    stage: Stage,
+    *,
+    governed: Sequence[str],
+    strays: Sequence[str],
+    conflicts: Sequence[str],
+    status: str,
+    reason: str,
+    trouble: str,
+    flaw: str,
+) -> tuple[Came, Exit, str]:
+    """How a stage counts, and why it does not: what is worst with it is said (HN-98). Its word is enough for a failure,
+    and never for success."""
+    agent, stopped, failed = AGENTS[stage], (Came.BLOCKED, Exit.STOPPED), (Came.FAILED, Exit.FAILED)
+    wrong = (
+        (governed, stopped, f"Scope violation by {agent}: {', '.join(governed)}"),
+        (strays, stopped, f"Scope violation by {agent}: {', '.join(strays)}"),
+        (conflicts, stopped, f"Stage {stage}: a person changed the same lines meanwhile: {', '.join(conflicts)}"),
+        (status == "blocked", stopped, f"Stage {stage}: agent {agent} is blocked: {reason}"),
+        (status == "error", (Came.FAILED, Exit.STOPPED), f"Stage {stage}: agent {agent} failed: {reason}"),
+        (trouble, failed, f"Stage {stage}: agent {agent} {trouble}"),
+        (flaw, failed, flaw),
+        (True, (Came.COMPLETED, Exit.DONE), ""),
+    )
+    return next((*ends, why) for applies, ends, why in wrong if applies)
 
 
-def after_verdict(positive: bool, remediations: int) -> Move:
+def after_negative(remediations: int) -> Came:
     """Where QA, red commands and a conflict at the delivery lead (HN-76, HN-79, HN-80, HN-114)."""
-    if positive:
-        return Move.ADVANCE
-    return Move.RETURN if remediations < REMEDIATIONS else Move.BLOCK
+    return Came.RETURNED if remediations < REMEDIATIONS else Came.BLOCKED
