@@ -14,8 +14,7 @@ from interlock.engine.simulation import Act, Clean, Files, begin
 from interlock.engine.view import View
 from interlock.engine.world import Command
 from interlock.playbooks.harness import HARNESS
-from interlock.playbooks.harness.report import history, report_of
-from interlock.playbooks.harness.run_state import State, read_state
+from interlock.playbooks.harness.run_state import State, history, read_state, report_of
 from interlock.playbooks.harness.stages import RUN_STATE, Stage
 from interlock.workspace.values import Pending
 from tests.engine.bench import Bench, Synced, said

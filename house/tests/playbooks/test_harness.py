@@ -12,8 +12,7 @@ from interlock.agents.values import Exit
 from interlock.engine.simulation import Act
 from interlock.errors import BadInput, Status
 from interlock.playbooks.harness.playbook import ROWS
-from interlock.playbooks.harness.report import history
-from interlock.playbooks.harness.run_state import read_state
+from interlock.playbooks.harness.run_state import history, read_state
 from interlock.playbooks.harness.stages import (
     AGENTS,
     GOVERNED,

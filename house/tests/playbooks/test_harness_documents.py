@@ -8,12 +8,27 @@ from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable
 from interlock.errors import BadInput
 from interlock.playbooks.harness import HARNESS
-from interlock.playbooks.harness.contracts import place_of, present, read_contracts
+from interlock.playbooks.harness.documents import (
+    Task,
+    default_path,
+    place_of,
+    present,
+    read_contracts,
+    read_task,
+    task_file,
+)
 from interlock.playbooks.harness.qa import Judged, flaw, read_judged, spell_judged
-from interlock.playbooks.harness.report import history, new_report, undelivered, with_entries
-from interlock.playbooks.harness.run_state import State, new_state, read_state, with_state
+from interlock.playbooks.harness.run_state import (
+    State,
+    history,
+    new_report,
+    new_state,
+    read_state,
+    undelivered,
+    with_entries,
+    with_state,
+)
 from interlock.playbooks.harness.stages import CONTRACTS, REPORT_TEMPLATE, STATE_TEMPLATE, WORKED, Stage, Status, called
-from interlock.playbooks.harness.task_file import Task, default_path, read_task, task_file
 from tests.playbooks.harnesses import BUILD, ID, PLAN, QA, SPEC, TASK
 from tests.playbooks.harnesses import Task as Played
 
@@ -258,7 +273,7 @@ min_structure: {headings: ["## Done"]}
         ("stage: Build", "stage: Ship"),
         ("artifact:Implementation Plan", "artifact:Nothing"),
     ):
-        with pytest.raises(BadInput, match="malformed"):
+        with pytest.raises(BadInput, match=r"malformed|no stage"):
             read_contracts(f"{PROSE}\n{block.replace(old, new)}")
     with pytest.raises(BadInput):
         read_contracts(f"{PROSE}\n{block.replace('required: [', 'requires: [')}")
@@ -334,7 +349,7 @@ def test_a_check_says_how_it_ended(line: str) -> None:
 @pytest.mark.req("HN-69", "HN-19")
 def test_of_two_results_the_worse_counts_and_all_that_is_malformed_is_told() -> None:
     twice = read_judged(f"{HEAD}- [x] AC1\n\nValidation Result: Issues Found\n", QA, CRITERIA)
-    assert isinstance(twice, Judged) and twice.result == "Issues Found" and not twice.claim(CRITERIA).passes
+    assert isinstance(twice, Judged) and twice.summary == "Issues Found, Ready" and not twice.claim(CRITERIA).passes
     broken = read_judged("# QA\n\nValidation Result: good\n", QA, CRITERIA)
     assert isinstance(broken, Unusable) and len(broken.problems) == 4
     assert all(one.startswith(f"{QA}: malformed: ") for one in broken.problems)
@@ -346,9 +361,8 @@ def test_of_two_results_the_worse_counts_and_all_that_is_malformed_is_told() -> 
 def test_what_is_spelled_is_read_back() -> None:
     form = {
         "about": "R1",
-        "result": "Passed",
-        "readiness": "Ready",
-        "issues": ["it crashes"],
+        "verdict": "accept",
+        "findings": [{"text": "it crashes"}],
         "criteria": [{"criterion": one, "met": n > 0, "evidence": ""} for n, one in enumerate(CRITERIA)],
         "checks": [{"command": "make", "result": "red", "expected": True}, {"command": "true", "result": "green"}],
         "no_check": "none here",

@@ -82,7 +82,7 @@ ORDERED, ASKED, BOUNDED = HARNESS.invariants
 COPIES = {
     "skips a stage": Copy(ORDERED, "", swap(Stage, "next", property(_skips)), world(TASK, asks=False)),
     "approves itself": Copy(ASKED, "", swap(playbook, "ask", _approves), HARNESS),
-    "returns for ever": Copy(BOUNDED, f"result=Issues Found{EACH}", swap(playbook, "negative", _returns), HARNESS),
+    "returns for ever": Copy(BOUNDED, f"verdict=revise{EACH}", swap(playbook, "negative", _returns), HARNESS),
 }
 
 
@@ -188,7 +188,7 @@ def shows(project: Project, view: View, start: Files) -> str:
     if report is None or report.form is None:
         return "QA has not judged"
     form, own = report.form, next(files for name, files in reversed(_seats(project)) if name.startswith("qa"))
-    if (form["result"], form["readiness"]) != ("Passed", "Ready") or form["issues"]:
+    if form["verdict"] != "accept" or form["findings"]:
         return "QA did not pass it"
     if len({one["criterion"] for one in form["criteria"]}) < 2 or not all(one["met"] for one in form["criteria"]):
         return "a criterion is not met"

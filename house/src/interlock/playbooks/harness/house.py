@@ -14,32 +14,11 @@ from interlock.documents.files import digest
 from interlock.documents.model import Model
 from interlock.engine.run import Command, Outcome, Run
 from interlock.errors import BadInput, Exit
-from interlock.playbooks.harness.contracts import read_contracts
-from interlock.playbooks.harness.report import new_report, report_of, shelf_of, with_entries
-from interlock.playbooks.harness.run_state import NONE, State, new_state, position, read_state, with_state
-from interlock.playbooks.harness.stages import (
-    CONTRACTS,
-    REPORT_TEMPLATE,
-    REQUIRED,
-    RUN_STATE,
-    STATE_TEMPLATE,
-    WORKED,
-    Came,
-    Status,
-    called,
-)
-from interlock.playbooks.harness.task_file import Task, belongs, read_task, task_file
+from interlock.playbooks.harness import run_state, stages
+from interlock.playbooks.harness.documents import Task, belongs, read_contracts, read_task, task_file
+from interlock.playbooks.harness.run_state import NONE, State, position, read_state
+from interlock.playbooks.harness.stages import CONTRACTS, REQUIRED, RUN_STATE, Came, StageName, Status
 from interlock.workspace.values import Tree
-
-
-def _working(name: str) -> str:
-    stage = called(name) if name else None
-    if name and stage not in WORKED:
-        raise ValueError(f"it is no stage that an agent carries out; expected one of {', '.join(WORKED)}")
-    return stage or ""
-
-
-StageName = Annotated[str, AfterValidator(_working)]
 
 
 class Inputs(Model):
@@ -113,8 +92,8 @@ class House:
         """What happened into the report, then, last, where the task stands into run-state (HN-59)."""
         stop = "" if state.stop == NONE else state.stop
         entries = {"rows": (), "evidence": (), **entries}
-        told = partial(with_entries, state=state, at=self.now, stop=stop, **entries)
-        return {self.report: told, RUN_STATE: partial(with_state, state=state, event=event)}
+        told = partial(run_state.with_entries, state=state, at=self.now, stop=stop, **entries)
+        return {self.report: told, RUN_STATE: partial(run_state.with_state, state=state, event=event)}
 
     async def keep(
         self, state: State, event: str, *, rows: Sequence[Sequence[str]] = (), evidence: Sequence[str] = ()
@@ -140,87 +119,82 @@ class House:
         return {"resumed": stopped, "from": back, "fallback": bool(fallback), "person": person}
 
 
-OURS = "interlock init harness writes ours."
-
-
 async def begin(run: Run, inputs: Inputs) -> House:
     """All that is required is there and fits together; then run-state and report are there, too (HN-23 to HN-39)."""
-    problems: list[Any] = []
+    problems, name = list[Any](), inputs.task
 
     def take(read: Callable[..., Any], *given: Any) -> Any:
         try:
             return read(*given)
         except BadInput as problem:
-            problems.extend([problem, *problem.also])
+            problems.extend((problem, *problem.also))
             problem.also = ()
 
-    name, found = inputs.task, await run.read(RUN_STATE)
-    path, live = task_file(name), take(read_state, found) if found is not None else None
+    found = await run.read(RUN_STATE)
+    live = take(read_state, found) if found is not None else None
     if not name:
         raise BadInput.together(problems or [BadInput(f"No task to run: name a task or provide {RUN_STATE}")])
+    path = await _called(run, task_file(name), name)
     texts = {path: await run.read(path) or "" for path in (*REQUIRED, path)}
-    if not texts[path]:
-        path = await _called(run, path, name)
-        texts[path] = await run.read(path) or ""
+    init = "interlock init harness writes ours."
     missing = [one for one in REQUIRED if not texts[one].strip()]
-    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=OURS) for one in missing]
+    problems += [BadInput(f"Missing required file: {one}", where=one, remedy=init) for one in missing]
     problems += [] if texts[path] else [BadInput(f"Task file not found: {path}", where=path)]
     task = take(read_task, texts[path], path) if texts[path] else None
     contracts = take(read_contracts, texts[CONTRACTS]) if texts[CONTRACTS].strip() else {}
     other = live if live is not None and live.task != name else None
-    problems += _conflict(other, inputs)
-    kept = await run.read(shelf_of(name)) if live is None or other else None
+    if other is not None and other.status is not Status.COMPLETE and not inputs.park:
+        why = f"Active task conflict: run-state is for {other.task} ({other.status}); requested {name}"
+        problems.append(BadInput(why, where=RUN_STATE, remedy="Finish that one, or put it by: --park."))
+    kept = await run.read(run_state.shelf_of(name)) if live is None or other else None
     state = (take(read_state, kept) if kept is not None else None) if other or live is None else live
-    why = state.problem(task) if state and task else ""
-    problems += [BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands.")] if why else []
+    if state and task and (why := state.problem(task)):
+        problems.append(BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands."))
     if problems:
         raise BadInput.together(problems)
     assert task is not None
-    report, text = report_of(name), await run.read(report_of(name))
-    if text is None and live is not None:
-        report = await _called(run, report, name)
-        text = await run.read(report)
-    house = House(run, inputs, task, state or State.first(task, ""), report, given=dict(run.flags))
+    report = await _called(run, run_state.report_of(name), name) if live else run_state.report_of(name)
+    state = state or State.first(task, run.now().strftime("%Y-%m-%d"))
+    house = House(run, inputs, task, state, report, given=dict(run.flags))
     if house.state.status is not Status.COMPLETE:
-        await _measured(house, contracts)
+        named = [line for line in inputs.check if line != "none"]
+        house.commands = [] if "none" in inputs.check else await run.commands(named)
+        await run.baseline(house.commands)
+        for told in _uses(task, contracts):
+            run.warn(told)
     house.tick()
-    first = state or State.first(task, house.day)
-    run.watch(RUN_STATE, position)
-    run.watch(report)
-    if other is not None:
-        await house.write(shelf_of(other.task), lambda _: found or "")
-    if text is None:
-        await house.write(report, lambda text: text or new_report(texts[REPORT_TEMPLATE], first, task))
-    if live is None or other is not None:
-        fresh = kept or new_state(texts[STATE_TEMPLATE], first, f"Initialised by orchestration; {first.stage} is next.")
-        there = await house.write(RUN_STATE, lambda text: fresh if text == (found or "") else text)
-        house.state = read_state(there)
-        if kept is not None:
-            await run.set_aside(shelf_of(name))
+    await _documents(house, texts, found or "", kept, other)
     return house
 
 
-def _conflict(other: State | None, inputs: Inputs) -> Iterator[BadInput]:
-    """Another task is under way, and nobody said that it is to be put by."""
-    if other is not None and other.status is not Status.COMPLETE and not inputs.park:
-        why = f"Active task conflict: run-state is for {other.task} ({other.status}); requested {inputs.task}"
-        yield BadInput(why, where=RUN_STATE, remedy="Finish that one, or put it by: --park.")
-
-
-async def _measured(house: House, contracts: Mapping[Any, Any]) -> None:
-    """The commands that count, as they stand before the work; what of people's own files is used."""
-    named = [line for line in house.inputs.check if line != "none"]
-    house.commands = [] if "none" in house.inputs.check else await house.run.commands(named)
-    await house.run.baseline(house.commands)
-    for told in _uses(house.task, contracts):
-        house.run.warn(told)
+async def _documents(
+    house: House, templates: Mapping[str, str], found: str, kept: str | None, other: State | None
+) -> None:
+    """Run-state and report of the task are there, by the engine itself (HN-27 to HN-39); another task's is put by."""
+    run, task, first = house.run, house.task, house.state
+    text = await run.read(house.report)
+    run.watch(RUN_STATE, position)
+    run.watch(house.report)
+    if other is not None:
+        await house.write(run_state.shelf_of(other.task), lambda _: found)
+    if text is None:
+        await house.write(
+            house.report, lambda text: text or run_state.new_report(templates[stages.REPORT_TEMPLATE], first, task)
+        )
+    if not found or other is not None:
+        event = f"Initialised by orchestration; {first.stage} is next."
+        begun = kept or run_state.new_state(templates[stages.STATE_TEMPLATE], first, event)
+        there = await house.write(RUN_STATE, lambda text: begun if text == found else text)
+        house.state = read_state(there)
+        if kept is not None:
+            await run.set_aside(run_state.shelf_of(task.id))
 
 
 async def _called(run: Run, usual: str, task: str) -> str:
-    """Where the task's file of a folder lies: the only one that is called by the Task ID, else at its usual place."""
-    folder = posixpath.dirname(usual)
+    """Where the task's file of a folder lies: at its usual place, else the only one that is called by the Task ID."""
+    folder, _, name = usual.rpartition("/")
     found = [one for one in await run.names(folder, "*.md") if belongs(one, task) and not one.endswith("-run-state.md")]
-    return f"{folder}/{found[0]}" if len(found) == 1 else usual
+    return usual if name in found or len(found) != 1 else f"{folder}/{found[0]}"
 
 
 def _uses(task: Task, contracts: Mapping[Any, Any]) -> Iterator[str]:

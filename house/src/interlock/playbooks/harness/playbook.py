@@ -17,14 +17,20 @@ from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
 from interlock.errors import Status as Ended
-from interlock.playbooks.harness import report as reports
-from interlock.playbooks.harness import stages
-from interlock.playbooks.harness.contracts import Contract, place_of, present, read_contracts
+from interlock.playbooks.harness import run_state, stages
+from interlock.playbooks.harness.documents import (
+    Contract,
+    belongs,
+    place_of,
+    present,
+    read_contracts,
+    read_task,
+    task_file,
+)
 from interlock.playbooks.harness.house import Edited, Flags, House, Inputs, begin
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
 from interlock.playbooks.harness.run_state import State, read_state
 from interlock.playbooks.harness.stages import AGENTS, CONTRACTS, KEPT_OUT, RUN_STATE, WORKED, Came, Stage, Status
-from interlock.playbooks.harness.task_file import belongs, read_task, task_file
 from interlock.workspace import scope
 from interlock.workspace.values import RemarkKind
 
@@ -131,7 +137,7 @@ async def negative(
 
 async def missing(house: House) -> bool:
     """Whether the work of Build lies in another clone's trees; then the task is back at Build (HN-117)."""
-    if house.run.has_work or not reports.undelivered(house.history):
+    if house.run.has_work or not run_state.undelivered(house.history):
         return False
     why = "The work of Build was not delivered, and is not here: Build makes it again."
     house.run.warn(why)
@@ -193,7 +199,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
     checks.append(done.why or f"{path}: verified{', supplied by a person' if by_person else ''}")
     if done.why:
         return await house.block(done.why, done.exit, rows=[row], evidence=checks)
-    checks += [f"QA result: {done.judged.result}, {done.judged.readiness}"] if done.judged else []
+    checks += [f"QA result: {done.judged.summary}"] if done.judged else []
     house.against = "" if done.judged else "\n\n".join(done.against)
     return await (negative(house, done.against, row, checks) if done.against else advance(house, row, checks))
 
@@ -275,7 +281,7 @@ def supplied(house: House, contract: Contract, text: str | None, proved: Sequenc
     judged = read_judged(text or "", path, task.criteria)
     if isinstance(judged, Unusable):
         return Done(Came.FAILED, Exit.FAILED, "; ".join(judged.problems))
-    if reports.judged_before(house.history, stage, digest((text or "").encode())):
+    if run_state.judged_before(house.history, stage, digest((text or "").encode())):
         return Done(Came.FAILED, Exit.FAILED, f"{path}: malformed: it is the one that was judged before")
     green = [one.command for one in proved if one.after and one.after.green]
     ruling = judge(judged.claim(task.criteria), criteria=task.criteria, green=green)
@@ -288,7 +294,7 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
     run, stage = house.run, house.state.stage
     if stage is Stage.BUILD:
         changed = ", ".join(one.path for one in await run.changed())
-        left = f"{reports.CHANGED} {changed}" if changed else f"{reports.DELIVERED} nothing is to be"
+        left = f"{run_state.CHANGED} {changed}" if changed else f"{run_state.DELIVERED} nothing is to be"
         evidence = [*evidence, left]
     entered = house.state.at(stage.next, house.day, completed=stage.next.before)
     waits = entered.status is Status.AWAITING
@@ -333,7 +339,7 @@ async def ask(
         await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
         return None
     row, told = house.row(Came.REJECTED, who), [f"rejected by {who}: {note}"]
-    if reports.rejections(house.history, state.stage) >= stages.REJECTIONS:
+    if run_state.rejections(house.history, state.stage) >= stages.REJECTIONS:
         return await house.block(f"Approval rejected: {note}", rows=[row], evidence=told)
     entered = state.at(back, house.day, remediations=1 if back is Stage.BUILD else 0)
     await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
@@ -362,7 +368,7 @@ async def complete(house: House) -> Outcome | None:
         why = "; ".join(landed.against) or f"{run.where.branch} is not checked out: the work cannot come into it"
         return await house.block(f"Red before Complete: {why}" if landed.state == "red" else why)
     done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
-    told = [f"{reports.DELIVERED} {changed or 'nothing'}"]
+    told = [f"{run_state.DELIVERED} {changed or 'nothing'}"]
     await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)
     return Outcome.complete(f"{task.id} is Complete", next="interlock diff")
 

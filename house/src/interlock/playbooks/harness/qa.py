@@ -9,14 +9,15 @@ from typing import Any, Literal
 from pydantic import Field
 
 from interlock.documents.markdown import Markdown, bullet, cells, markdown, plain_value
-from interlock.engine.forms import Check, Claim, Criterion, Form, Given, Unusable, Weakened, read_form
+from interlock.engine.forms import Claim, Form, Given, Judgement, Unusable, read_form
+from interlock.playbooks.harness.documents import mark_of
 from interlock.playbooks.harness.stages import Stage
-from interlock.playbooks.harness.task_file import mark_of
 
 _WORDS = {
     "Validation Result": {"passed": "Passed", "pass": "Passed", "issues found": "Issues Found"},
     "Approval Readiness": {"ready": "Ready", "ready for approval": "Ready", "back to build": "Back to Build"},
 }
+_POSITIVE = "Passed, Ready"
 _SAYS = re.compile(
     r"\b(?P<met>met|pass(?:ed|es)?|satisfied|yes|done|ok|verified)\b|(?P<tick>[\u2705\u2713\u2714\u2611])"
     r"|\b(?:not|no|un\w+|fail\w*|partial\w*|missing|open|blocked)\b|[\u274c\u2717\u2718\u2610]"
@@ -38,40 +39,19 @@ class Answer(Form):
 
 
 class Built(Answer):
-    already_so: list[str] = Field(default=[], description="If nothing has to be changed: the commands that show it.")
-    takes_back: list[str] = Field(
-        default=[], description="Paths of the person's unsaved work that the task means to remove."
-    )
+    already_so: list[str] = Field([], description="If nothing has to be changed: the commands that show it.")
+    takes_back: list[str] = Field([], description="Paths of the person's unsaved work that the task means to remove.")
 
 
-class Judged(Answer):
-    """What a QA artifact says."""
+class Judged(Judgement, Answer):
+    """What a QA artifact says; whatever stands under its Blocking Issues blocks."""
 
     about: str = ""
-    result: Literal["Passed", "Issues Found"]
-    readiness: Literal["Ready", "Back to Build"]
-    issues: list[str] = []
-    criteria: list[Criterion] = []
-    checks: list[Check] = []
-    no_check: str = ""
-    weakened: list[Weakened] = []
-
-    @classmethod
-    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
-        met = [{"criterion": one, "met": True, "evidence": ""} for one in criteria]
-        return {"criteria": met, **({} if green else {"no_check": "there is none here"})}
 
     def claim(self, criteria: Sequence[str]) -> Claim:
-        passes = (self.result, self.readiness) == ("Passed", "Ready")
-        says = [] if passes else [f"Validation Result: {self.result}; Approval Readiness: {self.readiness}"]
-        return Claim(
-            passes=passes,
-            checks=tuple((one.command, one.result, one.expected) for one in self.checks),
-            criteria=tuple((one.criterion, one.met) for one in self.criteria),
-            blocking=tuple(self.issues or says),
-            no_check=self.no_check,
-            explained=tuple(one.path for one in self.weakened),
-        )
+        said = super().claim(criteria)
+        blocking = [one.text for one in self.findings] or ([] if said.passes else [self.summary])
+        return said.model_copy(update={"blocking": tuple(blocking), "notes": ()})
 
 
 def read_answer(
@@ -86,8 +66,7 @@ def read_answer(
     said = read_form(form, given.structured, given.text)
     answer = said if isinstance(said, Answer) else form.model_validate({})
     if answer.gives_up():
-        negative = {"result": "Issues Found", "readiness": "Back to Build"}
-        return Judged.model_validate(negative | answer.model_dump()) if stage is Stage.QA else answer
+        return Judged(verdict="revise", **answer.model_dump()) if stage is Stage.QA else answer
     text = given.outputs.get(path)
     if text is None or (text == old and stage is not Stage.BUILD):
         return Unusable(problems=(f"{path}: missing: it was not written in this stage",))
@@ -124,12 +103,13 @@ def read_judged(text: str, path: str, criteria: Sequence[str]) -> Judged | Unusa
     problems += [f"{path}: malformed: nothing stands under ## {name}" for name in empty]
     if problems:
         return Unusable(problems=tuple(problems))
-    checks, no_check = _checks(page)
+    summary, (checks, no_check) = ", ".join(said.values()), _checks(page)
     weakened = [match for item in page.items("Weakened") if (match := re.match(r"`([^`]+)`\W+(\w.*)", item.text))]
     return Judged.model_validate(
         {
-            **dict(zip(("result", "readiness"), said.values(), strict=True)),
-            "issues": _issues(page),
+            "verdict": "accept" if summary == _POSITIVE else "revise",
+            "summary": summary,
+            "findings": [{"text": one} for one in _issues(page)],
             "criteria": _criteria(page, criteria),
             "checks": checks,
             "no_check": no_check,
@@ -193,13 +173,16 @@ def _checks(page: Markdown) -> tuple[list[dict[str, Any]], str]:
 
 def spell_judged(form: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, str]:
     """The artifact that says so: the inverse of `read_judged`."""
-    one, ends = Judged.model_validate(form), {"green": "exit 0", "red": "exit 1"}
+    one = Judged.model_validate(form)
+    words = ("Passed", "Ready") if one.verdict == "accept" else ("Issues Found", "Back to Build")
+    checks = [f"- `{each.command}`: exit {int(each.result == 'red')}" for each in one.checks]
     lines = [
-        *(f"# QA {one.about}", f"Validation Result: {one.result}", f"Approval Readiness: {one.readiness}"),
-        *("## Blocking Issues", *(f"- {issue}" for issue in one.issues or ["None"]), "## Acceptance Criteria"),
-        *([f"- [{'x' if each.met else ' '}] {each.criterion}" for each in one.criteria] or ["(none)"]),
+        *(f"# QA {one.about}", f"Validation Result: {words[0]}", f"Approval Readiness: {words[1]}"),
+        *("## Blocking Issues", *(f"- {each.text}" for each in one.findings), *([] if one.findings else ["- None"])),
+        *("## Acceptance Criteria", *(f"- [{'x' if each.met else ' '}] {each.criterion}" for each in one.criteria)),
+        *([] if one.criteria else ["(none)"]),
         "## Checks",
-        *(f"- `{each.command}`: {ends[each.result]}{', expected' if each.expected else ''}" for each in one.checks),
+        *(f"{line}{', expected' if each.expected else ''}" for line, each in zip(checks, one.checks, strict=True)),
         *([f"- None: {one.no_check}"] if one.no_check else []),
         *(["## Weakened", *(f"- `{each.path}`: {each.why}" for each in one.weakened)] if one.weakened else []),
     ]

@@ -1,4 +1,7 @@
-"""`harness/run-state.md`: where the task stands, read and written back in the spelling found (4.3)."""
+"""`harness/run-state.md`: where the task stands, read and written back in the spelling found (4.3).
+
+`harness/runs/<TASKID>-run-report.md`: its durable history, to which entries are added and never removed (4.4).
+"""
 
 from __future__ import annotations
 
@@ -8,13 +11,20 @@ from functools import lru_cache
 from typing import Any
 
 from interlock.documents.changing import add_below, add_row, set_fields
-from interlock.documents.markdown import PIPE, markdown
+from interlock.documents.markdown import markdown
 from interlock.documents.model import Model
 from interlock.errors import BadInput
-from interlock.playbooks.harness.stages import GATES, ORDER, REMEDIATIONS, RUN_STATE, Stage, Status, called, run_id
-from interlock.playbooks.harness.task_file import BEFORE_BUILD, BEFORE_COMPLETE, Task, paths_in, wrong, yes
+from interlock.playbooks.harness.documents import BEFORE_BUILD, BEFORE_COMPLETE, Task, paths_in, wrong, yes
+from interlock.playbooks.harness.stages import GATES, ORDER, RUN_STATE, SUFFIXES, Came, Stage, Status, called
 
 NONE = "None"
+HISTORY = ("Stage History", "Stage Outcomes")
+"""The section of the stages, by the names that people give it."""
+SECTIONS = (HISTORY[0], "Validation Evidence", "Stops")
+COLUMNS = ("Run ID", "Stage", "Agent", "Outcome", "Started", "Ended", "Artifact", "SHA-256")
+CHANGED = "changed by Build, not delivered yet:"
+"""Begins the entry with the code that a Build left: without the run's trees it is missing (HN-117)."""
+DELIVERED = "delivered:"
 Values = Mapping[str, str | Sequence[str]]
 _HOLE = re.compile(r"(?:\{\{|<)\s*([A-Za-z][\w -]*?)\s*(?:\}\}|>)")
 
@@ -24,9 +34,9 @@ class State(Model):
 
     task: str
     task_file: str
-    status: Status
-    stage: Stage
-    run_id: str
+    status: Status = Status.ACTIVE
+    stage: Stage = Stage.SPECIFICATION
+    run_id: str = ""
     completed: tuple[Stage, ...] = ()
     paths: dict[Stage, str]
     remediations: int = 0
@@ -38,25 +48,20 @@ class State(Model):
     @classmethod
     def first(cls, task: Task, day: str) -> State:
         """Of a task that begins (HN-29)."""
-        return cls(
-            task=task.id,
-            task_file=task.path,
-            status=Status.ACTIVE,
-            stage=Stage.SPECIFICATION,
-            run_id=run_id(task.id, Stage.SPECIFICATION, day, 0),
-            paths=task.paths,
-            before_build=task.before_build,
-            before_complete=task.before_complete,
-        )
+        asks: dict[str, Any] = {"before_build": task.before_build, "before_complete": task.before_complete}
+        return cls(task=task.id, task_file=task.path, paths=task.paths, **asks).at(Stage.SPECIFICATION, day)
 
     def at(self, stage: Stage, day: str, **more: Any) -> State:
         """On that day another stage is entered: nothing behind it is completed, but Build, which is mended, or
         approved; where a gate is before it, it waits."""
-        state = self.model_copy(update=more)
-        done = tuple(one for one in state.completed if one in stage.before or one is stage is Stage.BUILD)
-        held = tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before)
-        entered = {"stage": stage, "run_id": run_id(self.task, stage, day, state.remediations), "stop": NONE}
-        state = state.model_copy(update={**entered, "completed": done, "approvals": held})
+        state = self.model_copy(update={**more, "stage": stage})
+        again = f"-R{state.remediations}" if state.remediations and stage in (Stage.BUILD, Stage.QA) else ""
+        entered = {
+            "run_id": f"RUN-{day}-{self.task}-{SUFFIXES[stage]}{again}",
+            "completed": tuple(one for one in state.completed if one in stage.before or one is stage is Stage.BUILD),
+            "approvals": tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before),
+        }
+        state = state.model_copy(update=entered)
         asks = f"Approval required before {Stage.BUILD if stage is Stage.BUILD else Stage.COMPLETE}"
         return state.model_copy(update={"status": state.due, "stop": asks if state.due is Status.AWAITING else NONE})
 
@@ -135,14 +140,14 @@ def read_state(text: str) -> State:
         problems.append(f"{RUN_STATE}: malformed: field Completed Stages not found")
     if completed != list(ORDER[: len(completed)]):
         problems.append(f"Completed Stages [{', '.join(completed)}] is not a prefix of the lifecycle")
-    counts, statuses = {str(n): n for n in range(REMEDIATIONS + 1)}, {one.casefold(): one for one in Status}
+    counts, statuses = {"0": 0, "1": 1, "2": 2}, {one.casefold(): one for one in Status}
     read = {
         "task": take("Task ID", str),
         "task_file": take("Task File", str, default=""),
         "status": take("Current Status", lambda value: statuses.get(value.casefold()), ", ".join(Status)),
         "stage": take("Current Stage", called, f"one of {', '.join(ORDER)}"),
         "run_id": take("Current Run ID", str),
-        "remediations": take("Remediation Count", counts.get, f"0 to {REMEDIATIONS}", "0"),
+        "remediations": take("Remediation Count", counts.get, "0 to 2", "0"),
         "before_build": setting(BEFORE_BUILD),
         "before_complete": setting(BEFORE_COMPLETE),
         "stop": page.value("Stop Reason") or NONE,
@@ -203,30 +208,25 @@ def filled(template: str, values: Values, holes: Values) -> str:
         else:
             lines.append(_HOLE.sub(lambda hole: _inline(known.get(_name(hole[1])), hole[0]), line))
     text, plain = "\n".join(lines), dict(values)
-    page, settings = markdown(text), dict(one.split(": ") for one in plain.get("Approval Mode", ()))
-    if settings and all(page.field(name) for name in settings):
-        plain = {**plain, **settings}
+    settings = dict(one.split(": ") for one in plain.get("Approval Mode", ()))
+    if settings and all(map(markdown(text).field, settings)):
+        plain |= settings
         del plain["Approval Mode"]
     return set_fields(_with_paths(text, dict(one.split(": ", 1) for one in plain.pop("Artifact Paths"))), plain)
 
 
 def _with_paths(text: str, paths: Mapping[str, str]) -> str:
     """Beside the name that each stage has there: in its row, or in its bullet."""
-    page, lines = markdown(text), text.split("\n")
-    rows, listed = page.rows("Artifact Paths"), page.values("Artifact Paths", ticked=False) or []
-    if not rows:
-        names = {called(one.partition(":")[0]): one.partition(":")[0] for one in listed}
-        bullets = [f"{names.pop(Stage(stage), stage)}: {path}" for stage, path in paths.items()]
-        return set_fields(text, {"Artifact Paths": [*bullets, *(one for one in listed if called(one) is None)]})
-    at = {called(row.cells[0]): row.line for row in rows}
-    for stage, path in paths.items():
-        if (line := at.get(Stage(stage))) is not None:
-            parts = PIPE.split(lines[line - 1])
-            lines[line - 1] = "|".join([*parts[:2], f" {path} ", *parts[3:]])
-    text = "\n".join(lines)
-    for stage in [one for one in paths if Stage(one) not in at]:
-        text = add_row(text, "Artifact Paths", dict(zip(rows[0].cells, (stage, paths[stage]), strict=False)))
-    return text
+    page = markdown(text)
+    if rows := page.rows("Artifact Paths"):
+        names = {called(row.cells[0]): row.cells[0] for row in rows}
+        for stage in (one for one in paths if Stage(one) not in names):
+            text = add_row(text, "Artifact Paths", dict(zip(rows[0].cells, (stage, ""), strict=False)))
+        return set_fields(text, {names.get(Stage(stage), stage): path for stage, path in paths.items()})
+    listed = page.values("Artifact Paths", ticked=False) or []
+    names = {called(one): one.partition(":")[0] for one in listed}
+    bullets = [f"{names.get(Stage(stage), stage)}: {path}" for stage, path in paths.items()]
+    return set_fields(text, {"Artifact Paths": [*bullets, *(one for one in listed if called(one) is None)]})
 
 
 def _name(hole: str) -> str:
@@ -235,3 +235,73 @@ def _name(hole: str) -> str:
 
 def _inline(value: str | Sequence[str] | None, hole: str) -> str:
     return hole if value is None else value if isinstance(value, str) else ", ".join(value)
+
+
+# --- the report
+
+
+def report_of(task: str) -> str:
+    return f"harness/runs/{task}-run-report.md"
+
+
+def shelf_of(task: str) -> str:
+    """Where the run-state of a task lies that is not the live one (5.3)."""
+    return f"harness/runs/{task}-run-state.md"
+
+
+def _head(state: State) -> dict[str, str]:
+    known = state.position()
+    shown = ("Task ID", "Current Stage", "Current Run ID", "Stop Reason")
+    return {**{name: str(known[name]) for name in shown}, "Status": state.status}
+
+
+def new_report(template: str, state: State, task: Task) -> str:
+    """The first text of a report."""
+    values = {**_head(state), "Task Title": task.title, "Artifact Paths": state.position()["Artifact Paths"]}
+    text = filled(template, values, dict.fromkeys(SECTIONS, ""))
+    missing = [name for name in SECTIONS if not _title(text, name)]
+    return "\n".join([text.rstrip(), *(f"\n## {name}" for name in missing), ""])
+
+
+def with_entries(
+    text: str, state: State, at: str, rows: Sequence[Sequence[str]], evidence: Sequence[str], stop: str
+) -> str:
+    """The report with what happened at that time; one that is gone is not made again (HN-41)."""
+    if not text.strip():
+        return text
+    text = set_fields(text, _head(state))
+    for row in rows:
+        text = add_row(text, _title(text, HISTORY[0]) or HISTORY[0], dict(zip(COLUMNS, row, strict=True)))
+    for title, lines in (("Validation Evidence", evidence), ("Stops", [f"{state.stage}: {stop}"] if stop else [])):
+        for line in lines:
+            text = add_below(text, _title(text, title) or f"## {title}", f"- {at} {' '.join(line.split())}")
+    return text
+
+
+def _title(text: str, name: str) -> str:
+    """The section of that name, as people called it; empty: there is none."""
+    names = HISTORY if name == HISTORY[0] else (name,)
+    return next((one for one in names if markdown(text).find(one)), "")
+
+
+def history(text: str) -> list[dict[str, str]]:
+    """The entries of the stages, in order, by the names of their columns in small letters."""
+    rows = markdown(text).rows(_title(text, HISTORY[0]))
+    return [dict(zip((cell.casefold() for cell in rows[0].cells), row.cells, strict=False)) for row in rows[1:]]
+
+
+def rejections(text: str, gate: Stage) -> int:
+    """How often people rejected at the gate before that stage."""
+    return sum(one.get("stage") == gate and one.get("outcome") == Came.REJECTED for one in history(text))
+
+
+def judged_before(text: str, stage: Stage, digest: str) -> bool:
+    """Whether this artifact of a stage is one that has counted already."""
+    return any(one.get("stage") == stage and one.get("sha-256") == digest for one in history(text))
+
+
+def undelivered(text: str) -> bool:
+    """Whether code of a Build was left that has not come into the tree."""
+    entries = [item.text for item in markdown(text).items("Validation Evidence")]
+    said = [CHANGED in one for one in entries if CHANGED in one or DELIVERED in one]
+    return bool(said) and said[-1]

@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AfterValidator
 
 from interlock.errors import Exit
 
@@ -98,10 +101,15 @@ def called(text: str) -> Stage | None:
     return found[0] if len(set(found)) == 1 else None
 
 
-def run_id(task: str, stage: Stage, day: str, remediations: int) -> str:
-    """Of a stage that is entered on that day (4.1)."""
-    again = f"-R{remediations}" if remediations and stage in (Stage.BUILD, Stage.QA) else ""
-    return f"RUN-{day}-{task}-{SUFFIXES[stage]}{again}"
+def _working(name: str) -> str:
+    stage = called(name) if name else None
+    if name and stage not in WORKED:
+        raise ValueError(f"it is no stage that an agent carries out; expected one of {', '.join(WORKED)}")
+    return stage or ""
+
+
+StageName = Annotated[str, AfterValidator(_working)]
+"""Of a stage that an agent carries out, as people call it."""
 
 
 def counts(

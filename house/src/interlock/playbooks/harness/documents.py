@@ -1,17 +1,24 @@
-"""`harness/tasks/<TASKID>.md`, read as people write it (4.2)."""
+"""What people write, read as they write it: `harness/tasks/<TASKID>.md` (4.2), and the input contracts (4.6).
+
+A contract is a section per stage, which stands whole in its brief; or exact, in a fenced block of YAML.
+"""
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Annotated, Any
 
-from interlock.documents.markdown import Markdown, markdown, plain_value
+from pydantic import AfterValidator, Field
+
+from interlock.documents.markdown import Markdown, Section, bullet, cells, label, markdown, plain_value
 from interlock.documents.model import Model
+from interlock.documents.problems import load
+from interlock.documents.reading import read_yaml
 from interlock.errors import BadInput, DocumentInvalid, place
-from interlock.playbooks.harness.stages import GOVERNED, TASKS, WORKED, Stage, called
+from interlock.playbooks.harness.stages import CONTRACTS, GOVERNED, KEPT_OUT, TASKS, WORKED, Stage, StageName, called
 from interlock.workspace import scope
 
 BEFORE_BUILD, BEFORE_COMPLETE = "Require Approval Before Build", "Require Approval Before Complete"
@@ -143,3 +150,122 @@ def _wrong_paths(paths: Mapping[Stage, str]) -> Iterable[str]:
         elif one in known:
             yield f"Artifact paths for {known[one]} and {stage} are the same: {one}"
         known.setdefault(one, stage)
+
+
+# --- stage-input-contracts.md
+
+_QUOTED = re.compile(r"`([^`\n]+)`")
+_PART = r"(?:[\w.@*?-]|<[^<>]*>|\{[^}]*\}+)+"
+_PATH = re.compile(rf"(?:{_PART}/)+(?:{_PART})?|{_PART}\.\w+")
+_ASKS, _ASKS_NOT = r"\brequire[sd]?\b", r"\b(?:not|never|optional|outputs?|produces?|writes?|forbidden)\b"
+_HOLE = re.compile(r"\{\{?[^{}]*\}?\}|<[^<>]*>|\bTASK[_-]?ID\b")
+
+
+def _known(name: str) -> str:
+    kind, _, rest = name.partition(":")
+    known = called(rest) in WORKED if kind == "artifact" else rest.strip() if kind == "path" else name == "task_file"
+    if not known:
+        raise ValueError("malformed; expected task_file, artifact:STAGE or path:PATH")
+    return name
+
+
+Inputs = tuple[Annotated[str, AfterValidator(_known)], ...]
+
+
+class Structure(Model):
+    headings: tuple[str, ...] = ()
+
+
+class Exact(Model):
+    """A contract as a block of YAML."""
+
+    stage: StageName
+    required: Inputs = Field(min_length=1)
+    optional: Inputs = ()
+    writes: Inputs = ()
+    min_structure: Structure = Structure()
+
+
+class Contract(Model):
+    """What a stage may read and write, and what its artifact must contain."""
+
+    prose: str = ""
+    """The section as people wrote it; empty where it is exact."""
+    required: tuple[str, ...]
+    """Paths, folders and patterns; `task_file` and `artifact:STAGE` stand for those of the task."""
+    optional: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    """Globs beside the artifact, without all that is governed."""
+    headings: tuple[str, ...] = ()
+    """Of its artifact, beside a title."""
+
+
+@lru_cache(maxsize=16)
+def read_contracts(text: str) -> dict[Stage, Contract]:
+    """The contract of each stage.
+
+    Raises:
+        BadInput: stages without one; a block that cannot be used.
+    """
+    page = markdown(text, CONTRACTS)
+    found = dict(_exact(page))
+    for section in page.sections:
+        if (stage := called(section.title)) in WORKED:
+            found.setdefault(stage, _prose(page, section, stage))
+    if missing := [f"No input contract for stage {stage} in {CONTRACTS}" for stage in WORKED if stage not in found]:
+        raise BadInput.together([wrong(one, CONTRACTS) for one in missing])
+    return found
+
+
+def _exact(page: Markdown) -> Iterator[tuple[Stage, Contract]]:
+    for fence in (*page.fences("yaml"), *page.fences("yml")):
+        source = read_yaml(fence.content, CONTRACTS, first_line=fence.line + 1)
+        if isinstance(source.data, dict) and "stage" in source.data:
+            one = load(Exact, source)
+            stage, writes = Stage(one.stage), [name[5:] for name in one.writes if name.startswith("path:")]
+            given = one.model_dump(include={"required", "optional"})
+            yield stage, Contract(**given, writes=_writes(stage, writes), headings=one.min_structure.headings)
+
+
+def _prose(page: Markdown, section: Section, stage: Stage) -> Contract:
+    """Paths in back-quotes that it lists as required, and those that it names beside."""
+    required, named, listing = list[str](), list[str](), ""
+    lines = page.text.split("\n")[section.line - 1 : section.end - 1]
+    for line in lines[1:]:
+        row, named_so = cells(line), label(line)
+        heading = line.lstrip("# ") if line.startswith("#") else row[0] if row else named_so["name"] if named_so else ""
+        if heading and not _QUOTED.search(heading):
+            listing = heading.casefold()
+        elif line.strip() and not bullet(line) and not row:
+            listing = line.casefold()
+        paths = [path.strip() for path in _QUOTED.findall(line) if _PATH.fullmatch(path.strip())]
+        own = _QUOTED.sub("", line).casefold()
+        words = own if re.search(f"{_ASKS}|{_ASKS_NOT}", own) else listing
+        (required if re.search(_ASKS, words) and not re.search(_ASKS_NOT, words) else named).extend(paths)
+    prose = "\n".join(lines).strip()
+    return Contract(prose=prose, required=tuple(required), optional=tuple(named), writes=_writes(stage, ()))
+
+
+def _writes(stage: Stage, globs: Sequence[str]) -> tuple[str, ...]:
+    globs = globs or (("**",) if stage is Stage.BUILD else ())
+    return (*globs, *KEPT_OUT) if globs else ()
+
+
+def place_of(name: str, task: Task) -> str:
+    """The path, folder or pattern that an input stands for."""
+    stage = called(name[9:]) if name.startswith("artifact:") else None
+    if stage is not None or name == "task_file":
+        return task.paths[stage] if stage else task.path
+    return _HOLE.sub(lambda hole: task.id if "task" in hole[0].casefold() else "*", name.removeprefix("path:"))
+
+
+def present(look: Any, paths: Sequence[str]) -> list[str]:
+    """Those inputs that are there with something in them: a file, a folder, or one that fits the pattern."""
+
+    def is_there(path: str) -> bool:
+        if re.search(r"[*?]", path):
+            return any(scope.within(one, (path,)) for one in look.paths())
+        text, folder = look.read(path.rstrip("/")), f"{path.rstrip('/')}/"
+        return any(one.startswith(folder) for one in look.paths()) if text is None else bool(text.strip())
+
+    return [path for path in paths if is_there(path)]
