@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from interlock.documents.markdown import Markdown
+from interlock.documents.markdown import Markdown, markdown
 from interlock.engine.forms import Check, Claim, Criterion, Form, Weakened
 from interlock.playbooks.feature.decisions import Kind, Said
 
@@ -24,12 +23,6 @@ def listed(page: Markdown, title: str) -> list[str]:
     """The bullets below a heading, each in a line; those that say that there is nothing are none."""
     items = (" ".join(item.text.split()) for item in page.items(title))
     return [item for item in items if item.strip(" .*_`").casefold() not in NOTHING]
-
-
-@lru_cache(maxsize=256)
-def page_of(text: str) -> Markdown:
-    """A text, taken apart once: a rehearsal and a replay see the same ones again and again."""
-    return Markdown(text)
 
 
 class Closing(Form):
@@ -51,7 +44,7 @@ class Answer(Form):
 
     def listed(self, title: str) -> list[str]:
         """The bullets below a heading of its memory."""
-        return listed(page_of(self.memory), title)
+        return listed(markdown(self.memory), title)
 
 
 class Worked(Answer):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from interlock.documents.markdown import markdown
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import fence
@@ -21,7 +22,7 @@ from interlock.playbooks.feature.answers import severity_of
 from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
 from interlock.playbooks.feature.closing import conclude, post_mortem
 from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
-from interlock.playbooks.feature.forms import Judged, page_of
+from interlock.playbooks.feature.forms import Judged
 from interlock.playbooks.feature.invariants import INVARIANTS
 from interlock.playbooks.feature.members import (
     CRITICS,
@@ -211,7 +212,7 @@ async def reread(work: Work, critics: Sequence[Heard]) -> dict[str, str]:
     for one in critics:
         text = await work.run.read(work.at(f"memory/{one.member}.mem.md"))
         if text and not one.report.complaint.startswith(Said.ERROR):
-            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, page_of(text)))
+            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
     return found
 
 

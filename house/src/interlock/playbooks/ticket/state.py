@@ -36,8 +36,9 @@ class Ticket:
         """The iteration, from 0."""
         self.begins = "INITIALIZED"
         """The phase at which the next iteration begins."""
-        self.state: doc.Progress | None = None
-        """progress.yaml, as last seen."""
+        self.data: doc.Progress
+        """progress.yaml, as last seen; there from I2 on."""
+        self.begun = False
         self.now: Any = None
         """The time of the last stamp."""
         self.choices: dict[str, str] = {}
@@ -74,11 +75,6 @@ class Ticket:
         return self.at(f"iteration_{self.n - 1}/review_report.yaml" if self.n else "prompt.yaml")
 
     @property
-    def data(self) -> doc.Progress:
-        assert self.state is not None
-        return self.state
-
-    @property
     def facts(self) -> dict[str, Any]:
         """What all briefs name."""
         build, test = self.data.build_command, self.data.test_command
@@ -108,7 +104,8 @@ class Ticket:
 
     async def read(self) -> None:
         """progress.yaml as it stands, with what people changed where they may."""
-        self.state = await load(self.run, doc.Progress, self.at("progress.yaml"))
+        self.begun = True
+        self.data = await load(self.run, doc.Progress, self.at("progress.yaml"))
 
     async def graph(self) -> Graph:
         """tasks.yaml as it stands."""
@@ -122,7 +119,7 @@ class Ticket:
             where = {"timestamp": stamp, "git_head": head or self.data.last_checkpoint["git_head"]}
             point = {**where, "phase": phase, "step": step}
             values |= {"current_phase": phase, "current_step": step, "last_checkpoint": point}
-        self.state = parsed(doc.Progress, await put(self.run, path, {**values, "last_updated": stamp}), path)
+        self.data = parsed(doc.Progress, await put(self.run, path, {**values, "last_updated": stamp}), path)
 
     async def end_iteration(self, status: str) -> None:
         """The iteration's own entry, and how long it took."""
@@ -141,7 +138,7 @@ class Ticket:
         """Tell it in log.jsonl, as soon as there is a ticket."""
         told = {"ts": self.stamp(), "event": f"orchestrator.{event}", "jira": self.jira, "iteration": self.n}
         self._log.append({**told, "step": step, "data": data})
-        if self.state:
+        if self.begun:
             await self.run.change(self.at("log.jsonl"), doc.appended(self._log))
             self._log = []
 
@@ -226,7 +223,7 @@ class Ticket:
     async def stop(self, reason: str, status: str = "FAILED", *, again: str = "", exit: int | None = None) -> Stop:
         """The documents say that it stopped; to be raised. A resume goes on at `again`, else in the present scope."""
         again = again or self.run.scope
-        if self.state:
+        if self.begun:
             await self.set(status=status)
         return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=f"interlock resume {self.run.id}")))
 
