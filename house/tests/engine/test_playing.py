@@ -11,7 +11,7 @@ import pytest
 
 from interlock.engine.journal import Memory
 from interlock.engine.prompts import Prompts
-from interlock.engine.run import Call, Outcome, Run
+from interlock.engine.run import Call, Outcome, Run, Stop
 from interlock.errors import BadInput, ConfigInvalid, EngineFault, Exit, Status, WorkspaceFailed
 from interlock.playbooks.task import TASK
 from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Nothing, said, small, verdict
@@ -36,6 +36,7 @@ def raising(error: BaseException, *, first: bool = False) -> Any:
         (BadInput("bad", where="w"), True, Status.WORKING, ""),
         (BadInput("bad", where="w"), False, Status.STOPPED, "bad (w)"),
         (ConfigInvalid("bad"), False, Status.STOPPED, "bad"),
+        (Stop(Outcome.stopped("enough")), False, Status.STOPPED, "enough"),
         (WorkspaceFailed("git failed"), True, Status.FAILED, "git failed"),
         (EngineFault("ours"), False, Status.FAILED, "ours"),
         (ZeroDivisionError("by zero"), False, Status.FAILED, "ZeroDivisionError: by zero"),

@@ -19,6 +19,7 @@ CLEAN = "researcher spec designer ct planner T01 v r post-mortem"
 FAIL = says("NEEDS_REVISION: it is red", severity="FAIL")
 REVISE = says("NEEDS_REVISION: change it", severity="Major")
 BLOCKER = says("NEEDS_REVISION: a hole", severity="Blocker", findings=[{"severity": "Blocker", "title": "a hole"}])
+ANOTHER = says("NEEDS_REVISION: no", severity="Blocker", findings=[{"severity": "Blocker", "title": "another hole"}])
 HIGH = says(
     severity="High", findings=[{"severity": "High", "title": "it leaks"}, {"severity": "Low", "title": "taste"}]
 )
@@ -451,6 +452,15 @@ CASES = [
         story=ALL_AGAIN,
         tries={"r-security": [1, 1, 1]},
         warns=["severity: critical: r-security: Blocker: a hole"],
+    ),
+    case(
+        "a Blocker of a later review is shown at once, too",
+        *("FT-41", "FT-105", "FT-150"),
+        r_security=[BLOCKER, BLOCKER, ANOTHER],
+        planner=[None, plans(["T02"])],
+        story=ALL_AGAIN,
+        exit=5,
+        warns=["severity: critical: r-security: Blocker: another hole"],
     ),
     case(
         "a Blocker that vanished stays listed",

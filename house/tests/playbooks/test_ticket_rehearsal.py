@@ -99,13 +99,13 @@ async def _pays(t: Ticket, *_: Any, **__: Any) -> list[Any]:
 
 
 _review, ON_ITS_BRANCH, COMMITTED, ACCEPTED, CAPPED, UNPAID = review.review, *TICKET.invariants
-BLIND: Callable[..., list[Any]] = lambda proved, *, last: []  # noqa: E731
+BLIND: Callable[..., list[Any]] = lambda t, proved, *, last=True: []  # noqa: E731
 COPIES: dict[str, tuple[str, str, tuple[Patch, ...]]] = {
     "writes where it stands": (ON_ITS_BRANCH, "", (swap(gate, "git_gate", _no_gate),)),
     "never commits": (COMMITTED, "", (swap(playbook, "commit", _no_commit),)),
     "commits what was rejected": (ACCEPTED, f"status=REJECTED{EACH}", (swap(playbook, "review", _believes),)),
     "works for ever": (CAPPED, f"{WRONG}{EACH}", (swap(execution, "ATTEMPTS", 7),)),
-    "pays for red work": (UNPAID, WRONG, (swap(execution, "validate", _pays), swap(review, "red", BLIND))),
+    "pays for red work": (UNPAID, WRONG, (swap(execution, "validate", _pays), swap(Ticket, "red", BLIND))),
 }
 
 

@@ -7,7 +7,7 @@ replay see the same ones again and again.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import Any, TypeVar
 
@@ -57,19 +57,27 @@ def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
 # What a process keeps
 
 
-async def load(run: Run, model: type[M], path: str) -> M | None:
-    """The document as it stands; None where there is none. One that cannot be used is mended, then the run resumed."""
-    text = await run.read(path, lambda text: text is None or parsed(model, text, path))
-    return None if text is None else parsed(model, text, path)
+async def load(run: Run, model: type[M], path: str) -> M:
+    """The document as it stands. Where it cannot be used it is for a person to mend, then for a resume to read."""
+    text = await run.read(path, lambda text: parsed(model, text or "", path))
+    return parsed(model, text or "", path)
 
 
-async def put(run: Run, path: str, values: Mapping[Keys, Any]) -> str:
-    """The text of the document with these values in it; Stop where a person changed what is not theirs."""
-    spelled = tuple((keys, json.dumps(value)) for keys, value in values.items())
-    wrote = await run.change(path, partial(_put, values=spelled))
+async def put(run: Run, path: str, values: Mapping[str, Any]) -> str:
+    """The text of the document with these values in it, those of mappings and (by number) of lists one by one; Stop
+    where a person changed what is not theirs."""
+    wrote = await run.change(path, partial(_put, values=tuple(_leaves(values))))
     if wrote.state == "edited":
         raise edited(run, wrote.why)
     return run.text(wrote.text)
+
+
+def _leaves(values: Mapping[Any, Any], above: Keys = ()) -> Iterator[tuple[Keys, str]]:
+    for key, value in values.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, (*above, key))
+        else:
+            yield (*above, key), json.dumps(value)
 
 
 @lru_cache(maxsize=2048)

@@ -12,11 +12,11 @@ from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from interlock.documents.markdown import Markdown, front_matter
+from interlock.documents.markdown import Markdown, front_matter, markdown
 from interlock.engine.forms import Check, Criterion, Given, Unusable, Weakened, read_form
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature.decisions import Kind, Said
-from interlock.playbooks.feature.forms import NOTHING, Answer, Closing, Graded, page_of
+from interlock.playbooks.feature.forms import NOTHING, Answer, Closing, Graded
 from interlock.playbooks.feature.members import Agent
 
 _COMPLETION = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
@@ -46,7 +46,7 @@ def answer(
     closing = _closing(given)
     if closing is None:
         return Unusable(problems=("no DONE:/NEEDS_REVISION:/ERROR: line",))
-    page = page_of(given.outputs.get(memory, ""))
+    page = markdown(given.outputs.get(memory, ""))
     said = max(Said(closing.status), Said(_word(page, "Status", tuple(Said)) or "DONE"), key=list(Said).index)
     if said is Said.ERROR:
         return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}",), final=agent.final)
@@ -86,9 +86,9 @@ def _untitled(given: Given, artifact: str) -> list[str]:
 
 def _body(text: str, path: str) -> Markdown:
     try:
-        return front_matter(text, path).body if text.startswith("---") else page_of(text)
+        return front_matter(text, path).body if text.startswith("---") else markdown(text)
     except DocumentInvalid:
-        return page_of(text)
+        return markdown(text)
 
 
 def _word(page: Markdown, title: str, words: tuple[str, ...]) -> str:
@@ -152,7 +152,7 @@ def _check(found: re.Match[str]) -> Check:
 
 def criteria_of(feature: str) -> dict[str, str]:
     """`AC-n` -> the acceptance criterion of `feature.md` (FT-157)."""
-    items = (item.text for item in page_of(feature).items("Acceptance Criteria"))
+    items = (item.text for item in markdown(feature).items("Acceptance Criteria"))
     found = (re.match(r"[*`_]*(AC-\d+)[*`_]*[\s:.—-]*(.*)", item, re.DOTALL) for item in items)
     return {one[1]: " ".join(one[2].split()) for one in found if one}
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
-from interlock.engine.run import Command, Outcome
+from interlock.engine.run import Command, Stop
 from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import criteria_of, grown
 from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.forms import Appended, Judged
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
-from interlock.playbooks.feature.work import AGAINST, Halt, Heard, Progress, Work
+from interlock.playbooks.feature.work import AGAINST, Heard, Progress, Work
 from interlock.workspace.values import Tree
 
 REPLANS = 3
@@ -114,8 +114,7 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
         try:
             found = read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
         except PlanBroken as broken:
-            why, more = "; ".join(broken.problems), f"interlock resume {run.id}"
-            raise Halt(Outcome.stopped(why, again=run.scope, next=more)) from None
+            raise Stop(work.stopped("; ".join(broken.problems))) from None
     for name in found.added:
         if name not in work.progress:
             run.warn(f"{name} stands in no wave: it is added as the last one")
@@ -192,7 +191,7 @@ async def carry_out(
 async def came_to(work: Work, task: Task, one: Heard) -> str:
     """Why a task failed; empty: it is done. One that changed nothing has to show that it is so already (EVID-08)."""
     if one.form is None:
-        return one.report.complaint.replace("\n", "; ") or one.report.reason
+        return one.fault
     if any(not path.startswith("docs/feature/") for path in one.report.paths):
         return ""
     claims = getattr(one.form, "already_so", [])
@@ -293,7 +292,6 @@ async def review(work: Work, against: bool = False) -> Reviewed:
             first = heard["r-security"]
             if first.verdict.severity == "Blocker" and not work.confirmed:
                 work.confirmed = True
-                run.warn("severity: critical: r-security: " + "; ".join(first.findings))
                 heard |= await work.together("confirm", {"r-security": asked["r-security"]})
                 second = heard["r-security"]
                 if second.form and second.verdict.severity != "Blocker":

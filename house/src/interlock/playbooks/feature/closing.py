@@ -14,7 +14,7 @@ from interlock.playbooks.feature.work import Work
 
 async def conclude(work: Work, reviewed: Reviewed) -> Outcome:
     """Complete only when R decides DONE and nothing that the engine knows is against it (FT-150)."""
-    run, flaws = work.run, list(work.flaws)
+    flaws = list(work.flaws)
     if work.verified is not Said.DONE:
         flaws.append(f"verification did not pass ({work.verified}): see {work.at('verification/')}")
     else:
@@ -26,7 +26,7 @@ async def conclude(work: Work, reviewed: Reviewed) -> Outcome:
     head = f"ERROR: {reason}" if against else f"DONE: feature {work.slug} is complete"
     output = "\n".join([head, *below]) + "\n"
     if against:
-        return Outcome.stopped(reason, output, exit=5, again=work.decided, next=f"interlock resume {run.id}")
+        return work.stopped(reason, output, exit=5, again=work.decided)
     return (Outcome.degraded if flaws else Outcome.complete)(reason, output, next="interlock diff")
 
 
@@ -48,13 +48,13 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
         taken = [name for folder in folders for name in await run.names(work.at(folder), "*.md")]
         date = free_date(run.now().date().isoformat(), taken)
         report, log = work.at(f"post-mortems/{date}-post-mortem.md"), work.at(f"agent-metrics/{date}-run-log.md")
-        rows = dispatches(work)
+        rows = {"dispatches": dispatches(work), "clusters": work.clusters}
         heard = await work.alone(
             POST_MORTEM,
             leaves=(report, log),
             samples={report: f"# Post-mortem {date}\n", log: f"# Run log {date}\n\n```yaml\n[]\n```\n"},
             texts={
-                "telemetry": run.fill("telemetry", slug=work.slug, date=date, tables=_tables(work, rows)),
+                "telemetry": run.fill("telemetry", slug=work.slug, date=date, **rows),
                 "outcome": ending.reason,
             },
             report=report,
@@ -64,7 +64,7 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
         )
         said = Said.DONE if heard.said is Said.DONE and {report, log} <= {*heard.report.paths} else Said.ERROR
         if said is Said.ERROR:
-            data = {"feature": work.slug, "run_date": date, "dispatches": rows, "clusters": work.clusters}
+            data = {"feature": work.slug, "run_date": date, **rows}
             text = f"# Run log: {work.slug}, {date}\n\n```yaml\n{dumped(data).rstrip()}\n```\n"
             await run.change(log, lambda old: text)
             run.warn(f"the post-mortem gave nothing that counts; that changes nothing ({heard.why})")
@@ -87,22 +87,10 @@ def dispatches(work: Work) -> list[dict[str, Any]]:
             "Pattern": one.agent.pattern,
             "Status": (one.verdict.said if one.agent.kind.judges else one.said).value,
             "Retries": max(one.report.calls - 1, 0),
-            "Failure": "" if one.form else " ".join((one.report.complaint or one.report.reason).split()),
+            "Failure": "" if one.form else one.fault,
             "Iteration": one.again,
             "Human": "yes" if one.human else "no",
             "Timestamp": (ended.get(one.member) or [""]).pop(0),
         }
         for one in work.heard
     ]
-
-
-def _tables(work: Work, rows: list[dict[str, Any]]) -> dict[str, list[list[str]]]:
-    """Heads and cells, each in a line (FT-146)."""
-    tables = {"Agent Dispatches": rows, "Cluster Summaries": work.clusters}
-    return {
-        name: [[*table[0]], *([_cell(one) for one in row.values()] for row in table)] for name, table in tables.items()
-    }
-
-
-def _cell(value: Any) -> str:
-    return " ".join(str(value).split()).replace("|", "\\|") or "—"

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 
 from interlock.documents.files import digest
 from interlock.workspace.scope import within
@@ -66,6 +67,8 @@ WORDS = {
 }
 FLOOR = {Kind.CRITIC: "Medium", Kind.VERIFIER: "FAIL", Kind.REVIEWER: "Major"}
 """The least severity that is against the work."""
+AT_ONCE = 4
+"""Agents at the same time (FT-12)."""
 ENOUGH = 2
 """Usable results that a cluster needs (FT-47)."""
 
@@ -177,9 +180,9 @@ def affected(named: Sequence[str], files: Sequence[str], scopes: Mapping[str, Se
     return known or matching or list(scopes)
 
 
-def groups(tasks: Sequence[str], size: int = 4) -> list[Sequence[str]]:
+def groups(tasks: Sequence[str]) -> list[Sequence[str]]:
     """Sub-waves (FT-13)."""
-    return [tasks[start : start + size] for start in range(0, len(tasks), size)]
+    return [tasks[start : start + AT_ONCE] for start in range(0, len(tasks), AT_ONCE)]
 
 
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -188,19 +191,13 @@ LONGEST = 40
 
 def slug_of(request: str) -> str:
     """The request's first words; without a letter that fits, a digest."""
-    slug = ""
-    for word in re.findall("[a-z0-9]+", request.lower()):
-        longer = f"{slug}-{word}" if slug else word[:LONGEST]
-        if len(longer) > LONGEST:
-            break
-        slug = longer
+    slug = "-".join(re.findall("[a-z0-9]+", request.lower()))
+    if len(slug) > LONGEST:
+        slug = slug[: LONGEST + 1].rpartition("-")[0] or slug[:LONGEST]
     return slug or f"feature-{digest(request.encode('utf-8', 'surrogatepass'))[:8]}"
 
 
 def free_date(day: str, taken: Sequence[str]) -> str:
     """The day, with `-2`, `-3` behind it where an earlier run has its name."""
-    number, name = 1, day
-    while any(one in (f"{name}-run-log.md", f"{name}-post-mortem.md") for one in taken):
-        number += 1
-        name = f"{day}-{number}"
-    return name
+    names = (day if n == 1 else f"{day}-{n}" for n in count(1))
+    return next(name for name in names if not {f"{name}-run-log.md", f"{name}-post-mortem.md"} & {*taken})

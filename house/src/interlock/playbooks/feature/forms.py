@@ -8,12 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from interlock.documents.markdown import Markdown
+from interlock.documents.markdown import Markdown, markdown
 from interlock.engine.forms import Check, Claim, Criterion, Form, Weakened
 from interlock.playbooks.feature.decisions import Kind, Said
 
@@ -24,12 +23,6 @@ def listed(page: Markdown, title: str) -> list[str]:
     """The bullets below a heading, each in a line; those that say that there is nothing are none."""
     items = (" ".join(item.text.split()) for item in page.items(title))
     return [item for item in items if item.strip(" .*_`").casefold() not in NOTHING]
-
-
-@lru_cache(maxsize=256)
-def page_of(text: str) -> Markdown:
-    """A text, taken apart once: a rehearsal and a replay see the same ones again and again."""
-    return Markdown(text)
 
 
 class Closing(Form):
@@ -51,7 +44,7 @@ class Answer(Form):
 
     def listed(self, title: str) -> list[str]:
         """The bullets below a heading of its memory."""
-        return listed(page_of(self.memory), title)
+        return listed(markdown(self.memory), title)
 
 
 class Worked(Answer):
@@ -148,14 +141,16 @@ def spelled(form: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str]:
     for path in paths:
         name = path.rpartition("/")[2].partition(".")[0]
         if path.endswith(".mem.md"):
-            left[path] = _memory(name, form)
+            left[path] = f"# Memory: {name}\n" + _sections(_memory(name, form))
         elif "criteria" in form and re.search(r"/(ct-review|verification|review)/[crv]t?-\w+\.md$", path):
-            left[path] = _artifact(name, form)
+            findings = [f"  - {json.dumps(one)}\n" for one in form.get("findings", ())]
+            head = f"---\nfindings:\n{''.join(findings)}---\n" if findings else ""
+            left[path] = f"{head}# {name}\n" + _sections(_artifact(form))
     return left
 
 
-def _memory(name: str, form: Mapping[str, Any]) -> str:
-    parts = {
+def _memory(name: str, form: Mapping[str, Any]) -> dict[str, list[str]]:
+    return {
         "Status": [form.get("status", "DONE")],
         "Highest Severity": [form.get("severity", "N/A")],
         "Key Findings": [f"- What {name} found."],
@@ -164,22 +159,18 @@ def _memory(name: str, form: Mapping[str, Any]) -> str:
         "Already So": [f"- `{one}`" for one in form.get("already_so", ())],
         "Takes Back": [f"- {one}" for one in form.get("takes_back", ())],
     }
-    return f"# Memory: {name}\n" + _sections(parts)
 
 
-def _artifact(name: str, form: Mapping[str, Any]) -> str:
-    findings = [f"  - {json.dumps(one)}\n" for one in form.get("findings", ())]
+def _artifact(form: Mapping[str, Any]) -> dict[str, list[str]]:
     checks = [
         f"- `{one['command']}`: exit {int(one['result'] == 'red')}{', expected 1' * bool(one.get('expected'))}"
         for one in form.get("checks", ())
     ]
-    parts = {
+    return {
         "Checks": [*checks, *([f"Nothing to run: {form['no_check']}"] if form.get("no_check") else [])],
         "Criteria": [f"- {one['criterion']}: {'met' if one['met'] else 'not met'}" for one in form["criteria"]],
         "Weakened": [f"- {one['path']}: {one['why']}" for one in form.get("weakened", ())],
     }
-    head = f"---\nfindings:\n{''.join(findings)}---\n" if findings else ""
-    return f"{head}# {name}\n{_sections(parts)}"
 
 
 def _sections(parts: Mapping[str, Sequence[str]]) -> str:

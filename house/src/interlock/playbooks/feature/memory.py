@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Sequence
 
-from interlock.documents.markdown import cells
-from interlock.playbooks.feature.forms import listed, page_of
+from interlock.documents.markdown import cells, markdown
+from interlock.playbooks.feature.forms import listed
 from interlock.playbooks.feature.members import EVERYBODY
 
 INDEX, DECISIONS = "## Artifact Index", "## Recent Decisions"
@@ -104,7 +104,7 @@ def merged(agent: str, step: str, memory: str, *, lessons: bool = False) -> Edit
     """
 
     def edit(shared: Shared) -> None:
-        page = page_of(memory)
+        page = markdown(memory)
         shared.drop(lambda found: bool(found["mark"]) and found["agent"] == agent)
         own = {"Key Findings": UPDATES, "Decisions": DECISIONS, **({"Lessons Learned": LESSONS} if lessons else {})}
         for title, section in own.items():

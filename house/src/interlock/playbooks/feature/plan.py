@@ -9,10 +9,10 @@ from typing import Any
 
 from pydantic import ValidationError, field_validator
 
-from interlock.documents.markdown import bullet, cells, front_matter
+from interlock.documents.markdown import bullet, cells, front_matter, markdown
 from interlock.documents.model import Model
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.feature.forms import NOTHING, page_of
+from interlock.playbooks.feature.forms import NOTHING
 from interlock.playbooks.feature.members import WORKERS
 
 WAVES = "## Execution Waves"
@@ -149,7 +149,7 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
             problems += broken.problems
     listed = list(dict.fromkeys(_listed(text, {*files, *begun})))
     if not listed:
-        found = page_of(text).find(WAVES)
+        found = markdown(text).find(WAVES)
         problems.append("plan.md: no wave" if found else f'plan.md: section "{WAVES}" not found')
     at: dict[str, int] = {}
     for number, name in sorted(listed, key=lambda one: one[0]):
@@ -174,7 +174,7 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
 
 def _listed(text: str, known: Collection[str]) -> Iterator[tuple[int, str]]:
     """Wave and task of each bullet and row, in the order of the text."""
-    page = page_of(text)
+    page = markdown(text)
     wave, deepest, table = 0, 0, False
     for line, _ in page.open_lines(WAVES if page.find(WAVES) else None, deep=True):
         found, row, item = _WAVE.match(line), cells(line), bullet(line)

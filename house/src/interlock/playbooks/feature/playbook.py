@@ -11,17 +11,18 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from interlock.documents.markdown import markdown
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import fence
-from interlock.engine.run import Outcome, Run
+from interlock.engine.run import Outcome, Run, Stop
 from interlock.errors import BadInput
 from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import severity_of
 from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
 from interlock.playbooks.feature.closing import conclude, post_mortem
 from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
-from interlock.playbooks.feature.forms import Judged, page_of
+from interlock.playbooks.feature.forms import Judged
 from interlock.playbooks.feature.invariants import INVARIANTS
 from interlock.playbooks.feature.members import (
     CRITICS,
@@ -33,7 +34,7 @@ from interlock.playbooks.feature.members import (
     RESEARCHERS,
     Agent,
 )
-from interlock.playbooks.feature.work import Halt, Heard, Work
+from interlock.playbooks.feature.work import Heard, Work
 
 ROUNDS = 5
 """Times that a rejection sends work back."""
@@ -67,20 +68,17 @@ class Settings(Model):
 async def feature(run: Run, inputs: Inputs) -> Outcome:
     """Research, specify, design, criticise, plan, implement, verify, review; then look back, which changes nothing."""
     work = Work(run, inputs)
-    try:
-        await setup(work)
-        await research(work)
-        await produce(work, members.SPEC, prune=2)
-        await design(work)
-        await plan_first(work)
-        reviewed = await build(work)
-        if run.decide(decisions.after_review, reviewed, work.fixed, work.replanned) is Move.REPLAN:
-            async for _ in run.loop("full-replan"):
-                work.replanned = True
-                await replan(work, [*members.WEIGHED, *members.VERIFIERS], "review asks for a full replan")
-                reviewed = await build(work)
-    except Halt as halt:
-        return halt.outcome
+    await setup(work)
+    await research(work)
+    await produce(work, members.SPEC, prune=2)
+    await design(work)
+    await plan_first(work)
+    reviewed = await build(work)
+    if run.decide(decisions.after_review, reviewed, work.fixed, work.replanned) is Move.REPLAN:
+        async for _ in run.loop("full-replan"):
+            work.replanned = True
+            await replan(work, [*members.WEIGHED, *members.VERIFIERS], "review asks for a full replan")
+            reviewed = await build(work)
     ending = await conclude(work, reviewed)
     await post_mortem(work, ending)
     return ending
@@ -145,9 +143,8 @@ async def approved(
         name, question, revise, rounds=ROUNDS, summary=partial(summary, work), shows=lambda: tuple(shows())
     )
     if decided.choice == "reject":
-        raise Halt(
-            Outcome.stopped(f"{name} was rejected: {decided.note}", next=f"interlock resume {run.id} --note TEXT")
-        )
+        note = f"interlock resume {run.id} --note TEXT"
+        raise Stop(Outcome.stopped(f"{name} was rejected: {decided.note}", next=note))
 
 
 def summary(work: Work) -> str:
@@ -204,8 +201,6 @@ async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
             result = run.decide(decisions.ct_cluster, severities=severities)
         values = ", ".join(severities.get(name, "ERROR") for name in heard)
         await work.settle("3b", "ct", heard, result, f"severity values [{values}]")
-        if severities.get("ct-security") == "Critical":
-            run.warn("severity: critical: ct-security: " + "; ".join(heard["ct-security"].findings))
         if result is Said.ERROR:
             raise work.halted(f"CT cluster: {len(severities)} of {len(heard)} usable; at least {ENOUGH} required")
     return result, heard
@@ -217,7 +212,7 @@ async def reread(work: Work, critics: Sequence[Heard]) -> dict[str, str]:
     for one in critics:
         text = await work.run.read(work.at(f"memory/{one.member}.mem.md"))
         if text and not one.report.complaint.startswith(Said.ERROR):
-            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, page_of(text)))
+            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
     return found
 
 

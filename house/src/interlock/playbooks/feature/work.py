@@ -12,24 +12,15 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
 from interlock.playbooks.feature import answers, members, memory
-from interlock.playbooks.feature.decisions import FLOOR, LOST, Kind, Said, Verdict, slug_of
+from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict, slug_of
 from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
 from interlock.playbooks.feature.members import Agent
 from interlock.playbooks.feature.plan import Task
 
-AT_ONCE = 4
 AGAINST = ("broken", "still red", "conflict")
 """What a pair of a command says against the work."""
-
-
-class Halt(Exception):
-    """The pipeline cannot go on."""
-
-    def __init__(self, outcome: Outcome) -> None:
-        super().__init__(outcome.reason)
-        self.outcome = outcome
 
 
 @dataclass(frozen=True)
@@ -46,8 +37,13 @@ class Heard:
     """A person's word led to it."""
 
     @property
+    def fault(self) -> str:
+        """Why it gave nothing, in a line."""
+        return "; ".join(self.report.complaint.splitlines()) or self.report.reason
+
+    @property
     def why(self) -> str:
-        return f"{self.member}: {'; '.join(self.report.complaint.splitlines()) or self.report.reason}"
+        return f"{self.member}: {self.fault}"
 
     @property
     def said(self) -> Said:
@@ -173,32 +169,26 @@ class Work:
         """
         run, member = self.run, member or agent.name
         private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
-        revised = agent.artifact in self.there and not agent.kind.judges
+        evaluation = self.at(f"artifact-evaluations/{member}.md")
         await self.clear(agent, member)
         # Of a judge the memory is the verdict; elsewhere a missing one is a warning (FT-55, FT-119).
+        revised = agent.artifact in self.there and not agent.kind.judges
         must = [*([artifact] if artifact and not revised else []), *([private] if agent.kind.judges else [])]
-        may = [path for path in (artifact, private) if path and path not in must]
+        may = [path for path in (artifact, private, *leaves, evaluation) if path and path not in must]
         patterns = (*(agent.reads if reads is None else reads), members.MEMORY)
         found, missing = members.resolved(patterns, sorted(self.there))
-        evaluation = self.at(f"artifact-evaluations/{member}.md")
-        facts = {
-            "artifact": artifact,
-            "private": private,
-            "missing": [self.at(path) for path in missing],
-            "kind": agent.kind.value,
-            "words": agent.kind.words,
-            **inputs,
-        }
+        words = {"kind": agent.kind.value, "words": agent.kind.words}
+        facts = {"artifact": artifact, "private": private, "missing": [*map(self.at, missing)], **words, **inputs}
         known = {"member": member, "criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
         ending = run.fill("ending", **facts, **known, revises=agent.revises, evaluation=evaluation)
-        proved = tuple(self.proved) if agent.kind is Kind.VERIFIER else ()
+        proved = self.proved if agent.kind is Kind.VERIFIER else []
         if agent.name != "v-tests":  # who says why a weakened test is right
-            proved = tuple(one.model_copy(update={"weak": None}) for one in proved)
+            proved = [one.model_copy(update={"weak": None}) for one in proved]
         call = Call(
             replace(
                 agent.row,
                 outputs=tuple(must),
-                may=(*may, *leaves, evaluation),
+                may=tuple(may),
                 writes=writes,
                 read=partial(answers.answer, agent, memory=private, artifact=artifact, before=before, check=check),
                 title=f"step {agent.step}: {member}",
@@ -211,7 +201,7 @@ class Work:
             request=self.inputs.request,
             samples={private: "", **self._sample(agent, artifact, again), **(samples or {})},
             attempt=again,
-            proved=proved,
+            proved=tuple(proved),
         )
         report = await run.dispatch(call)
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
@@ -221,7 +211,10 @@ class Work:
             run.warn(f"severity: critical: {member}: {flag}")
         if isinstance(form, Reviewer) and form.severity == "Critical":
             run.warn(f'{member}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
-        return Heard(agent, member, report, form, again, human)
+        heard = Heard(agent, member, report, form, again, human)
+        if member in ("ct-security", "r-security") and heard.verdict.severity == agent.kind.words[-1]:
+            run.warn(f"severity: critical: {member}: {'; '.join(heard.findings)}")
+        return heard
 
     async def clear(self, agent: Agent, member: str = "") -> None:
         """What an earlier round left is moved aside: it cannot count for this one (FT-58)."""
@@ -230,7 +223,7 @@ class Work:
             await self.run.set_aside(self.at(agent.artifact))
 
     def _sample(self, agent: Agent, artifact: str, again: int) -> dict[str, str]:
-        """An artifact that would do, for who plays by script; empty: it follows from the form."""
+        """An artifact that would do, for who plays by script; of a judge it follows from the form."""
         criteria = "\n## Acceptance Criteria\n\n- AC-1: it works\n" if agent.artifact == "feature.md" else ""
         text = f"# {agent.name}\n\nRound {again}, after {len(self.heard)} others.\n{criteria}"
         return {artifact: "" if agent.kind.judges else text} if artifact else {}
@@ -267,10 +260,10 @@ class Work:
         row = {"Step": step, "Cluster": cluster, "Dispatched": len(heard), "Errors": lost, "Outcome": result.value}
         self.clusters.append(row)
         self.rounds[cluster] += 1
-        n = self.rounds[cluster]
-        log = f"{cluster.upper()} cluster decision: {words}, result: {result}." if words else ""
         # Equal entries are one: a later decision has its number.
-        await self.merge(step, heard.values(), log=log and (log if n == 1 else f"{log} Decision {n}."), **merge)
+        again = f" Decision {n}." if (n := self.rounds[cluster]) > 1 else ""
+        log = f"{cluster.upper()} cluster decision: {words}, result: {result}.{again}" if words else ""
+        await self.merge(step, heard.values(), log=log, **merge)
 
     async def merge(
         self,
@@ -299,13 +292,15 @@ class Work:
         await self.remember(*edits, memory.cleaned)
 
     async def remember(self, *edits: memory.Edit) -> None:
-        """One writing of the shared memory; trouble with it never stops the run (FT-10): what could not be written
-        goes with the next one."""
-        every = [*self.unwritten, *edits]
+        """One writing of the shared memory; trouble with it never stops the run (FT-10): what could not be written goes
+        with the next one."""
+        self.unwritten += edits
+        every = (*self.unwritten,)
         wrote = await self.run.change(self.at(members.MEMORY), lambda text: memory.edited(text, every), may_fail=True)
-        self.unwritten = every if wrote.state == "failed" else []
         if wrote.state == "failed":
             self.run.warn(f"{self.at(members.MEMORY)} cannot be written: {wrote.why}; the run goes on")
+        else:
+            self.unwritten = []
 
     # --- the work itself
 
@@ -316,7 +311,11 @@ class Work:
         red = [f"`{one.command}` is {one.word}" for one in self.proved if one.word in AGAINST]
         return [*red, *unfinished, *([self.undelivered] if self.undelivered else [])]
 
-    def halted(self, reason: str) -> Halt:
+    def halted(self, reason: str) -> Stop:
         """An agent or a cluster failed for good: the run ends, and a resume does this step again."""
-        again, more = self.run.scope, f"interlock resume {self.run.id}"
-        return Halt(Outcome.stopped(reason, f"ERROR: {reason}\n", exit=5, again=again, next=more))
+        return Stop(self.stopped(reason, f"ERROR: {reason}\n", exit=5))
+
+    def stopped(self, reason: str, output: str = "", **more: Any) -> Outcome:
+        """The end from which a resume goes on here, or at `again`."""
+        more = {"again": self.run.scope, "next": f"interlock resume {self.run.id}", **more}
+        return Outcome.stopped(reason, output, **more)

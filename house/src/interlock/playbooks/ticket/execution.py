@@ -15,7 +15,7 @@ from interlock.engine.kept import dumped, put
 from interlock.engine.run import Call, Command, Report, Row
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
-from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, conflict, red, weakened
+from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, conflict, weakened
 from interlock.workspace.values import RemarkKind
 
 EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
@@ -36,8 +36,7 @@ async def execute(t: Ticket) -> bool:
         (task, *_), seen = graph.tasks, [one for one in t.proved if one.after and one.after.green]
         if not await is_short(t, graph) or not seen or weakened(t.proved) or not task.first_code_change_at:
             return False
-        values = {**AUTO_ACCEPTED, "reviewed_at": t.stamp()}
-        await put(t.run, t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+        await put(t.run, t.here("review_report.yaml"), {**AUTO_ACCEPTED, "reviewed_at": t.stamp()})
         await t.log("trivial.auto_accept", "O5", task=task.id)
         return True
 
@@ -157,16 +156,13 @@ async def judged(t: Ticket, graph: Graph, step: Step, *, last: bool) -> tuple[Gr
     """The group with what the commands say: accepted, or rejected; and whether it is."""
     group = graph.of(step)
     worked = [task for task in group if task.status == "SYNTAX_VALID"]
-    finished = not [task for task in group if task.status not in ("ACCEPTED", "SYNTAX_VALID")]
+    finished = all(task.status in ("ACCEPTED", "SYNTAX_VALID") for task in group)
     bad = await validate(t, graph, step, last=last and finished)
     if not bad:
         done = {"status": "ACCEPTED", "completed_at": t.stamp(), "last_error": None}
         return await t.mark(graph, {task.id: done for task in worked}), False
-    names = [name for name, _ in bad if name]
-    if anybody := "\n".join(output for name, output in bad if not name):
-        names += blamed(anybody, group, worked)
-    told = "\n\n".join(output for _, output in bad)[-MOST_TOLD:]
-    rejected = {"status": "REJECTED", "last_error": told}
+    names = [name for name, _ in bad if name] or blamed("\n".join(why for _, why in bad), group, worked)
+    rejected = {"status": "REJECTED", "last_error": "\n\n".join(why for _, why in bad)[-MOST_TOLD:]}
     once = {task.id: {"set_back": True} for task in group if task.status == "ACCEPTED"}
     every = names or [task.id for task in group]
     return await t.mark(graph, {name: {**rejected, **once.get(name, {})} for name in every}), True
@@ -176,12 +172,8 @@ async def validate(t: Ticket, graph: Graph, step: Step, *, last: bool) -> list[t
     """What is red: the task that is known to be meant, or nobody, and what was printed. The person's commands run
     first, then those of the graph, beside them."""
     t.proved = await t.run.prove(await t.commands())
-    bad = [("", t.told(one)) for one in red(t.proved, last=last)]
-    if not bad:
-        bad = [("", t.told(one)) for one in red(await t.run.prove(t.proposed(graph, step)), last=True)]
-    for task in graph.of(step) if not bad else ():
-        claims = [
-            Command(f"{task.id}-claim-{n}", line, task.id, 600) for n, line in enumerate(t.claims.get(task.id, ()))
-        ]
-        bad += [(task.id, t.told(one)) for one in red(await t.run.prove(claims), last=True)]
-    return bad
+    if bad := t.red(t.proved, last=last) or t.red(await t.run.prove(t.proposed(graph, step))):
+        return [("", why) for why in bad]
+    claims = [(task.id, line) for task in graph.of(step) for line in t.claims.get(task.id, ())]
+    shown = [Command(f"{name}-claim-{n}", line, name, 600) for n, (name, line) in enumerate(claims, 1)]
+    return [(one.origin, why) for one in shown for why in t.red(await t.run.prove([one]))]

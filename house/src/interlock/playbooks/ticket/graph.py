@@ -241,13 +241,11 @@ def batches(step: Step, graph: Graph, limit: int) -> list[list[Task]]:
     if step.strategy == "sequential":
         return [waiting[:1]] if waiting else []
     made: list[list[Task]] = []
-    while waiting:
-        batch: list[Task] = []
-        for task in waiting:
-            if len(batch) < limit and not any(share_files(task, other) for other in batch):
-                batch.append(task)
-        made.append(batch)
-        waiting = [task for task in waiting if task not in batch]
+    for task in waiting:
+        free = (one for one in made if len(one) < limit and not any(share_files(task, other) for other in one))
+        if (batch := next(free, None)) is None:
+            made.append(batch := [])
+        batch.append(task)
     return made
 
 

@@ -95,8 +95,9 @@ async def ticket(run: Run, inputs: Inputs) -> Outcome:
 async def resume_detection(t: Ticket) -> bool:
     """Whether the ticket was begun: then it goes on from its documents, which are trusted (TK-17)."""
     run, inputs = t.run, t.inputs
-    if inputs.fresh or not await t.read():
+    if inputs.fresh or await run.read(t.at("progress.yaml")) is None:
         return False
+    await t.read()
     prompt, state = await t.prompt(), t.data
     if prompt.original_request.split() != inputs.request.split():
         raise BadInput(

@@ -11,7 +11,7 @@ from interlock.engine.run import Call, Proved, Row
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket.analysis import architecture_relevant
 from interlock.playbooks.ticket.graph import Graph
-from interlock.playbooks.ticket.state import Ticket, conflict, red, weakened
+from interlock.playbooks.ticket.state import Ticket, conflict, weakened
 
 REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=spell)
 LATE = 3
@@ -25,8 +25,8 @@ async def review(t: Ticket) -> str:
         await t.set("REVIEW", "O6", status="IN_PROGRESS", current_task_id=None, current_task_attempt=0)
         graph = await t.graph()
         t.proved = await run.prove(await t.commands())
-        if bad := red(t.proved, last=True):
-            return await reject(t, [t.told(one) for one in bad])
+        if bad := t.red(t.proved):
+            return await reject(t, bad)
         criteria, weak = criteria_of(await t.prompt(), graph), weakened(t.proved)
         call = Call(
             replace(REVIEWER, outputs=(path,), read=reads(doc.Review, path)),
@@ -63,7 +63,7 @@ async def reject(t: Ticket, against: Sequence[str], said: doc.Review | None = No
         tests = "FAILED" if failed - {"build"} else "PASSED"
         values |= {"mode": "prompt-review", "build": "FAILED" if "build" in failed else "PASSED", "tests": tests}
         values |= {"files_verified": True, "notes": "Rejected by interlock.", "reviewed_at": t.stamp()}
-    await put(t.run, t.here("review_report.yaml"), {(name,): value for name, value in values.items()})
+    await put(t.run, t.here("review_report.yaml"), values)
     return "\n".join(against)
 
 
@@ -76,8 +76,8 @@ async def commit(t: Ticket) -> str:
         for number in range(LATE):
             commands = await t.commands()
             t.proved = await run.prove(commands)
-            if any(one.word == "conflict" for one in t.proved):
-                return await reject(t, [t.told(one) for one in t.proved if one.word == "conflict"])
+            if clash := t.red([one for one in t.proved if one.word == "conflict"]):
+                return await reject(t, clash)
             await must_be_green(t, t.proved, "with what changed in your tree since")
             await must_be_green(t, await run.prove_commit(commands, message), "without what you have not committed")
             if refused := await run.hooks(message, also):
@@ -104,6 +104,5 @@ async def commit(t: Ticket) -> str:
 
 
 async def must_be_green(t: Ticket, proved: Sequence[Proved], how: str) -> None:
-    if bad := red(proved, last=True):
-        told = "\n".join(t.told(one) for one in bad)
-        raise await t.stop(f"the accepted work is red {how}:\n{told}")
+    if bad := t.red(proved):
+        raise await t.stop("\n".join((f"the accepted work is red {how}:", *bad)))

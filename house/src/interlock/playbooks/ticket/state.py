@@ -10,10 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from interlock.documents.reading import Keys
-from interlock.engine.kept import M, edited, load, parsed, put, watch
+from interlock.engine.kept import edited, load, parsed, put, watch
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
-from interlock.errors import DocumentInvalid
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket import graph as tasks
 from interlock.playbooks.ticket.graph import Graph, Step
@@ -38,8 +36,9 @@ class Ticket:
         """The iteration, from 0."""
         self.begins = "INITIALIZED"
         """The phase at which the next iteration begins."""
-        self.state: doc.Progress | None = None
-        """progress.yaml, as last seen."""
+        self.data: doc.Progress
+        """progress.yaml, as last seen; there from I2 on."""
+        self.begun = False
         self.now: Any = None
         """The time of the last stamp."""
         self.choices: dict[str, str] = {}
@@ -76,11 +75,6 @@ class Ticket:
         return self.at(f"iteration_{self.n - 1}/review_report.yaml" if self.n else "prompt.yaml")
 
     @property
-    def data(self) -> doc.Progress:
-        assert self.state is not None
-        return self.state
-
-    @property
     def facts(self) -> dict[str, Any]:
         """What all briefs name."""
         build, test = self.data.build_command, self.data.test_command
@@ -106,69 +100,45 @@ class Ticket:
     # --- documents
 
     async def prompt(self) -> doc.Prompt:
-        return await self._load(doc.Prompt, self.at("prompt.yaml"))
+        return await load(self.run, doc.Prompt, self.at("prompt.yaml"))
 
-    async def read(self) -> doc.Progress | None:
+    async def read(self) -> None:
         """progress.yaml as it stands, with what people changed where they may."""
-        self.state = await load(self.run, doc.Progress, self.at("progress.yaml"))
-        return self.state
+        self.begun = True
+        self.data = await load(self.run, doc.Progress, self.at("progress.yaml"))
 
     async def graph(self) -> Graph:
         """tasks.yaml as it stands."""
         self.run.watch(self.here("tasks.yaml"), tasks.owned)
-        return await self._load(Graph, self.here("tasks.yaml"))
+        return await load(self.run, Graph, self.here("tasks.yaml"))
 
-    async def _load(self, model: type[M], path: str) -> M:
-        if (found := await load(self.run, model, path)) is None:
-            raise DocumentInvalid(f"ERROR: {path} is missing", where=path)
-        return found
-
-    async def set(
-        self,
-        phase: str = "",
-        step: str = "",
-        head: str = "",
-        *,
-        metrics: Mapping[str, Any] | None = None,
-        entry: Mapping[str, Any] | None = None,
-        **values: Any,
-    ) -> None:
-        """Bring progress.yaml up to date; `entry`: the iteration's own."""
-        named: dict[Keys, Any] = {(name,): value for name, value in values.items()}
-        named |= {("metrics", name): value for name, value in (metrics or {}).items()}
-        named |= {("iterations", self.n, name): value for name, value in (entry or {}).items()}
-        named[("last_updated",)] = stamp = self.stamp()
+    async def set(self, phase: str = "", step: str = "", head: str = "", **values: Any) -> None:
+        """Bring progress.yaml up to date."""
+        stamp, path = self.stamp(), self.at("progress.yaml")
         if phase:
-            named |= {("current_phase",): phase, ("current_step",): step}
             where = {"timestamp": stamp, "git_head": head or self.data.last_checkpoint["git_head"]}
             point = {**where, "phase": phase, "step": step}
-            named |= {("last_checkpoint", name): value for name, value in point.items()}
-        path = self.at("progress.yaml")
-        self.state = parsed(doc.Progress, await put(self.run, path, named), path)
+            values |= {"current_phase": phase, "current_step": step, "last_checkpoint": point}
+        self.data = parsed(doc.Progress, await put(self.run, path, {**values, "last_updated": stamp}), path)
 
     async def end_iteration(self, status: str) -> None:
         """The iteration's own entry, and how long it took."""
-        stamp = self.stamp()
+        entry = {"status": status, "completed_at": self.stamp()}
         took = round(self.minutes(self.data.iterations[self.n].started_at), 1)
         metrics = {"latest_iteration_cycle_minutes_estimate": took}
-        await self.set(entry={"status": status, "completed_at": stamp}, metrics=metrics)
+        await self.set(iterations={self.n: entry}, metrics=metrics)
 
     async def mark(self, graph: Graph, changes: Mapping[str, Mapping[str, Any]]) -> Graph:
         """The graph with these fields of these tasks, on disk, too."""
-        if not changes:
-            return graph
-        places = {task.id: n for n, task in enumerate(graph.tasks)}
-        values: dict[Keys, Any] = {
-            ("tasks", places[name], key): value for name, some in changes.items() for key, value in some.items()
-        }
-        path = self.here("tasks.yaml")
-        return parsed(Graph, await put(self.run, path, values), path)
+        path, places = self.here("tasks.yaml"), [task.id for task in graph.tasks]
+        values = {"tasks": {places.index(name): dict(some) for name, some in changes.items()}}
+        return parsed(Graph, await put(self.run, path, values), path) if changes else graph
 
     async def log(self, event: str, step: str, **data: Any) -> None:
         """Tell it in log.jsonl, as soon as there is a ticket."""
         told = {"ts": self.stamp(), "event": f"orchestrator.{event}", "jira": self.jira, "iteration": self.n}
         self._log.append({**told, "step": step, "data": data})
-        if self.state:
+        if self.begun:
             await self.run.change(self.at("log.jsonl"), doc.appended(self._log))
             self._log = []
 
@@ -185,7 +155,8 @@ class Ticket:
             lead = max(0, round(age - self.minutes(first)))
             values |= {"first_code_change_at": first, "lead_time_to_first_code_change_minutes": lead}
         total, done = values["tasks_total"], values["tasks_completed"]
-        await self.set(metrics=values, entry={"tasks_total": total, "tasks_accepted": done}, **more)
+        counts = {"tasks_total": total, "tasks_accepted": done}
+        await self.set(metrics=values, iterations={self.n: counts}, **more)
         left = values["remaining_minutes_estimate"]
         self.run.say(
             f"Progress: {values['percent_complete']}% | Completed: {done}/{total} tasks | "
@@ -223,8 +194,12 @@ class Ticket:
                 found.append(Command(f"{step.group}-{name}", placed, f"group {step.group}", limit))
         return found
 
-    def told(self, one: Proved) -> str:
-        """Why a command is red, as tasks and reports are told it."""
+    def red(self, proved: Sequence[Proved], *, last: bool = True) -> list[str]:
+        """What is red, as it is told; what was red before may stay so up to the last group (TK-166)."""
+        against = ("broken", "conflict", "still red") if last else ("broken", "conflict")
+        return [self._told(one) for one in proved if one.word in against]
+
+    def _told(self, one: Proved) -> str:
         if one.after is None:
             return conflict(one.tests)
         late = f"timed out after {self.run.settings.command_timeout_s:.0f} s"
@@ -248,7 +223,7 @@ class Ticket:
     async def stop(self, reason: str, status: str = "FAILED", *, again: str = "", exit: int | None = None) -> Stop:
         """The documents say that it stopped; to be raised. A resume goes on at `again`, else in the present scope."""
         again = again or self.run.scope
-        if self.state:
+        if self.begun:
             await self.set(status=status)
         return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=f"interlock resume {self.run.id}")))
 
@@ -256,11 +231,6 @@ class Ticket:
         """A kept stash is named at every end."""
         kept = f" Your changes are kept in the stash {self.stash!r}." if self.stash else ""
         return replace(outcome, reason=f"{outcome.reason}{kept}")
-
-
-def red(proved: Sequence[Proved], *, last: bool) -> list[Proved]:
-    """The commands against which nothing may go on: what was red before may stay so up to the last group (TK-166)."""
-    return [one for one in proved if one.word in ("broken", "conflict") or (last and one.word == "still red")]
 
 
 def weakened(proved: Sequence[Proved]) -> list[str]:
