@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from interlock.documents.files import read, relative
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
-from interlock.documents.reading import Keys, Spot, Text, read_toml
+from interlock.documents.reading import Keys, Spot, Text, pointer, read_toml
 from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
 from interlock.settings import FILE, Settings, with_tables
 
@@ -31,6 +32,24 @@ PROTOCOL = frozenset(
     )
 )
 """What the engine tells an agent (DESIGN 5). What an agent starts inherits it: these are never settings."""
+_COMMANDS = "[commands] build, test, and any other name"
+BEFORE: Mapping[str, str] = {
+    "mcp.*": "nothing: a client that can ask its person asks",
+    "workspace.*": "nothing: a process's documents are seen wherever they lie",
+    "notify.urls": "[notify] command, which gets the run as JSON",
+    "notify.on": "[notify] command, which may choose by the run's status",
+    "sandbox.protected": "[sandbox] guarded",
+    "runners.*.args": "env, or a runner of type `command`",
+    "runners.*.sandbox.*": "network and hosts of the runner itself, or [sandbox]",
+    "runners.*.mode": 'type = "acp" with argv',
+    "*.check_commands": _COMMANDS,
+    "ticket.build_command": _COMMANDS,
+    "ticket.test_command": _COMMANDS,
+    "ticket.max_parallel_tasks": "[limits] max_parallel",
+    "ticket.base": "the branch that is checked out at the git gate",
+    "fleet.labels": "interlock fleet work --label LABEL",
+}
+"""Keys of 0.1, as patterns, and what to set instead."""
 
 
 def load(
@@ -70,6 +89,7 @@ def load(
         wrong += problems(error, model, merged, find, kind=ConfigInvalid, secret=_is_secret)
     else:
         wrong += _unknown_runners(settings, find)
+    wrong += _of_before(source.data, wrong, find)
     if wrong:
         raise BadInput.together(wrong)
     settings._file = "" if raw is None else path
@@ -116,6 +136,19 @@ def leaves(data: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 def _is_foreign(name: str, value: object, model: type[Settings]) -> bool:
     """Whether it is a table of a playbook that is not at hand, and not one of ours misspelt."""
     return isinstance(value, dict) and name not in model.model_fields and nearest(name, model.model_fields, 0.8) is None
+
+
+def _of_before(data: Any, wrong: list[BadInput], find: Callable[[Keys], Spot]) -> Iterator[BadInput]:
+    """A key of before is named with its successor; one in a table that nobody looks into any more, too."""
+    told = {one.where: one for one in wrong}
+    for keys, _ in leaves(data):
+        now = next((now for old, now in BEFORE.items() if fnmatchcase(".".join(keys), old)), "")
+        places = [str(find(keys[:end])) for end in range(len(keys), 0, -1)]
+        if now and (one := next((told[place] for place in places if place in told), None)):
+            one.remedy = f"Of 0.1; now: {now}"
+        elif now and keys[0] in ("mcp", "workspace"):
+            what = f"{pointer(keys)} is no setting any more"
+            yield ConfigInvalid(what, where=places[0], remedy=f"Of 0.1; now: {now}")
 
 
 def _is_secret(keys: Keys) -> bool:

@@ -345,3 +345,15 @@ def test_a_role_of_the_teams_own_is_named_with_its_file(interlock: CommandLine) 
     shown = interlock("show", "latest", "builder").out
     for words in (planned, said, shown):
         assert re.search(r"builder .*\.interlock/agents/builder\.md|role \.interlock/agents/builder\.md", words), words
+
+
+@pytest.mark.req("RUN-21")
+def test_a_run_of_the_house_before_is_listed_as_such_and_left_alone(interlock: CommandLine) -> None:
+    interlock.write(".interlock/runs/task-old/run.json", "{}")
+    interlock.write(".interlock/runs/task-old/journal.jsonl", '{"event": "run.begin"}\n')
+    before = interlock.bytes_of_all()
+    assert "Of interlock 0.1, and left alone: task-old" in interlock("runs").err
+    said = interlock("show", "task-old")
+    assert (said.code, "made by interlock 0.1" in said.err) == (2, True)
+    assert interlock("show", "latest").code == 2
+    assert interlock.bytes_of_all() == before

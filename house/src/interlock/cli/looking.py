@@ -54,6 +54,8 @@ def list_runs(
         tell("No run is like that.")
     else:
         tell('There are no runs here yet. Begin one: interlock "what is to be done"')
+    if before := door.runs.of_before():
+        tell(f"Of interlock 0.1, and left alone: {text.few(before)}")
     return 0
 
 

@@ -5,6 +5,8 @@ All of it renders a `View`; what of the work only the trees know, its lines, com
 
 from __future__ import annotations
 
+import os
+import posixpath
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -15,6 +17,7 @@ from interlock.cli.telling import Narrator, laid
 from interlock.engine.afterwards import Work
 from interlock.engine.view import CallView, GateView, PairView, View
 from interlock.errors import Status
+from interlock.workspace import scope
 from interlock.workspace.values import Change, RemarkKind
 
 MOST = 8
@@ -165,7 +168,12 @@ def _few(rows: Sequence[str]) -> list[str]:
 
 def _work(view: View, work: Work) -> Iterator[Told]:
     other = "your other work: untouched" if view.start is not None and view.start.standing.unsaved else ""
-    yield from _files("code", work.delivered, other)
+    known, written = view.start.documents if view.start else (), documents(view)
+    papers = [one.path for one in work.delivered if one.path in written or scope.within(one.path, known)]
+    yield from _files("code", [one for one in work.delivered if one.path not in papers], other)
+    if papers:
+        folder = os.path.commonpath([posixpath.dirname(path) for path in papers])
+        yield "docs", text.count(len(papers), "document") if len(papers) > 1 else papers[0], folder
     for one in view.committed:
         if one.commit and not one.problem:
             yield "commit", f"{one.commit[:10]} on {one.ref.removeprefix('refs/heads/')}", one.url
@@ -176,6 +184,12 @@ def _work(view: View, work: Work) -> Iterator[Told]:
     yield from (("told", said, "") for said in _few(list(remarks)))
     if work.problem:
         yield "code", work.problem, ""
+
+
+def documents(view: View) -> set[str]:
+    """What of the work are the process's own papers: they came into the tree with their dispatch."""
+    papers = [one.landing.paths for one in view.delivered if one.label == "documents" and one.landing]
+    return {path for paths in papers for path in paths}
 
 
 def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[Told]:

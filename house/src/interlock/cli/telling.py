@@ -141,7 +141,9 @@ def of_run(view: View) -> Iterator[Said]:
             paths = text.few(landed.landing.conflicts if landed.landing else ())
             yield "code", "not delivered", f"you changed the same lines: {paths}", "bad"
         elif landed.state == "done":
-            yield "code", "delivered", text.few(landed.landing.paths if landed.landing else ()), "good"
+            papers = landed.label == "documents"  # who wrote them was told just now
+            files = text.few(landed.landing.paths if landed.landing else ())
+            yield "code", "delivered", files, "detail" if papers else "good"
         elif landed.state in _NOT_YET:
             yield "code", "not delivered", _NOT_YET[landed.state], "note"
     for made in view.committed:

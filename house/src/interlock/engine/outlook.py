@@ -69,7 +69,7 @@ def outlook(
         gates=tuple(dict.fromkeys(gate.gate for path in paths for gate in path.view.gates.values())),
         commands=tuple(dict.fromkeys(pair.command for pair in paths[0].view.pairs.values())),
         documents=tuple(dict.fromkeys([*playbook.documents(inputs), *(path for row in rows for path in row.outputs)])),
-        told=tuple(filter(None, (*paths[0].view.warnings, paths[0].refused))),
+        told=tuple(filter(None, (*paths[0].view.warnings, paths[0].refused, paths[0].fault))),
     )
 
 

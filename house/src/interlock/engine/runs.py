@@ -161,6 +161,10 @@ class Entry:
             yield
 
 
+def _is_of_before(place: Path) -> bool:
+    return (place / "run.json").exists()
+
+
 def _begun_at(entry: Entry) -> str:
     return str(entry.first.get("at", ""))
 
@@ -185,12 +189,16 @@ class Runs:
     def all(self) -> list[Entry]:
         """Every run, the latest first."""
         try:
-            places = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
+            there = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
         except OSError:
             return []
-        every = [self._begun.get(place.name) or Entry(place) for place in places]
+        every = [self._begun.get(place.name) or Entry(place) for place in there if not _is_of_before(place)]
         self._begun = {entry.id: entry for entry in every if entry.first}
         return sorted(every, key=lambda entry: (entry.order, entry.id), reverse=True)
+
+    def of_before(self) -> list[str]:
+        """Runs of interlock 0.1: left alone."""
+        return sorted(place.name for place in self.path.glob("*") if _is_of_before(place))
 
     def far(self) -> list[Entry]:
         """Runs of elsewhere; none of them is meant by `latest`, or by leaving the name out."""
@@ -206,6 +214,8 @@ class Runs:
             Refused: none, or several.
         """
         every = self.all()
+        if name in self.of_before():
+            raise Refused(f"run {name} was made by interlock 0.1, and is left alone", where=str(self.path / name))
         if every and name == "latest":
             return every[0]
         if name != "latest" and not any(entry.id.startswith(name) for entry in every):
