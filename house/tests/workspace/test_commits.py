@@ -266,12 +266,12 @@ def test_a_branch_begins_where_the_person_stands(person: Person, trees: Trees) -
     person.git("add", "a.txt")
     index, lies = (person.top / ".git/index").read_bytes(), person.files()
     person.git("branch", "feature/x")
-    assert commits.begin_branch("feature/x") == "" and commits.begin_branch("feature/x") == ""
+    assert commits.switch("feature/x", new=True) == "" and commits.switch("feature/x", new=True) == ""
     assert person.git("symbolic-ref", "HEAD").strip() == "refs/heads/feature/x"
     assert ((person.top / ".git/index").read_bytes(), person.files()) == (index, lies)
     assert commits.switch("main") == "" and person.git("rev-parse", "--abbrev-ref", "@{-1}").strip() == "feature/x"
     person.commit()
-    assert "already" in commits.begin_branch("feature/x")
+    assert "already" in commits.switch("feature/x", new=True)
     person.write("lib/b.txt", "kept\n")
     assert commits.switch("feature/x") == "" and person.read("lib/b.txt") == b"kept\n"
     person.write("a.txt", "in the way\n")

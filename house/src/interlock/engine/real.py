@@ -312,7 +312,7 @@ class RealWorld:
         return await thread(self._commits.facts, name)
 
     async def switch(self, branch: str, *, new: bool) -> str:
-        return await thread(self._commits.begin_branch if new else self._commits.switch, branch)
+        return await thread(self._commits.switch, branch, new=new)
 
     async def stash(self, paths: Sequence[str], note: str) -> Committed:
         return await thread(self._commits.stash, paths, note)

@@ -160,46 +160,31 @@ class Commits:
             elsewhere=repository.elsewhere(ref) if at else "",
         )
 
-    def begin_branch(self, name: str) -> str:
-        """Make a branch where the person stands and check it out: HEAD alone moves. Why not, or nothing; again after a
-        crash, too."""
-        repository = self._repository
-        here = repository.checked_out()
-        if here.branch == f"{_REFS}{name}":
+    def switch(self, name: str, *, new: bool = False) -> str:
+        """Check a branch out, without hooks, a new one made where the person stands: HEAD alone moves then. Why that is
+        not possible, or nothing; again after a crash, too."""
+        repository, ref = self._repository, f"{_REFS}{name}"
+        here, target = repository.checked_out(), repository.commit(ref)
+        if here.branch == ref:
             return ""
-        if why := self._busy():
+        if why := self._busy() or (self.refused(name) if new and target != here.head else ""):
             return why
-        at = repository.commit(f"{_REFS}{name}")
-        if at != here.head:
-            if why := self.refused(name):
-                return why
-            words = ("update-ref", "--create-reflog", "-m", "branch: Created from HEAD", f"{_REFS}{name}", here.head)
-            reply = repository.git.reply(*words, NOTHING)
-            if reply.code:
+        if new and not target:
+            target = here.head
+            made = ("update-ref", "--create-reflog", "-m", "branch: Created from HEAD", ref, target, NOTHING)
+            if (reply := repository.git.reply(*made)).code:
                 return reply.why
-        return self._move_head(here.branch, name)
-
-    def switch(self, name: str) -> str:
-        """Check a branch out again, without hooks; why that is not possible, or nothing."""
-        repository = self._repository
-        here = repository.checked_out()
-        target = repository.commit(f"{_REFS}{name}")
-        if here.branch == f"{_REFS}{name}":
-            return ""
         if not target:
             return f"there is no branch {name}"
-        if folder := repository.elsewhere(f"{_REFS}{name}"):
+        if folder := repository.elsewhere(ref):
             return f"{name} is checked out in {folder}"
+        words: tuple[str, ...] = ("checkout", "-q", "--no-overwrite-ignore", name, "--")
         if here.tree == self._trees.committed(target):
-            return self._move_head(here.branch, name)
-        if why := self._filters():
+            came = f"checkout: moving from {here.branch.removeprefix(_REFS)} to {name}"
+            words = ("symbolic-ref", "-m", came, "HEAD", ref)
+        elif why := self._filters():
             return why
-        reply = repository.git.reply("checkout", "-q", "--no-overwrite-ignore", name, "--")
-        return reply.why if reply.code else ""
-
-    def _move_head(self, old: str, name: str) -> str:
-        came = f"checkout: moving from {old.removeprefix(_REFS)} to {name}"
-        reply = self._repository.git.reply("symbolic-ref", "-m", came, "HEAD", f"{_REFS}{name}")
+        reply = repository.git.reply(*words)
         return reply.why if reply.code else ""
 
     def _filters(self) -> str:

@@ -10,7 +10,7 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -32,19 +32,12 @@ _GIT = re.compile(
 """What of git's settings goes along: an allow-list, for addresses and headers may hold keys."""
 
 
-def named(home: Path, logins: Iterable[str]) -> Iterator[str]:
-    """The files below HOME that are there; a name may be a pattern."""
-    for login in logins:
-        with suppress(OSError, ValueError):
-            yield from sorted(place.relative_to(home).as_posix() for place in home.glob(login) if place.is_file())
-
-
 def lay_in(home: Path, private: Path, logins: Iterable[str]) -> dict[str, str]:
-    """Copy each login to its private place, with its mode; digests of what was copied."""
+    """Copy each login to its private place, with its mode; digests of what was copied. A name may be a pattern."""
     digests: dict[str, str] = {}
-    for login in named(home, logins):
+    for place in (place for login in logins for place in sorted(home.glob(login))):
         with suppress(OSError):
-            users = (home / login).resolve()
+            login, users = place.relative_to(home).as_posix(), place.resolve()
             content = read_plain(users, limit=_LARGEST)
             _put(private, login, content, stat.S_IMODE(users.stat().st_mode))
             digests[login] = digest(content)
