@@ -64,7 +64,8 @@ class Stream(Reading):
             case "step_start":
                 self._speaking, self.finished, self._error = False, False, None
             case "text" if text := part.text("text"):
-                self.words = [*self.words, "\n\n", text] if self._speaking else [text]
+                self.words = self.words if self._speaking else []
+                self.words += ["\n\n", text] if self.words else [text]
                 self._speaking = True
                 self.speak(text)
             case "tool_use":
