@@ -192,15 +192,6 @@ async def test_deeds_and_forms_are_an_answer_too(made: Call, line: dict[str, Any
     assert (await made(line, {"end": ""}))[0].finished
 
 
-async def test_an_answer_too_long_to_be_read_is_said(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is lost, and no success."""
-    monkeypatch.setattr("interlock.agents.output.LINE_LIMIT", 70_000)
-    got, _ = await made({"end": "x" * 1000}, script="head -c 2000000 /dev/zero; echo")
-    assert got.finished
-    got, _ = await made(script="head -c 2000000 /dev/zero; echo")
-    assert "too long to be read" in got.trouble.text
-
-
 async def test_a_program_that_is_not_there_was_not_started(made: Call, ask: Ask) -> None:
     """What to type to get it is said."""
     got, _ = await made(role=ask.role.model_copy(update={"program": "no-such-client"}))

@@ -308,7 +308,7 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     if told is not None or said.finished:
         return told
     lines = [line.strip() for line in ended.stderr.splitlines() if not _FILLER.match(line)]
-    last = "its answer was too long to be read" if ended.deaf else cut(lines[-1], 300) if lines else ""
+    last = cut(lines[-1], 300) if lines else ""
     how = f"it ended with exit status {ended.exit}" if ended.exit else "it ended without reporting the end of its turn"
     if (ended.exit or 0) < 0:
         how = f"it was ended by signal {-(ended.exit or 0)}"
