@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -136,6 +137,13 @@ async def test_variables_and_brief_reach_the_program(made: Call, ask: Ask) -> No
             "^it ended with exit status 7: why$",
         ),
         ([], "kill -9 $$", TroubleKind.OTHER, "signal 9"),
+        (
+            [],
+            'printf "error: no option --x\\n\\n  tip: y\\n\\nUsage: z\\n" >&2; exit 2',
+            TroubleKind.OTHER,
+            ": error: no option --x$",
+        ),
+        ([], 'printf "Error: no z\\n    at a:1\\n}\\nNode.js v20\\n" >&2; exit 1', TroubleKind.OTHER, ": Error: no z$"),
         ([], "echo 'Please set an Auth method' >&2; exit 41", TroubleKind.LOGIN, "Please set"),
         ([END, {"wrong": "API Error: 401 bad key"}], "", TroubleKind.LOGIN, "^API Error: 401 bad key"),
         ([END, {"wrong": "usage limit reached"}], "", TroubleKind.LIMIT, "usage limit"),
@@ -149,6 +157,15 @@ async def test_what_did_not_finish_does_not_count(
     assert not got.finished
     assert got.trouble.kind is kind
     assert re.search(text, got.trouble.text)
+
+
+@pytest.mark.req("RUN-15")
+async def test_the_end_of_a_limit_counts_wherever_it_is_told(made: Call) -> None:
+    """On standard error, too."""
+    before = datetime.now(UTC)
+    why = (await made(script="echo 'usage limit reached, resets in 2 hours' >&2; exit 1"))[0].trouble
+    assert why.kind is TroubleKind.LIMIT
+    assert timedelta(hours=2) <= why.until - before < timedelta(hours=3)
 
 
 @pytest.mark.req("TREE-10")
@@ -173,15 +190,6 @@ async def test_what_was_left_out_of_its_environment_is_said_beside_a_failure(
 async def test_deeds_and_forms_are_an_answer_too(made: Call, line: dict[str, Any]) -> None:
     """A turn that ended without a word."""
     assert (await made(line, {"end": ""}))[0].finished
-
-
-async def test_an_answer_too_long_to_be_read_is_said(made: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is lost, and no success."""
-    monkeypatch.setattr("interlock.agents.output.LINE_LIMIT", 70_000)
-    got, _ = await made({"end": "x" * 1000}, script="head -c 2000000 /dev/zero; echo")
-    assert got.finished
-    got, _ = await made(script="head -c 2000000 /dev/zero; echo")
-    assert "too long to be read" in got.trouble.text
 
 
 async def test_a_program_that_is_not_there_was_not_started(made: Call, ask: Ask) -> None:
@@ -326,6 +334,46 @@ async def test_what_was_refused_is_remembered_unless_it_was_done_after_all(made:
         {"tool": ["3", "shell", "make", "done"]},
     )
     assert (await made(*lines, END))[0].refused == ("write a.py: no rule",)
+
+
+@pytest.mark.req("RUN-18")
+async def test_a_secret_that_comes_in_pieces_is_told_to_nobody(made: Call) -> None:
+    """The whole of a message is looked at once more."""
+
+    class Pieces(Stream):
+        def read(self, line: Json) -> None:
+            self.words.append(line.text("piece"))
+            self.speak(self.text)
+
+    class Torn(Plain):
+        def reader(self, ask: Ask, seat: Seat) -> Stream:
+            self.heard = Pieces(ask, seat)
+            return self.heard
+
+    got, news = await made(by=Torn(({"piece": SECRET[:9]}, {"piece": SECRET[9:]})))
+    assert SECRET not in f"{got!r}{news!r}"
+    assert news[-1].facts["text"] == "[redacted:API_KEY]"
+
+
+@pytest.mark.req("RUN-19")
+async def test_a_line_that_is_nested_nearly_too_deeply_is_passed_over(made: Call) -> None:
+    """Whatever its reader does with it."""
+
+    class Deep(Stream):
+        def read(self, line: Json) -> None:
+            self.look(line.value)
+            super().read(line if line.value == END else Json({}))
+
+        def look(self, value: Any, depth: int = 20) -> None:
+            json.dumps(value) if depth == 0 else self.look(value, depth - 1)
+
+    class Odd(Plain):
+        def reader(self, ask: Ask, seat: Seat) -> Stream:
+            self.heard = Deep(ask, seat)
+            return self.heard
+
+    line = """printf '{"a": '; printf '[%.0s' $(seq $n); printf ']%.0s' $(seq $n); echo '}'"""
+    assert (await made(by=Odd((END,), f"for n in $(seq 800 999); do {line}; done")))[0].finished
 
 
 @pytest.mark.req("RUN-18")

@@ -25,7 +25,7 @@ from interlock.agents.process_tree import Wrapped
 from interlock.agents.reading import Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
-from interlock.agents.values import Ask, Exit, Seat, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, Seat, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
 
 PARTIAL = "partial"
@@ -130,7 +130,14 @@ async def call(
         program = shutil.which(program, path=ask.env.get("PATH") or env.path) or program
     seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
     start, said = client.start(ask, seat), client.reader(ask, seat)
-    share, said.hear = _Share(ask, said), hear
+    share = _Share(ask, said)
+
+    def tell(news: News) -> None:
+        """Once more without secrets: one that came in several pieces is whole now."""
+        texts = {name: redact(fact) for name, fact in news.facts.items() if name in ("text", "why")}
+        hear(news.model_copy(update={"facts": news.facts | texts}))
+
+    said.hear = tell
     given = {**env.variables, **start.env, **ask.env}
     if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
@@ -300,8 +307,8 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
         return other("it ended its turn without a word and without using a tool")
     if told is not None or said.finished:
         return told
-    lines = [line.strip() for line in ended.stderr.splitlines() if line.strip()]
-    last = "its answer was too long to be read" if ended.deaf else cut(lines[-1], 300) if lines else ""
+    lines = [line.strip() for line in ended.stderr.splitlines() if not _FILLER.match(line)]
+    last = cut(lines[-1], 300) if lines else ""
     how = f"it ended with exit status {ended.exit}" if ended.exit else "it ended without reporting the end of its turn"
     if (ended.exit or 0) < 0:
         how = f"it was ended by signal {-(ended.exit or 0)}"
@@ -309,6 +316,8 @@ def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
     return trouble(f"{how}: {last}" if last else how, kind=kind)
 
 
+_FILLER = re.compile(r"\s*(at |code: |requireStack: |tip: |Usage: |For more information|Node\.js v|\W*$)")
+"""Of what a program says when it fails, what comes behind the reason."""
 _NO_SESSION = re.compile(
     r"\b(no|not|invalid|unknown)\b.{0,40}\b(session|conversation|thread|rollout)"
     r"|(session|conversation|thread|rollout)\b.{0,60}\b(not found|not exist|unknown|invalid|expired|no longer)\b",

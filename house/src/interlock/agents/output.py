@@ -27,12 +27,9 @@ class Output:
     def __init__(
         self, redact: Redaction, sinks: Sequence[Kept | Transcript], on_line: Callable[[bytes], None] | None = None
     ) -> None:
-        self.deaf = False
-        """A line was too long to be heard."""
         self._redact, self._sinks, self._on_line = redact, sinks, on_line
-        self._line: list[bytes] = []
+        self._line = bytearray()
         """The beginning of a line that is not whole yet."""
-        self._held = 0
         self._skips = False
         """What comes is the rest of a line that was too long."""
 
@@ -48,25 +45,23 @@ class Output:
                 self._take(chunk)
         finally:
             transport.close()
-            if last := b"".join(self._line):  # it needs no end
-                self._line = []
-                self._tell(last)
+            if self._line:  # the last one, which needs no end
+                self._tell(bytes(self._line))
 
     def _take(self, chunk: bytes) -> None:
         if self._skips:
             _, newline, chunk = chunk.partition(b"\n")
             self._skips = not newline
-        end = chunk.rfind(b"\n") + 1
-        if end:
-            lines, self._line, self._held = [*self._line, chunk[:end]], [], 0
-            self._tell(b"".join(lines))
-        if not self._skips:
-            self._line.append(chunk[end:])
-            self._held += len(chunk) - end
-        if self._held > LINE_LIMIT:
-            self.deaf = self._skips = True
-            lines, self._line, self._held = self._line, [], 0
-            self._pass_on(self._beginning(b"".join(lines)))
+        lines, newline, rest = chunk.rpartition(b"\n")
+        if newline:
+            whole, self._line = bytes(self._line + lines + newline), bytearray()
+            self._tell(whole)
+        self._line += rest
+        if len(self._line) > LINE_LIMIT:
+            # Of a line that is too long nothing is kept of its end, where a secret may be torn.
+            clean, self._line, self._skips = self._redact.raw(bytes(self._line)), bytearray(), True
+            mark = f"\n[interlock: a line is cut here after {LINE_LIMIT} bytes]\n".encode()
+            self._pass_on(whole_characters(clean[: max(0, len(clean) - self._redact.longest)]) + mark)
 
     def _tell(self, lines: bytes) -> None:
         """Args:
@@ -81,12 +76,6 @@ class Output:
     def _pass_on(self, clean: bytes) -> None:
         for sink in self._sinks:
             sink.write(clean)
-
-    def _beginning(self, line: bytes) -> bytes:
-        """Of a line that is too long, without its end, where a secret may be torn."""
-        clean = self._redact.raw(line)
-        mark = f"\n[interlock: a line is cut here after {LINE_LIMIT} bytes]\n".encode()
-        return whole_characters(clean[: max(0, len(clean) - self._redact.longest)]) + mark
 
 
 class Kept:

@@ -53,8 +53,6 @@ class Ended:
     """What it printed, cut in the middle."""
     stderr: str = ""
     """The end of what it printed there."""
-    deaf: bool = False
-    """A line was longer than anybody could hear."""
 
 
 Pipe = asyncio.WriteTransport
@@ -102,8 +100,7 @@ async def run(
             for handle in program.pass_fds:
                 os.close(handle)
         cleanup.callback(tree.close)
-        out = Output(redact, [kept, *file], on_line)
-        outputs = [(tree.popen.stdout, out)]
+        outputs = [(tree.popen.stdout, Output(redact, [kept, *file], on_line))]
         if not one_stream:
             outputs.append((tree.popen.stderr, Output(redact, [said])))
         ended = await _follow(tree, stdin, outputs, deadline, watch, enough or asyncio.Event())
@@ -116,7 +113,6 @@ async def run(
         seconds=time.monotonic() - began,
         out=kept.content,
         stderr=said.text[-_STDERR:],
-        deaf=out.deaf,
     )
 
 

@@ -163,7 +163,7 @@ def _moment(text: str, now: datetime) -> datetime | None:
         if found := _EPOCH.search(text):
             return datetime.fromtimestamp(int(found[1]), UTC)
         if found := _ISO.search(text):
-            return datetime.fromisoformat(found[0].replace("Z", "+00:00"))
+            return datetime.fromisoformat(found[0])
         if found := _CLOCK.search(text):
             return _on_the_clock(found, now)
     except (ValueError, OverflowError):

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from interlock.agents.client import Row, Start, chosen
 from interlock.agents.process import Ended
-from interlock.agents.reading import Json, Reading, parsed
+from interlock.agents.reading import Json, Reading, other, parsed
 from interlock.agents.trouble import trouble
 from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
 
@@ -66,6 +66,8 @@ class Stream(Reading):
             case "result":
                 self.finished = True
                 self.began(line.text("sessionId"))
+                if self.wrong is None and (code := line.count("exitCode")):
+                    self.wrong = other(f"it ended its turn with exit code {code}")
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
         """Its own account counts in credits, never in dollars."""

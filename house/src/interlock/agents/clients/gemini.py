@@ -86,8 +86,7 @@ class Stream(Reading):
             case "init":
                 self.began(line.text("session_id"), line.text("model"))
             case "message" if line.text("role") == "assistant" and line.text("content"):
-                if not self._speaking:
-                    self.words = []
+                self.words = self.words if self._speaking else []
                 self.words.append(line.text("content"))
                 self._speaking, self._stopped = True, ""
                 self.speak(line.text("content"))

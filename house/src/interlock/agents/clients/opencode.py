@@ -8,13 +8,14 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime
 
 from interlock.agents.client import Row, Start, chosen
 from interlock.agents.process import Ended
 from interlock.agents.reading import DONE, Json, Reading, not_done, other
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
+from interlock.agents.values import Ask, Seat, TroubleKind
 
 _LOGIN = ".local/share/opencode/auth.json"
 ROW = Row(
@@ -64,7 +65,8 @@ class Stream(Reading):
             case "step_start":
                 self._speaking, self.finished, self._error = False, False, None
             case "text" if text := part.text("text"):
-                self.words = [*self.words, "\n\n", text] if self._speaking else [text]
+                self.words = self.words if self._speaking else []
+                self.words += ["\n\n", text] if self.words else [text]
                 self._speaking = True
                 self.speak(text)
             case "tool_use":
@@ -88,35 +90,30 @@ class Stream(Reading):
         self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 
     def end(self, ended: Ended, left: Mapping[str, str]) -> None:
-        for line in ended.stderr.splitlines():
+        for found in _AGAIN.finditer(ended.stderr):
             # Before it tries a request again it says nothing in its stream.
-            moment, cause = _MOMENT.search(line), _CAUSE.search(line)
-            if moment and cause and 'message="stream error"' in line:
-                self.waiting = cause[1] if _milliseconds(moment[1]) >= self._heard_ms else ""
-        if found := _BAD_SETTINGS.search(ended.stderr):
-            self.wrong = other(" ".join(found[0].split()))
+            with suppress(ValueError, OverflowError):
+                moment = datetime.fromisoformat(found["moment"]).timestamp() * 1000
+                self.waiting = found["cause"] if moment >= self._heard_ms else ""
+        if bad := _BAD_SETTINGS.search(ended.stderr):
+            self.wrong = other(" ".join(bad[0].split()))
         elif self._error is not None:
-            causes = {found["ref"]: found["cause"] for found in _LOGGED.finditer(ended.stderr)}
-            self.wrong = _trouble(self._error, causes)
-
-
-def _trouble(error: Json, causes: Mapping[str, str]) -> Trouble:
-    """Args:
-    causes: what its log says of errors that the stream only numbers.
-    """
-    name, data = error.text("name"), error.at("data")
-    said = causes.get(data.text("ref")) or data.text("message") or name
-    delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
-    until = after(float(delay[0])) if delay else None
-    return trouble(said, status=data.count("statusCode"), until=until, kind=_KINDS.get(name))
+            name, data = self._error.text("name"), self._error.at("data")
+            causes = {one["ref"]: one["cause"] for one in _LOGGED.finditer(ended.stderr)}
+            said = causes.get(data.text("ref")) or data.text("message") or name
+            delay = re.fullmatch(r"\d{1,9}(\.\d{1,9})?", data.text("responseHeaders", "retry-after"))
+            until = after(float(delay[0])) if delay else None
+            self.wrong = trouble(said, status=data.count("statusCode"), until=until, kind=_KINDS.get(name))
 
 
 _ABSURD = 1e9
 """Dollars."""
 _BAD_SETTINGS = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
 _LOGGED = re.compile(r'ref=(?P<ref>[^\s=]+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
-_MOMENT = re.compile(r"timestamp=([^\s=]+)")
-_CAUSE = re.compile(r'error\.error="((?:[^"\\]|\\.)*)"')
+"""What its log says of errors that the stream only numbers."""
+_AGAIN = re.compile(
+    r'timestamp=(?P<moment>[^\s=]+) .*message="stream error" .*error\.error="(?P<cause>(?:[^"\\\n]|\\.)*)"'
+)
 _KINDS = {
     "ProviderAuthError": TroubleKind.LOGIN,
     "ProviderModelNotFoundError": TroubleKind.MODEL,
@@ -124,14 +121,4 @@ _KINDS = {
     "MessageOutputLengthError": TroubleKind.REFUSED,
     "ContentFilterError": TroubleKind.REFUSED,
 }
-
-
-def _milliseconds(moment: str) -> float:
-    """A moment of the log in the measure of the stream; before all others where it cannot be read."""
-    try:
-        return datetime.fromisoformat(moment.replace("Z", "+00:00")).timestamp() * 1000
-    except (ValueError, OverflowError):
-        return -1.0
-
-
 reader = Stream
