@@ -18,6 +18,7 @@ from interlock.documents.model import Model, canonical, plain
 from interlock.engine import checks, commits, delivery, dispatch, documents, keys, people, receipt
 from interlock.engine import events as ev
 from interlock.engine.delivery import clash
+from interlock.engine.documents import difference
 from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
 from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
@@ -32,7 +33,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Run", "Stop", "clash"]
+__all__ += ["Limits", "Run", "Stop", "clash", "difference"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 

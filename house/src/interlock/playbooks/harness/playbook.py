@@ -9,11 +9,9 @@ from typing import Any, NamedTuple
 
 from interlock.documents.files import digest
 from interlock.documents.markdown import markdown
-from interlock.engine.delivery import clash
-from interlock.engine.documents import difference
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run
+from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, clash, difference
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
 from interlock.errors import Status as Ended
