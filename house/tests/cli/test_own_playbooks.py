@@ -87,6 +87,18 @@ def test_what_came_with_the_repository_waits_for_a_persons_word(
 
 
 @pytest.mark.req("OWN-01")
+def test_help_and_lists_execute_and_ask_nothing(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where somebody else's hides one that ships."""
+    interlock.write(".interlock/playbooks/task/playbook.py", "raise SystemExit('it ran')")
+    interlock.commit("theirs")
+    monkeypatch.setattr(trusting, "confirmed", pytest.fail)
+    listed = interlock("run", "--help")
+    assert (listed.code, "router" in listed.out, "\n  task " in listed.out) == (0, True, False)
+    assert interlock("playbooks").code == 0
+    assert interlock("run", "task", "--help").code == 2
+
+
+@pytest.mark.req("OWN-01")
 def test_a_shipped_one_is_copied_to_be_changed_and_comes_first(interlock: CommandLine) -> None:
     assert interlock("playbooks", "copy", "task").code == 0
     listed = interlock("playbooks").out

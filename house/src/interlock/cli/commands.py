@@ -47,12 +47,19 @@ class Commands(click.Group):
 
 
 class Playbooks(click.Group):
-    """One command a playbook; its options come from its inputs."""
+    """One command a playbook; its options come from its inputs. Help and completion ask nothing."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         from interlock.app import SHIPPED
 
-        return sorted(SHIPPED)
+        hidden = {found.name for found in _typed(ctx).place.library if found.origin != "shipped"}
+        return sorted(SHIPPED.keys() - hidden)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta["asks"] = not {"-h", "--help"} & set(args)
+        return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
         from interlock.cli.trusting import playbook_for
@@ -61,7 +68,7 @@ class Playbooks(click.Group):
         if len(cmd_name.split()) > 1:
             request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
             raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
-        playbook = playbook_for(_typed(ctx), cmd_name)
+        playbook = playbook_for(_typed(ctx), cmd_name, asks=ctx.meta.get("asks", False))
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:

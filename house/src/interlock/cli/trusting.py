@@ -16,14 +16,15 @@ from interlock.engine.playbook import Playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
 from interlock.finding.library import FOLDER, NAME
+from interlock.finding.trust import nobody
 from interlock.settings import reaches_out
 
 ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
 
 
-def playbook_for(door: Door, word: str) -> Playbook:
+def playbook_for(door: Door, word: str, *, asks: bool = True) -> Playbook:
     """The playbook that a person means; code that came with the repository is asked for in place."""
-    return door.place.playbook(word, asked)
+    return door.place.playbook(word, asked if asks else nobody)
 
 
 def asked(what: str, bundle: Bundle) -> bool:

@@ -66,7 +66,7 @@ class Trust:
                     f"{what} is code that came with the repository, and nobody here has trusted it as it is",
                     where=str(bundle.folder / bundle.main),
                     expected="a person who has read it and says so",
-                    found=f"{len(bundle.files)} files, digest {bundle.digest[:16]}",
+                    found=f"{', '.join(sorted(bundle.files)[:5])}, digest {bundle.digest[:16]}",
                     remedy=f"Read it; then: interlock playbooks trust {what}",
                 )
             self.note(bundle)
