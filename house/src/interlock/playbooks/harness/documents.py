@@ -207,7 +207,7 @@ def read_contracts(text: str) -> dict[Stage, Contract]:
     Raises:
         BadInput: stages without one; a block that cannot be used.
     """
-    page = markdown(text, CONTRACTS)
+    page = markdown(text)
     found = dict(_exact(page))
     for section in page.sections:
         if (stage := called(section.title)) in WORKED:
