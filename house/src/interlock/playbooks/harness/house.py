@@ -6,13 +6,13 @@ import posixpath
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, Field
 
 from interlock.documents.files import digest
 from interlock.documents.model import Model
-from interlock.engine.run import Command, Outcome, Run
+from interlock.engine.run import Command, Outcome, Run, Stop
 from interlock.errors import BadInput, Exit
 from interlock.playbooks.harness import run_state, stages
 from interlock.playbooks.harness.documents import Task, belongs, read_contracts, read_task, task_file
@@ -39,10 +39,6 @@ class Flags(Model):
     fallback: StageName = Field("", description="You supply this stage's artifact; its agent is not called.")
     from_: StageName = Field("", description="Go back to this stage.")
     note: str = Field("", description="Your words for whoever works next.")
-
-
-class Edited(Exception):
-    """A person changed in run-state what is the engine's own: both documents are left alone."""
 
 
 @dataclass
@@ -85,8 +81,12 @@ class House:
     async def write(self, path: str, edit: Callable[[str], str]) -> str:
         wrote = await self.run.change(path, edit)
         if wrote.state == "edited":
-            raise Edited(wrote.why)
+            raise self.edited(wrote.why)
         return self.run.text(wrote.text)
+
+    def edited(self, why: str) -> Stop:
+        """A person changed in run-state what is the engine's own: both documents are left alone."""
+        return Stop(Outcome.stopped(why, next=f"interlock run harness {self.task.id}", again=self.scope))
 
     def edits(self, state: State, event: str, **entries: Any) -> Mapping[str, Callable[[str], str]]:
         """What happened into the report, then, last, where the task stands into run-state (HN-59)."""
@@ -102,14 +102,14 @@ class House:
             text = await self.write(path, edit)
         self.state = read_state(text)
 
-    async def block(self, why: str, exit: Exit = Exit.STOPPED, **entries: Sequence[Any]) -> Outcome:
+    async def block(self, why: str, exit: Exit = Exit.STOPPED, **entries: Sequence[Any]) -> NoReturn:
         """The run stops until a person resumes the stage (HN-97, HN-116)."""
         await self.keep(self.state.stopped(Status.BLOCKED, why), f"Blocked: {why}", **entries)
-        return self.stops(why, exit)
+        raise self.stop(why, exit)
 
-    def stops(self, why: str, exit: Exit = Exit.STOPPED, scope: str = "") -> Outcome:
+    def stop(self, why: str, exit: Exit = Exit.STOPPED, again: str = "") -> Stop:
         go_on = f"interlock resume {self.run.id} --note TEXT"
-        return Outcome.stopped(why, exit=int(exit), next=go_on, again=scope or self.scope)
+        return Stop(Outcome.stopped(why, exit=int(exit), next=go_on, again=again or self.scope))
 
     def heed(self) -> dict[str, Any]:
         """What a person asks of the turn that begins, once."""

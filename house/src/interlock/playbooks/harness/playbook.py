@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from interlock.documents.files import digest
 from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, clash, difference
+from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, Stop, clash
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
 from interlock.errors import Status as Ended
@@ -25,7 +25,7 @@ from interlock.playbooks.harness.documents import (
     read_task,
     task_file,
 )
-from interlock.playbooks.harness.house import Edited, Flags, House, Inputs, begin
+from interlock.playbooks.harness.house import Flags, House, Inputs, begin
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
 from interlock.playbooks.harness.run_state import State, read_state
 from interlock.playbooks.harness.stages import AGENTS, CONTRACTS, KEPT_OUT, RUN_STATE, WORKED, Came, Stage, Status
@@ -53,52 +53,52 @@ async def harness(run: Run, inputs: Inputs) -> Outcome:
     """Stage after stage, from where run-state says that the task stands."""
     with run.step("start"):
         house = await begin(run, inputs)
-    go_on = f"interlock run harness {house.task.id}"
-    try:
-        async for _ in run.loop("stage"):
-            if (ended := await turn(house)) is not None:
-                return ended
-    except Edited as edited:
-        return Outcome.stopped(str(edited), next=go_on, again=house.scope)
-    return Outcome.stopped("as many stages as one run takes", next=go_on)
+    async for _ in run.loop("stage"):
+        if await turn(house):
+            return Outcome.complete(f"{house.task.id} is Complete", next="interlock diff")
+    return Outcome.stopped("as many stages as one run takes", next=f"interlock run harness {house.task.id}")
 
 
-async def turn(house: House) -> Outcome | None:
-    """One stage, or one gate, from what stands in the files."""
+async def turn(house: House) -> bool:
+    """One stage, or one gate, from what stands in the files; whether the task is Complete."""
     run, task = house.run, house.task
     house.began, house.scope = house.tick(), run.scope
     texts = {path: await _text(run, path) or "" for path in (RUN_STATE, house.report)}
     answers = {path: "YES" if text.strip() else "NO" for path, text in texts.items()}
     run.note("checkpoint", **answers)
     if "NO" in answers.values():
-        return await unverified(house, answers)
+        await unverified(house, answers)
     house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
-    if not asked["resumed"] and (changed := difference(house.state.position(), state.position())):
-        raise Edited(f"{RUN_STATE} was changed by a person: {changed}")
+    own, now = house.state.position(), state.position()
+    if not asked["resumed"] and (changed := [name for name in own if own[name] != now[name]]):
+        told = f"{changed[0]}: expected {own[changed[0]]!r}, found {now[changed[0]]!r}"
+        raise house.edited(f"{RUN_STATE} was changed by a person: {told}")
     house.state = state
     try:
         house.task = read_task(await run.read(task.path) or "", task.path)
     except BadInput as problem:
-        return await house.block(problem.what)
+        await house.block(problem.what)
     if why := state.problem(house.task):
         raise BadInput(why, where=RUN_STATE)
     if state.status is Status.COMPLETE:
-        return Outcome.complete(f"{task.id} is Complete")
+        return True
     if back := asked["from"]:
         if back not in (*state.stage.before, state.stage):
             raise BadInput(f"--from {back}: {task.id} is at {state.stage}", expected="that stage or an earlier one")
         await house.keep(state.at(Stage(back), house.day, remediations=0), f"A person sent the task back to {back}.")
     elif state.status is Status.BLOCKED:
         if not asked["person"]:
-            return house.stops(f"{task.id} is Blocked: {state.stop}")
+            raise house.stop(f"{task.id} is Blocked: {state.stop}")
         await house.keep(state.at(state.stage, house.day), f"A person resumed {state.stage}.")
     if house.state.stage is Stage.APPROVAL:
-        return await complete(house)
-    if house.state.status is Status.AWAITING:
-        return await approve_build(house)
-    with run.step(house.state.stage):
-        return await work(house, by_person=asked["fallback"])
+        await complete(house)
+    elif house.state.status is Status.AWAITING:
+        await approve_build(house)
+    else:
+        with run.step(house.state.stage):
+            await work(house, by_person=asked["fallback"])
+    return house.state.stage is Stage.COMPLETE
 
 
 async def _text(run: Run, path: str) -> str | None:
@@ -109,28 +109,25 @@ async def _text(run: Run, path: str) -> str | None:
         return None
 
 
-async def unverified(house: House, answers: dict[str, str]) -> Outcome:
+async def unverified(house: House, answers: dict[str, str]) -> NoReturn:
     """A checkpoint that says NO: nobody is called, nothing is repaired, and what can be written is (HN-41)."""
     for path, edit in house.edits(house.state.stopped(Status.BLOCKED, UNVERIFIED), UNVERIFIED).items():
         if answers[path] == "YES":
             await house.run.change(path, edit, may_fail=True)
     go_on = f'interlock run harness {house.task.id} --note "go on"'
-    return Outcome.stopped(UNVERIFIED, exit=int(Exit.FAILED), next=go_on)
+    raise Stop(Outcome.stopped(UNVERIFIED, exit=int(Exit.FAILED), next=go_on))
 
 
-async def negative(
-    house: House, why: Sequence[str], row: Sequence[str] = (), evidence: Sequence[str] = ()
-) -> Outcome | None:
+async def negative(house: House, why: Sequence[str], row: Sequence[str] = (), evidence: Sequence[str] = ()) -> None:
     """Back to Build, as often as that is allowed (HN-74 to HN-79)."""
     state, row = house.state, row or house.row(Came.RETURNED)
     came = house.run.decide(stages.after_negative, state.remediations)
     rows, told = [(*row[:3], came, *row[4:])], [*evidence, *(f"reason: {one}" for one in why)]
     if came is Came.BLOCKED:
-        return await house.block(AT_LIMIT, rows=rows, evidence=told)
+        await house.block(AT_LIMIT, rows=rows, evidence=told)
     count = state.remediations + 1
     event = f"{state.stage} returned the task to Build for remediation {count} of {stages.REMEDIATIONS}."
     await house.keep(state.at(Stage.BUILD, house.day, remediations=count), event, rows=rows, evidence=told)
-    return None
 
 
 async def missing(house: House) -> bool:
@@ -158,14 +155,14 @@ class Done(NamedTuple):
     """What sends it back to Build."""
 
 
-async def work(house: House, *, by_person: bool) -> Outcome | None:
+async def work(house: House, *, by_person: bool) -> None:
     """One stage by its own agent, or by a person who asked for that; its artifact decides."""
     run, task, state, stage = house.run, house.task, house.state, house.state.stage
     path = task.paths[stage]
     try:
         contract = read_contracts(await run.read(CONTRACTS) or "")[stage]
     except BadInput as problem:
-        return await house.block(problem.what)
+        await house.block(problem.what)
     if stage is Stage.QA and await missing(house):
         return None
     required = [place_of(one, task) for one in contract.required]
@@ -174,7 +171,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
     paths = list(dict.fromkeys((*required, *beside)))
     there = await run.look("inputs", partial(present, paths=paths), paths=paths)
     if gone := [one for one in required if one not in there]:
-        return await house.block(f"Input contract of {stage} not satisfiable: {', '.join(gone)} missing")
+        await house.block(f"Input contract of {stage} not satisfiable: {', '.join(gone)} missing")
     proved = await run.prove(house.commands) if stage is Stage.QA else []
     checks = [f"`{one.command}`: {one.word}" for one in proved]
     if red := run.against(proved):
@@ -187,7 +184,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
         report = await run.dispatch(await _call(house, contract, there, old, proved))
         house.tick()
         if report.reason == "edited":
-            raise Edited(report.complaint)
+            raise house.edited(report.complaint)
         if stage is Stage.QA and report.conflicts:
             house.against = clash(report.conflicts)
             return await negative(house, [house.against])
@@ -196,7 +193,7 @@ async def work(house: House, *, by_person: bool) -> Outcome | None:
     row = house.row(done.came, who, None if done.why else old)
     checks.append(done.why or f"{path}: verified{', supplied by a person' if by_person else ''}")
     if done.why:
-        return await house.block(done.why, done.exit, rows=[row], evidence=checks)
+        await house.block(done.why, done.exit, rows=[row], evidence=checks)
     checks += [f"QA result: {done.judged.summary}"] if done.judged else []
     house.against = "" if done.judged else "\n\n".join(done.against)
     return await (negative(house, done.against, row, checks) if done.against else advance(house, row, checks))
@@ -287,7 +284,7 @@ def supplied(house: House, contract: Contract, text: str | None, proved: Sequenc
     return Done(Came.COMPLETED, Exit.DONE, "", judged, () if ruling.passes else ruling.against)
 
 
-async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> Outcome | None:
+async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> None:
     """The stage is done: the next one is entered, or the gate before it waits (HN-59, HN-66, HN-88)."""
     run, stage = house.run, house.state.stage
     if stage is Stage.BUILD:
@@ -305,27 +302,23 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
             if run.once("stops", {}, lambda: not run.stopped):
                 why = f"Bounded orchestration test: stopped after {stage}"
                 await house.keep(entered.stopped(Status.ACTIVE, why), why)
-                return house.stops(why, Exit.WAITING, run.scope)
-    return None
+                raise house.stop(why, Exit.WAITING, run.scope)
 
 
 # --- the gates
 
 
-async def approve_build(house: House) -> Outcome | None:
+async def approve_build(house: House) -> None:
     """The gate before Build: people approve a plan (HN-94)."""
     state, task = house.state, house.task
-    if not state.before_build:
-        event, row = "No approval is asked for before Build any more.", house.row(Came.NOT_REQUIRED, "-")
-        await house.keep(state.at(Stage.BUILD, house.day), event, rows=[row])
-        return None
-    asks = f"Approve the plan of {task.id}, {task.title}, before Build?"
-    return await ask(house, "Build", asks, Stage.PLANNING, (task.paths[Stage.PLANNING],))
+    if state.before_build:
+        asks = f"Approve the plan of {task.id}, {task.title}, before Build?"
+        return await ask(house, "Build", asks, Stage.PLANNING, (task.paths[Stage.PLANNING],))
+    event, row = "No approval is asked for before Build any more.", house.row(Came.NOT_REQUIRED, "-")
+    return await house.keep(state.at(Stage.BUILD, house.day), event, rows=[row])
 
 
-async def ask(
-    house: House, gate: str, question: str, back: Stage, shows: tuple[str, ...], summary: str = ""
-) -> Outcome | None:
+async def ask(house: House, gate: str, question: str, back: Stage, shows: tuple[str, ...], summary: str = "") -> None:
     """A person approves, or what is rejected is revised with their words, as often as that is allowed (HN-115)."""
     run, state = house.run, house.state
     decided = await run.gate(gate.lower(), question, summary=summary, shows=shows)
@@ -334,17 +327,15 @@ async def ask(
     if decided.choice == "approve":
         approvals = (*state.approvals, f"{gate}: {who} {decided.at.strftime('%Y-%m-%dT%H:%M:%SZ')}")
         entered = state.at(state.stage, house.day, approvals=approvals)
-        await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
-        return None
+        return await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
     row, told = house.row(Came.REJECTED, who), [f"rejected by {who}: {note}"]
     if run_state.rejections(house.history, state.stage) >= stages.REJECTIONS:
-        return await house.block(f"Approval rejected: {note}", rows=[row], evidence=told)
+        await house.block(f"Approval rejected: {note}", rows=[row], evidence=told)
     entered = state.at(back, house.day, remediations=1 if back is Stage.BUILD else 0)
-    await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
-    return None
+    return await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
 
 
-async def complete(house: House) -> Outcome | None:
+async def complete(house: House) -> None:
     """The gate before Complete, and the delivery of what was built (HN-80)."""
     run, state, task = house.run, house.state, house.task
     if await missing(house):
@@ -353,22 +344,21 @@ async def complete(house: House) -> Outcome | None:
     if state.due is Status.AWAITING:
         asks = f"Approve {task.id}, {task.title}, for Complete?"
         code = f"Code: {changed}. See it: interlock diff {run.id}" if changed else "No code was changed."
-        ended = await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
-        if ended or house.state.stage is not Stage.APPROVAL:
-            return ended
+        await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
+        if house.state.stage is not Stage.APPROVAL:
+            return None
     if red := run.against(await run.rest(house.commands)):
-        return await house.block(f"Red before Complete: {'; '.join(red)}")
+        await house.block(f"Red before Complete: {'; '.join(red)}")
     landed = await run.land(house.commands, house.judged)
     if landed.state == "conflict":
         house.against = "\n\n".join(landed.against.values())
         return await negative(house, list(landed.against))
     if landed.against or landed.state == "away":
         why = "; ".join(landed.against) or f"{run.where.branch} is not checked out: the work cannot come into it"
-        return await house.block(f"Red before Complete: {why}" if landed.state == "red" else why)
+        await house.block(f"Red before Complete: {why}" if landed.state == "red" else why)
     done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
     told = [f"{run_state.DELIVERED} {changed or 'nothing'}"]
-    await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)
-    return Outcome.complete(f"{task.id} is Complete", next="interlock diff")
+    return await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)
 
 
 def _settle(inputs: Inputs, read: Callable[[str], str | None]) -> Inputs:
