@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from interlock.documents import changing, problems
 from interlock.documents.reading import Keys, read_yaml
@@ -26,6 +26,10 @@ class Kept(BaseModel):
     """A document in which people may have keys of their own."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+Listed = Annotated[list[str], BeforeValidator(lambda it: [] if it is None else it if isinstance(it, list) else [it])]
+"""As people and agents write lists: one alone without marks, none at all."""
 
 
 def dumped(data: Mapping[str, Any]) -> str:

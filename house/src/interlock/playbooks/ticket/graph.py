@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from interlock.engine.kept import Kept, complaints, data_of, parsed
+from interlock.engine.kept import Kept, Listed, complaints, data_of, parsed
 from interlock.playbooks.ticket.request import needs_runtime
 from interlock.workspace import scope
 
@@ -17,10 +17,7 @@ ATTEMPTS = 5
 Status = Literal["PENDING", "IN_PROGRESS", "SYNTAX_VALID", "SYNTAX_ERROR", "ERROR", "REJECTED", "ACCEPTED"]
 FAILED = ("REJECTED", "SYNTAX_ERROR", "ERROR")
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-LISTED = BeforeValidator(lambda it: [] if it is None else it if isinstance(it, list) else [it])
-"""As people and agents write lists: one alone without marks, none at all."""
-Several = Annotated[list[str], LISTED]
-Some = Annotated[Several, Field(min_length=1)]
+Some = Annotated[Listed, Field(min_length=1)]
 Group = Annotated[str, StringConstraints(pattern=r"^[^/#\\\x00-\x1f]{1,100}$")]
 DOCUMENTATION = (
     *("*.md", "*.rst", "*.txt", "docs/**/*.md", "docs/**/*.rst", "docs/**/*.txt"),
@@ -37,11 +34,11 @@ class Task(Kept, extra="allow"):
     files_to_modify: Some
     success_criteria: Some
     parallel_group: str
-    depends_on: Several
+    depends_on: Listed
     status: Status
-    test_files: Several = []
-    tool_mandates: Annotated[list[Any], LISTED] = []
-    allowlist: Several = []
+    test_files: Listed = []
+    tool_mandates: Any = []
+    allowlist: Listed = []
     attempt: int = Field(0, ge=0)
     first_code_change_at: str | None = None
     last_error: str | None = None
@@ -54,7 +51,8 @@ class Task(Kept, extra="allow"):
 
     @property
     def mandates(self) -> list[str]:
-        return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in self.tool_mandates]
+        listed = self.tool_mandates if isinstance(self.tool_mandates, list) else [self.tool_mandates or []]
+        return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in listed]
 
     @property
     def next_attempt(self) -> int:
@@ -69,7 +67,7 @@ class Commands(Kept):
 
 
 class Policy(Commands):
-    baseline_allowlist: Several = []
+    baseline_allowlist: Listed = []
     baseline_scope: Literal["code_and_tests_only", "all"] = "code_and_tests_only"
     groups: dict[str, Commands] = {}
 
