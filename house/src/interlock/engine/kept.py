@@ -70,7 +70,7 @@ async def load(run: Run, model: type[M], path: str) -> M:
 async def put(run: Run, path: str, values: Mapping[str, Any]) -> str:
     """The text of the document with these values in it, those of mappings and (by number) of lists one by one; Stop
     where a person changed what is not theirs."""
-    wrote = await run.change(path, partial(_put, values=tuple(_leaves(values))))
+    wrote = await run.change(path, partial(_put, path=path, values=tuple(_leaves(values))))
     if wrote.state == "edited":
         raise edited(run, wrote.why)
     return run.text(wrote.text)
@@ -85,10 +85,11 @@ def _leaves(values: Mapping[Any, Any], above: Keys = ()) -> Iterator[tuple[Keys,
 
 
 @lru_cache(maxsize=2048)
-def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
-    if not isinstance(data_of(text, "the document") or {}, dict):
-        raise DocumentInvalid("the document is no mapping any more")
-    return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
+def _put(text: str, path: str, values: tuple[tuple[Keys, str], ...]) -> str:
+    try:
+        return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
+    except (KeyError, IndexError, TypeError) as error:
+        raise DocumentInvalid(f"what holds a value is not there any more ({error})", where=path) from None
 
 
 def edited(run: Run, why: str) -> Stop:

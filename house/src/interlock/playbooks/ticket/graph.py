@@ -134,7 +134,7 @@ def _undone(graph: Graph) -> Iterator[str]:
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
-        yield f"depends_on cycle: {' -> '.join(error.args[1])}"
+        yield f"depends_on cycle: {' -> '.join(reversed(error.args[1]))}"
         return
     done: set[str] = set()
     for step in graph.execution_order:
@@ -254,10 +254,12 @@ def share_files(one: Task, other: Task) -> bool:
 def may_meet(a: str, b: str) -> bool:
     """Whether two paths or patterns can name one file; patterns by what stands before their first wildcard."""
     fixed_a, fixed_b = (re.split(r"[*?\[]", path)[0] for path in (a, b))
-    open_a, open_b = is_pattern(a), is_pattern(b)
-    if not open_a and not open_b:
-        return a == b
-    return (open_a and fixed_b.startswith(fixed_a)) or (open_b and fixed_a.startswith(fixed_b))
+    by_a, by_b = is_pattern(a) and fixed_b.startswith(fixed_a), is_pattern(b) and fixed_a.startswith(fixed_b)
+    return a == b or by_a or by_b
+
+
+_NAMED = (r"""(:\[?|\(|['"]?, line )\d""", r"(?![\w-])")
+"""What stands behind a path: a line of it, as compilers tell it; then whatever is no part of a name."""
 
 
 def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[str]:
@@ -267,19 +269,12 @@ def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[s
     files.  An accepted task can be set back once.
     """
     liable = [task for task in group if not (task.status == "ACCEPTED" and task.set_back)]
-    for finds in (points_into, names):
-        if found := [task.id for task in liable if any(finds(output, path) for path in task.files)]:
+    files = [path for task in liable for path in task.files]
+    for behind in _NAMED:
+        told = {path for path in files if re.search(rf"(?<![\w-]){re.escape(path)}{behind}", output)}
+        if found := [task.id for task in liable if told & {*task.files}]:
             return found
     return [task.id for task in worked]
-
-
-def names(output: str, path: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(path)}(?![\w-])", output) is not None
-
-
-def points_into(output: str, path: str) -> bool:
-    """Whether it names a line of the path, in one of the ways in which compilers and test runners do."""
-    return re.search(rf"""(?<![\w-]){re.escape(path)}(:\[?|\(|['"]?, line )\d""", output) is not None
 
 
 # --- metrics
