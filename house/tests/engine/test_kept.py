@@ -52,6 +52,15 @@ def test_values_are_put_one_by_one_and_what_people_may_not_change_stops_it(old: 
     assert bench.text(FILE) == (kept if "True" in why else meddled)
 
 
+@pytest.mark.req("CLI-05")
+@pytest.mark.parametrize("text", ["n: 0\n", "- a list\n"])
+def test_what_people_took_away_meanwhile_is_named(text: str) -> None:
+    bench = Bench(small(keeping), files={FILE: TEXT.encode()}, commands=())
+    bench.cast.moments["called"] = [lambda: bench.world.files.update({FILE: text.encode()})]
+    view = bench.start()
+    assert view.why.startswith("what holds a value is not there any more") and FILE in view.why
+
+
 @pytest.mark.req("RUN-11", "CLI-05")
 def test_one_that_cannot_be_used_is_told_with_its_line() -> None:
     with pytest.raises(BadInput) as error:

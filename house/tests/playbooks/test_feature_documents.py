@@ -216,16 +216,16 @@ def test_a_task_file_is_read_as_people_write_it() -> None:
     task = read_task("T01", "# T01\n\n**Agent:** documentation-writer\n\n- Depends on: T02, `T03`\n\nWrite.\n")
     assert (task.worker, task.depends_on, task.scope) == (
         "documentation-writer",
-        ("T02", "T03"),
+        ["T02", "T03"],
         ("**", "!docs/feature/**"),
     )
     text = "# T01\n\nAGENT: `Documentation Writer` <!-- or ... -->\n\n**Depends on:** all of wave 1, and T02\n"
     task = read_task("T01", f"{text}\n## Acceptance Criteria\n\n- [ ] it says so\n", TASKS)
     assert (task.worker, task.agent) == ("documentation-writer", "documentation-writer")
-    assert (task.depends_on, task.acceptance) == (("T02",), ("it says so",))
-    assert read_task("T01", "---\ndepends_on: T02, T9\n---\n", TASKS).depends_on == ("T02", "T9")
+    assert (task.depends_on, task.acceptance) == (["T02"], ["it says so"])
+    assert read_task("T01", "---\ndepends_on: T02, T9\n---\n", TASKS).depends_on == ["T02", "T9"]
     assert read_task("T01", "---\nagent: someone\ntitle: x\nextra: 1\n---\n").worker == "implementer"
-    assert read_task("T01", "Just do it.").depends_on == ()
+    assert read_task("T01", "Just do it.").depends_on == []
 
 
 # --- memory

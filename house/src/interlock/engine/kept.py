@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from interlock.documents import changing, problems
 from interlock.documents.reading import Keys, read_yaml
@@ -26,6 +26,10 @@ class Kept(BaseModel):
     """A document in which people may have keys of their own."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+Listed = Annotated[list[str], BeforeValidator(lambda it: [] if it is None else it if isinstance(it, list) else [it])]
+"""As people and agents write lists: one alone without marks, none at all."""
 
 
 def dumped(data: Mapping[str, Any]) -> str:
@@ -66,7 +70,7 @@ async def load(run: Run, model: type[M], path: str) -> M:
 async def put(run: Run, path: str, values: Mapping[str, Any]) -> str:
     """The text of the document with these values in it, those of mappings and (by number) of lists one by one; Stop
     where a person changed what is not theirs."""
-    wrote = await run.change(path, partial(_put, values=tuple(_leaves(values))))
+    wrote = await run.change(path, partial(_put, path=path, values=tuple(_leaves(values))))
     if wrote.state == "edited":
         raise edited(run, wrote.why)
     return run.text(wrote.text)
@@ -81,10 +85,11 @@ def _leaves(values: Mapping[Any, Any], above: Keys = ()) -> Iterator[tuple[Keys,
 
 
 @lru_cache(maxsize=2048)
-def _put(text: str, values: tuple[tuple[Keys, str], ...]) -> str:
-    if not isinstance(data_of(text, "the document") or {}, dict):
-        raise DocumentInvalid("the document is no mapping any more")
-    return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
+def _put(text: str, path: str, values: tuple[tuple[Keys, str], ...]) -> str:
+    try:
+        return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
+    except (KeyError, IndexError, TypeError) as error:
+        raise DocumentInvalid(f"what holds a value is not there any more ({error})", where=path) from None
 
 
 def edited(run: Run, why: str) -> Stop:

@@ -24,6 +24,7 @@ from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.tables import name_of, names_of
+from interlock.engine.toolchains import Look
 from interlock.engine.view import View
 from interlock.engine.world import Command, World
 from interlock.errors import EngineFault
@@ -33,7 +34,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Run", "Stop", "clash", "difference"]
+__all__ += ["Limits", "Look", "Run", "Stop", "clash", "difference"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 

@@ -112,10 +112,9 @@ def severity_of(kind: Kind, page: Markdown) -> str:
 def _judged(kind: Kind, given: Given, page: Markdown, memory: str, artifact: str) -> tuple[dict[str, Any], list[str]]:
     """What only a judge leaves, and what of it cannot be read: asked for once, then it is the worst (FT-56)."""
     open_ones, findings = [], []
-    severity = severity_of(kind, page)
+    severity, text = severity_of(kind, page), given.outputs.get(artifact, "")
     if not severity:
         open_ones.append(f"{memory}: `## Highest Severity` is missing, or none of {', '.join(kind.words)}")
-    text = given.outputs.get(artifact, "")
     try:
         front = front_matter(text, artifact)
         findings = [Graded.model_validate(one) for one in front.source.data.get("findings") or ()]
@@ -123,20 +122,17 @@ def _judged(kind: Kind, given: Given, page: Markdown, memory: str, artifact: str
         what = error.what if isinstance(error, DocumentInvalid) else "`findings` is no list of severity and title"
         open_ones.append(f"{artifact}: {what}")
     body = _body(text, artifact)
-    criteria = (_CRITERION.fullmatch(item.text) for item in body.items("Criteria"))
-    checks = (_CHECK.match(item.text) for item in body.items("Checks"))
-    nothing = (_NO_CHECK.match(line.text) for line in body.open_lines("Checks"))
+    criteria = filter(None, (_CRITERION.fullmatch(item.text) for item in body.items("Criteria")))
+    checks = filter(None, (_CHECK.match(item.text) for item in body.items("Checks")))
+    nothing = filter(None, (_NO_CHECK.match(line.text) for line in body.open_lines("Checks")))
     weakened = (item.text.partition(":") for item in body.items("Weakened"))
+    met = ((one[1].strip("*`"), one[2].casefold() == "met") for one in criteria)
     judged = {
         "severity": severity,
         "findings": findings,
-        "criteria": [
-            Criterion(criterion=one[1].strip("*`"), met=one[2].casefold() == "met", evidence="")
-            for one in criteria
-            if one
-        ],
-        "checks": [_check(one) for one in checks if one],
-        "no_check": next((one[1] for one in nothing if one), ""),
+        "criteria": [Criterion(criterion=name, met=is_met, evidence="") for name, is_met in met],
+        "checks": [*map(_check, checks)],
+        "no_check": next((one[1] for one in nothing), ""),
         "weakened": [Weakened(path=path.strip(" *`"), why=why.strip() or path) for path, _, why in weakened],
         "affected": [item.text.split(":")[0].strip(" *`") for item in page.items("Affected Tasks")],
     }

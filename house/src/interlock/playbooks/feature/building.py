@@ -16,7 +16,7 @@ from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.forms import Appended, Judged
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
-from interlock.playbooks.feature.work import AGAINST, Heard, Progress, Work
+from interlock.playbooks.feature.work import Heard, Progress, Work, reds
 from interlock.workspace.values import Tree
 
 REPLANS = 3
@@ -65,7 +65,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         )
         if heard.form is None:
             raise work.halted(heard.why)
-        await work.merge("4", [heard], prune=4)
+        await work.merge("4", [heard])
     await take_plan(work, begun)
 
 
@@ -77,18 +77,15 @@ async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
     found += [f"- {one.why}" for one in said.values() if one.form is None]
     found += [f"- {line}" for line in work.against]
     judged = (*(f"memory/{one.name}.mem.md" for one in judges), *(one.artifact for one in judges))
-    await plan(
-        work, reads=(*judged, "plan.md", *members.PLANNER.reads, "tasks/*.md"), mode="REPLAN", found="\n".join(found)
-    )
+    reads = (*judged, "plan.md", *members.PLANNER.reads, "tasks/*.md")
+    await plan(work, reads=reads, mode="REPLAN", found="\n".join(found))
 
 
 def states(work: Work) -> str:
     """How the tasks stand, with what failed ones had changed."""
     lines = [f"- {name}: {one.state}" for name, one in work.progress.items()]
-    lines += [
-        f"\nWhat {name} had changed:\n\n{fence(one.left, 'diff')}" for name, one in work.progress.items() if one.left
-    ]
-    return "\n".join(lines)
+    left = {name: one.left for name, one in work.progress.items() if one.left}
+    return "\n".join([*lines, *(f"\nWhat {name} had changed:\n\n{fence(one, 'diff')}" for name, one in left.items())])
 
 
 def _stem(path: str) -> str:
@@ -161,16 +158,13 @@ async def carry_out(
         worker, stands = members.WORKERS[task.worker], work.progress[task.id]
         stands.tried += 1
         found = (findings or {}).get(task.id, "")
+        reviewed = ("review/r-quality.md", "review/r-testing.md") if found else ()
         return partial(
             work.ask,
             worker,
             member=task.member,
             again=stands.tried,
-            reads=(
-                f"tasks/{task.id}.md",
-                *worker.reads,
-                *(("review/r-quality.md", "review/r-testing.md") if found else ()),
-            ),
+            reads=(f"tasks/{task.id}.md", *worker.reads, *reviewed),
             writes=task.scope,
             task=task.id,
             texts={"left": stands.left, "findings": found},
@@ -184,7 +178,7 @@ async def carry_out(
         why = "" if findings and stands.done and one.form else await came_to(work, task, one)
         stands.state, stands.left = f"failed: {why}" if why else "done", await run.left(one.report) if why else ""
         failed += [task] if why else []
-    await work.merge("5.2", [one for one in heard.values() if one.form], lessons=True)
+    await work.merge("5.2", [one for one in heard.values() if one.form])
     return failed
 
 
@@ -224,12 +218,9 @@ async def verification(work: Work) -> Said:
         for agent in VERIFIERS:
             await work.clear(agent)
         work.proved = await run.prove(work.commands)
-        criteria = {
-            "v-feature": criteria_of(await run.read(work.at("feature.md")) or ""),
-            "v-tasks": {
-                f"{name}.{n}": text for name in work.progress for n, text in enumerate(work.tasks[name].acceptance, 1)
-            },
-        }
+        acceptance = {name: work.tasks[name].acceptance for name in work.progress}
+        tasks = {f"{name}.{n}": text for name, given in acceptance.items() for n, text in enumerate(given, 1)}
+        criteria = {"v-feature": criteria_of(await run.read(work.at("feature.md")) or ""), "v-tasks": tasks}
         known: dict[str, Any] = {"again": work.rounds["v"] + 1, "texts": {"states": states(work)}}
         with run.step("6.1"):
             heard = {"v-build": await work.alone(V_BUILD, **known)}
@@ -269,23 +260,13 @@ async def review(work: Work, against: bool = False) -> Reviewed:
     run, n = work.run, work.rounds["r"] + 1
     with run.step("7"):
         changes = await run.changed()
-        known: dict[str, Any] = {
-            "again": n,
-            "tier": run.decide(decisions.review_tier, changes=changes),
-            "files": [one.path for one in changes],
-        }
+        tier, files = run.decide(decisions.review_tier, changes=changes), [one.path for one in changes]
+        known: dict[str, Any] = {"again": n, "tier": tier, "files": files}
         before = {work.at(path): await run.read(work.at(path)) or "" for path in members.GROWING}
         grows = {path: f"{text.rstrip()}\n- Round {n}: an entry.\n".lstrip() for path, text in before.items()}
+        kept: dict[str, Any] = {"before": before, "leaves": tuple(before), "samples": grows, "grows": list(before)}
         asked = {one.name: partial(work.ask, one, **known) for one in WEIGHED}
-        asked["r-knowledge"] = partial(
-            work.ask,
-            members.R_KNOWLEDGE,
-            **known,
-            before=before,
-            leaves=tuple(before),
-            samples=grows,
-            grows=list(before),
-        )
+        asked["r-knowledge"] = partial(work.ask, members.R_KNOWLEDGE, **known, **kept)
         with run.step("7.2"):
             heard = await work.together("reviewers", asked)
             await keep_growing(work, heard["r-knowledge"], before)
@@ -358,16 +339,15 @@ async def deliver(work: Work, n: int) -> str:
     for again in range(LATE):
         work.proved = await run.prove(work.commands)
         rest = [] if again else await run.rest(work.commands)
-        if red := [f"`{one.command}` is {one.word}" for one in (*work.proved, *rest) if one.word in AGAINST]:
+        if red := reds((*work.proved, *rest)):
             return "; ".join(red)
         judged = work.proved[0].tree if work.proved else judged
         delivered = await run.deliver(f"{n}-{again}", judged)
         if delivered.state == "away":
             work.flaws.append(f"another branch is checked out, so nothing was delivered: interlock apply {run.id}")
         if delivered.state == "conflict" and delivered.landing:
-            return (
-                f"the person changed the same lines meanwhile ({', '.join(delivered.landing.conflicts)}): theirs stand"
-            )
+            paths = ", ".join(delivered.landing.conflicts)
+            return f"the person changed the same lines meanwhile ({paths}): theirs stand"
         if delivered.state != "other":
             return ""
         judged = delivered.merged

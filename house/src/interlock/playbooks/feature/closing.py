@@ -70,7 +70,7 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
             run.warn(f"the post-mortem gave nothing that counts; that changes nothing ({heard.why})")
         summary = (heard.form.summary if heard.form else heard.report.reason) or "no summary"
         words = f"PostMortem dispatch: {said}. {summary.rstrip('.')}."
-        await work.merge("8", [heard] if said is Said.DONE else [], log=words)
+        await work.merge("8", [heard] if said is Said.DONE else [], words)
         if work.unwritten:
             await work.remember()
 

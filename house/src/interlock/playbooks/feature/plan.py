@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
-from pydantic import ValidationError, field_validator
+from pydantic import BeforeValidator, ValidationError, field_validator
 
 from interlock.documents.markdown import bullet, cells, front_matter, markdown
-from interlock.documents.model import Model
+from interlock.engine.kept import Kept, Listed
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature.forms import NOTHING
 from interlock.playbooks.feature.members import WORKERS
@@ -39,28 +39,22 @@ class PlanBroken(Exception):
         self.problems = problems
 
 
-class Task(Model):
+Name = Annotated[str, BeforeValidator(lambda it: re.sub(r"[\s_]+", "-", str(it).strip().casefold()))]
+"""Of an agent, as people write it: `Documentation Writer`."""
+
+
+class Task(Kept):
     """What of a task file is acted on."""
 
     id: str
-    agent: str = "implementer"
-    depends_on: tuple[str, ...] = ()
-    files: tuple[str, ...] = ("**",)
-    acceptance: tuple[str, ...] = ()
-
-    @field_validator("agent", mode="before")
-    @classmethod
-    def _named(cls, value: Any) -> Any:
-        return re.sub(r"[\s_]+", "-", value.strip().casefold()) if isinstance(value, str) else value
-
-    @field_validator("files", "acceptance", mode="before")
-    @classmethod
-    def _listed(cls, value: Any) -> Any:
-        return tuple(value) if isinstance(value, list) else (value,) if isinstance(value, str) else value
+    agent: Name = "implementer"
+    depends_on: Listed = []
+    files: Listed = ["**"]
+    acceptance: Listed = []
 
     @field_validator("files")
     @classmethod
-    def _inside(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
+    def _inside(cls, globs: list[str]) -> list[str]:
         for glob in globs:
             if not glob or glob.startswith(("/", "~", "!")) or ".." in glob.split("/"):
                 raise ValueError(f'"{glob}" is not a path pattern inside the workspace')
@@ -99,17 +93,15 @@ def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
     try:
         front = front_matter(text, path)
     except DocumentInvalid as error:
-        line = re.search(r":(\d+)", error.where or "")
-        why = f"{path}: frontmatter is not valid YAML: line {line[1] if line else 1} ({error.what})"
-        raise PlanBroken([why]) from None
+        line = re.search(r":(\d+)", error.where or ":1")
+        raise PlanBroken([f"{path}: frontmatter is not valid YAML: line {line and line[1]} ({error.what})"]) from None
     data = {field: value for field in Task.model_fields if (value := front.source.data.get(field)) not in (None, "")}
     for field, names in _LABELS.items():
-        if field not in data and (
-            said := next(filter(None, (front.body.values(one, ticked=False) for one in names)), None)
-        ):
+        said = next(filter(None, (front.body.values(one, ticked=False) for one in names)), None)
+        if said and field not in data:
             data[field] = said[0] if field == "agent" else said
     needed = data.get("depends_on", [])
-    data["depends_on"] = tuple(_ids(needed.split(",") if isinstance(needed, str) else map(str, needed), known))
+    data["depends_on"] = list(_ids(needed.split(",") if isinstance(needed, str) else map(str, needed), known))
     try:
         task = Task.model_validate({"id": name, **data})
     except ValidationError as error:
@@ -123,9 +115,8 @@ def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
 def _ids(said: Iterable[str], known: Collection[str]) -> Iterator[str]:
     """The tasks that are named: what stands by itself, and of more words those that there are."""
     for one in map(str.strip, said):
-        yield from (
-            word for word in _ID.findall(one) if word in known or (word == one and one.casefold() not in NOTHING)
-        )
+        alone = one if one.casefold() not in NOTHING else ""
+        yield from (word for word in _ID.findall(one) if word in known or word == alone)
 
 
 def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[str] = ()) -> Plan:

@@ -70,7 +70,7 @@ async def feature(run: Run, inputs: Inputs) -> Outcome:
     work = Work(run, inputs)
     await setup(work)
     await research(work)
-    await produce(work, members.SPEC, prune=2)
+    await produce(work, members.SPEC)
     await design(work)
     await plan_first(work)
     reviewed = await build(work)
@@ -98,10 +98,12 @@ async def setup(work: Work) -> None:
         await run.set_aside(work.at("plan.md"))
         await task_files(work, aside=True)
         asked = inputs.request.rstrip()
-        await run.change(
-            work.at(REQUEST),
-            lambda text: text if asked in text else f"{text.rstrip() or '# Initial Request'}\n\n{asked}\n",
-        )
+
+        def begun(text: str) -> str:
+            head = text.rstrip() or "# Initial Request"
+            return text if asked in text else f"{head}\n\n{asked}\n"
+
+        await run.change(work.at(REQUEST), begun)
         path = work.at(MEMORY)
         found = await run.look("earlier", lambda look: memory.known_entries(look.read(path) or ""), path=path)
         work.old = frozenset(found)
@@ -119,7 +121,7 @@ async def research(work: Work) -> None:
             heard = await work.together("researchers", asked)
             usable = [one for one in heard.values() if one.form]
             result = Said.DONE if len(usable) >= ENOUGH else Said.ERROR
-            await work.settle("1.1", "research", heard, result, prune=1, old=work.old)
+            await work.settle("1.1", "research", heard, result)
             if result is Said.ERROR:
                 why = "; ".join(dict.fromkeys(one.why for one in heard.values() if one.form is None))
                 raise work.halted(f"research: {len(usable)} of {len(heard)} usable; at least {ENOUGH} required ({why})")
@@ -153,13 +155,13 @@ def summary(work: Work) -> str:
     return "\n".join(f"- {name}: {said}" for name, said in last.items())
 
 
-async def produce(work: Work, agent: Agent, *, prune: int = 0, **asked: Any) -> None:
+async def produce(work: Work, agent: Agent, **asked: Any) -> None:
     """A document that all else depends on: merged and on. Where its agent fails for good, the run stops there."""
     with work.run.step(agent.step):
         heard = await work.alone(agent, **asked)
         if heard.form is None:
             raise work.halted(heard.why)
-        await work.merge(agent.step, [heard], prune=prune)
+        await work.merge(agent.step, [heard])
 
 
 async def design(work: Work) -> None:
@@ -169,9 +171,8 @@ async def design(work: Work) -> None:
     result, heard = await criticise(work)
     if result is Said.NEEDS_REVISION:
         async for _ in run.loop("ct"):
-            await work.remember(
-                memory.invalidated({"designer", *(one.name for one in CRITICS)}, "design is being revised")
-            )
+            stale = {"designer", *(one.name for one in CRITICS)}
+            await work.remember(memory.invalidated(stale, "design is being revised"))
             await produce(work, DESIGNER, again=2, reads=(*CT_FOUND, *DESIGNER.reads, "design.md"), revised=True)
             result, heard = await criticise(work)
     if result is Said.NEEDS_REVISION:
@@ -235,11 +236,8 @@ def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
     if not inputs.request.strip():
         raise BadInput("Feature request is empty", remedy='Say what you want: interlock run feature "REQUEST"')
     if inputs.slug and not (len(inputs.slug) <= LONGEST and SLUG.fullmatch(inputs.slug)):
-        raise BadInput(
-            f'Invalid feature slug "{inputs.slug}": use lower-case letters, digits and "-"',
-            where="--slug",
-            expected=f"words joined by '-', at most {LONGEST} characters",
-        )
+        what = f'Invalid feature slug "{inputs.slug}": use lower-case letters, digits and "-"'
+        raise BadInput(what, where="--slug", expected=f"words joined by '-', at most {LONGEST} characters")
 
 
 def _slug(inputs: Inputs) -> str:

@@ -7,7 +7,7 @@ are back, in declared order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -19,8 +19,13 @@ from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
 from interlock.playbooks.feature.members import Agent
 from interlock.playbooks.feature.plan import Task
 
-AGAINST = ("broken", "still red", "conflict")
-"""What a pair of a command says against the work."""
+PRUNED = ("1.1", "2", "4")
+"""Steps behind which the shared memory is pruned (FT-113)."""
+
+
+def reds(proved: Iterable[Proved]) -> list[str]:
+    """What pairs of commands say against the work."""
+    return [f"`{one.command}` is {one.word}" for one in proved if one.word in ("broken", "still red", "conflict")]
 
 
 @dataclass(frozen=True)
@@ -252,9 +257,7 @@ class Work:
 
     # --- memory
 
-    async def settle(
-        self, step: str, cluster: str, heard: Mapping[str, Heard], result: Said, words: str = "", **merge: Any
-    ) -> None:
+    async def settle(self, step: str, cluster: str, heard: Mapping[str, Heard], result: Said, words: str = "") -> None:
         """Take a cluster's decision down, and merge what its members remember behind it."""
         lost = sum(one.form is None for one in heard.values())
         row = {"Step": step, "Cluster": cluster, "Dispatched": len(heard), "Errors": lost, "Outcome": result.value}
@@ -263,18 +266,9 @@ class Work:
         # Equal entries are one: a later decision has its number.
         again = f" Decision {n}." if (n := self.rounds[cluster]) > 1 else ""
         log = f"{cluster.upper()} cluster decision: {words}, result: {result}.{again}" if words else ""
-        await self.merge(step, heard.values(), log=log, **merge)
+        await self.merge(step, heard.values(), log)
 
-    async def merge(
-        self,
-        step: str,
-        heard: Collection[Heard],
-        *,
-        log: str = "",
-        prune: int = 0,
-        old: Collection[str] = (),
-        lessons: bool = False,
-    ) -> None:
+    async def merge(self, step: str, heard: Collection[Heard], log: str = "") -> None:
         """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
         edits: list[memory.Edit] = []
         for one in heard:
@@ -287,8 +281,11 @@ class Work:
         edits += [memory.logged(step, log)] if log else []
         for one in heard:
             if one.form and one.form.memory:
+                lessons = step == "5.2"
                 edits.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
-        edits += [memory.pruned(prune, old)] if prune else []
+        if step in PRUNED:
+            edits.append(memory.pruned(int(step[0]), self.old))
+            self.old = frozenset()  # equal entries of this run stay
         await self.remember(*edits, memory.cleaned)
 
     async def remember(self, *edits: memory.Edit) -> None:
@@ -308,8 +305,7 @@ class Work:
     def against(self) -> list[str]:
         """What the engine itself knows against the work: tasks that are not done, red commands, a conflict."""
         unfinished = [f"task {name} {one.state}" for name, one in self.progress.items() if not one.done]
-        red = [f"`{one.command}` is {one.word}" for one in self.proved if one.word in AGAINST]
-        return [*red, *unfinished, *([self.undelivered] if self.undelivered else [])]
+        return [*reds(self.proved), *unfinished, *([self.undelivered] if self.undelivered else [])]
 
     def halted(self, reason: str) -> Stop:
         """An agent or a cluster failed for good: the run ends, and a resume does this step again."""

@@ -5,21 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from interlock.engine.kept import Kept, complaints, dumped, parsed
+from interlock.engine.run import Look
 from interlock.playbooks.ticket.documents import CACHE
 from interlock.playbooks.ticket.request import words
 from interlock.workspace.scope import within
 from interlock.workspace.values import Change
-
-
-class Look(Protocol):
-    """A tree to look at."""
-
-    def read(self, path: str) -> str | None: ...
-    def paths(self) -> Sequence[str]: ...
-
 
 DOCS = ("docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md")
 OURS = (*DOCS, CACHE, ".gitignore")

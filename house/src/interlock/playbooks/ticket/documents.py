@@ -52,7 +52,7 @@ Phase = Literal["INITIALIZED", "PLANNING", "SPLITTING", "GIT_GATE", "TASK_EXECUT
 Standing = Literal["PENDING", "IN_PROGRESS", "ACCEPTED", "PAUSED", "REJECTED", "FAILED"]
 
 
-class Iteration(Kept):
+class Iteration(Kept, extra="allow"):
     number: int
     status: Standing = "PENDING"
     started_at: str

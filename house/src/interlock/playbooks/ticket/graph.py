@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, StringConstraints, model_validator
+from pydantic import Field, StringConstraints, model_validator
 
-from interlock.engine.kept import Kept, complaints, data_of, parsed
+from interlock.engine.kept import Kept, Listed, complaints, data_of, parsed
 from interlock.playbooks.ticket.request import needs_runtime
 from interlock.workspace import scope
 
@@ -17,10 +17,7 @@ ATTEMPTS = 5
 Status = Literal["PENDING", "IN_PROGRESS", "SYNTAX_VALID", "SYNTAX_ERROR", "ERROR", "REJECTED", "ACCEPTED"]
 FAILED = ("REJECTED", "SYNTAX_ERROR", "ERROR")
 Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
-LISTED = BeforeValidator(lambda it: [] if it is None else it if isinstance(it, list) else [it])
-"""As people and agents write lists: one alone without marks, none at all."""
-Several = Annotated[list[str], LISTED]
-Some = Annotated[Several, Field(min_length=1)]
+Some = Annotated[Listed, Field(min_length=1)]
 Group = Annotated[str, StringConstraints(pattern=r"^[^/#\\\x00-\x1f]{1,100}$")]
 DOCUMENTATION = (
     *("*.md", "*.rst", "*.txt", "docs/**/*.md", "docs/**/*.rst", "docs/**/*.txt"),
@@ -37,11 +34,11 @@ class Task(Kept, extra="allow"):
     files_to_modify: Some
     success_criteria: Some
     parallel_group: str
-    depends_on: Several
+    depends_on: Listed
     status: Status
-    test_files: Several = []
-    tool_mandates: Annotated[list[Any], LISTED] = []
-    allowlist: Several = []
+    test_files: Listed = []
+    tool_mandates: Any = []
+    allowlist: Listed = []
     attempt: int = Field(0, ge=0)
     first_code_change_at: str | None = None
     last_error: str | None = None
@@ -54,7 +51,8 @@ class Task(Kept, extra="allow"):
 
     @property
     def mandates(self) -> list[str]:
-        return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in self.tool_mandates]
+        listed = self.tool_mandates if isinstance(self.tool_mandates, list) else [self.tool_mandates or []]
+        return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in listed]
 
     @property
     def next_attempt(self) -> int:
@@ -69,7 +67,7 @@ class Commands(Kept):
 
 
 class Policy(Commands):
-    baseline_allowlist: Several = []
+    baseline_allowlist: Listed = []
     baseline_scope: Literal["code_and_tests_only", "all"] = "code_and_tests_only"
     groups: dict[str, Commands] = {}
 
@@ -136,7 +134,7 @@ def _undone(graph: Graph) -> Iterator[str]:
     try:
         TopologicalSorter(needs).prepare()
     except CycleError as error:
-        yield f"depends_on cycle: {' -> '.join(error.args[1])}"
+        yield f"depends_on cycle: {' -> '.join(reversed(error.args[1]))}"
         return
     done: set[str] = set()
     for step in graph.execution_order:
@@ -256,10 +254,12 @@ def share_files(one: Task, other: Task) -> bool:
 def may_meet(a: str, b: str) -> bool:
     """Whether two paths or patterns can name one file; patterns by what stands before their first wildcard."""
     fixed_a, fixed_b = (re.split(r"[*?\[]", path)[0] for path in (a, b))
-    open_a, open_b = is_pattern(a), is_pattern(b)
-    if not open_a and not open_b:
-        return a == b
-    return (open_a and fixed_b.startswith(fixed_a)) or (open_b and fixed_a.startswith(fixed_b))
+    by_a, by_b = is_pattern(a) and fixed_b.startswith(fixed_a), is_pattern(b) and fixed_a.startswith(fixed_b)
+    return a == b or by_a or by_b
+
+
+_NAMED = (r"""(:\[?|\(|['"]?, line )\d""", r"(?![\w-])")
+"""What stands behind a path: a line of it, as compilers tell it; then whatever is no part of a name."""
 
 
 def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[str]:
@@ -269,19 +269,12 @@ def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[s
     files.  An accepted task can be set back once.
     """
     liable = [task for task in group if not (task.status == "ACCEPTED" and task.set_back)]
-    for finds in (points_into, names):
-        if found := [task.id for task in liable if any(finds(output, path) for path in task.files)]:
+    files = [path for task in liable for path in task.files]
+    for behind in _NAMED:
+        told = {path for path in files if re.search(rf"(?<![\w-]){re.escape(path)}{behind}", output)}
+        if found := [task.id for task in liable if told & {*task.files}]:
             return found
     return [task.id for task in worked]
-
-
-def names(output: str, path: str) -> bool:
-    return re.search(rf"(?<![\w-]){re.escape(path)}(?![\w-])", output) is not None
-
-
-def points_into(output: str, path: str) -> bool:
-    """Whether it names a line of the path, in one of the ways in which compilers and test runners do."""
-    return re.search(rf"""(?<![\w-]){re.escape(path)}(:\[?|\(|['"]?, line )\d""", output) is not None
 
 
 # --- metrics

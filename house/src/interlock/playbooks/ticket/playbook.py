@@ -100,31 +100,23 @@ async def resume_detection(t: Ticket) -> bool:
     await t.read()
     prompt, state = await t.prompt(), t.data
     if prompt.original_request.split() != inputs.request.split():
-        raise BadInput(
-            f"ERROR: {t.jira} was begun with another request; --fresh starts over. STOPPING.",
-            where=t.at("prompt.yaml"),
-            expected=prompt.original_request,
-        )
+        what = f"ERROR: {t.jira} was begun with another request; --fresh starts over. STOPPING."
+        raise BadInput(what, where=t.at("prompt.yaml"), expected=prompt.original_request)
     if state.status == "ACCEPTED":
         return True
     found = await run.look("artifacts", partial(analysis.artifacts, folder=t.at("")))
     if found["legacy"] and found["tasks"]:
         raise BadInput(MIXED, where=", ".join(found["legacy"]))
     await t.find_commands()
-    facts = await check_ground(t, state.branch)
+    facts, branch = await check_ground(t, state.branch), state.branch
     if not state.git_gate_completed:
         await gate.settle_dirt(t, await gate.dirty(t))
     elif not facts.at:
-        raise BadInput(f"ERROR: branch {state.branch} does not exist; cannot resume", where=t.at("progress.yaml"))
-    elif facts.current != state.branch and (problem := await run.switch(state.branch, anyway=True)):
-        run.warn(
-            f"{state.branch} cannot be checked out: {problem}. The ticket goes on, on {state.branch}, all the same"
-        )
-    t.n, t.begins, t.group_minutes = (
-        state.iteration_number,
-        state.current_phase,
-        state.metrics["elapsed_minutes_estimate"],
-    )
+        raise BadInput(f"ERROR: branch {branch} does not exist; cannot resume", where=t.at("progress.yaml"))
+    elif facts.current != branch and (problem := await run.switch(branch, anyway=True)):
+        run.warn(f"{branch} cannot be checked out: {problem}. The ticket goes on, on {branch}, all the same")
+    t.n, t.begins = state.iteration_number, state.current_phase
+    t.group_minutes = state.metrics["elapsed_minutes_estimate"]
     pair = run.view.pending
     if any(one.tasks_accepted for one in state.iterations) and (pair is None or pair.base == pair.work):
         run.warn("the work of accepted tasks is not here: the iteration is planned anew")
@@ -332,12 +324,9 @@ async def settle_tasks(t: Ticket) -> None:
         elif await run.set_aside(path):
             await t.log("tasks.yaml.invalid", "O4", reason=wrong)
         if wrong:
+            read = held(lambda left: faults(left.outputs.get(path), path, names, request))
             call = Call(
-                replace(
-                    SPLITTER,
-                    outputs=(path,),
-                    read=held(lambda left: faults(left.outputs.get(path), path, names, request)),
-                ),
+                replace(SPLITTER, outputs=(path,), read=read),
                 inputs=t.facts,
                 texts={"format": run.fill("graph")},
                 reads=(t.here("plan.md"),),
