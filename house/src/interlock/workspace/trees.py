@@ -371,16 +371,23 @@ class Trees:
     def is_document(self, path: str) -> bool:
         return not self.documents.isdisjoint((path, *above(path)))
 
-    def ignored(self, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that the person's rules ignore; what they track never is."""
+    def ignored(self, paths: Sequence[str], standing: Tree = EMPTY, rules: Tree = EMPTY) -> set[str]:
+        """Those of the paths that the person's rules ignore, what they track aside, or those of the tree `rules`, where
+        it has others than `standing`; no document is."""
         git, top = self.repository.git if self.repository else self.git, self.workspace.top
+        asked = [path for path in paths if not self.is_document(path)]
         # git gives up at the first path beyond a link or inside a repository of its own.
         beyond = cache(lambda folder: (top / folder).is_symlink() or os.path.lexists(top / folder / ".git"))
-        found = _ignored(replace(git, work_tree=top), [path for path in paths if not any(map(beyond, above(path)))])
-        return found.difference(git.names("ls-files", "-z")) if found else found
+        reached = [path for path in asked if not any(map(beyond, above(path)))]
+        found = _ignored(replace(git, work_tree=top), reached) if reached else set()
+        found -= set(git.names("ls-files", "-z") if found else ())
+        left = [path for path in asked if path not in found]
+        if left and any(is_rules(delta.path) for delta in self.deltas(standing, rules)):
+            found |= self._ignored_by(rules, left)
+        return found
 
-    def ignored_by(self, tree: Tree, paths: Sequence[str]) -> set[str]:
-        """Those of the paths that the ignore files of a tree ignore: copies of them, read where no program writes."""
+    def _ignored_by(self, tree: Tree, paths: Sequence[str]) -> set[str]:
+        """Those that the ignore files of a tree ignore: copies of them, read where no program writes."""
         rules = [(path, blob) for path, (mode, blob) in self.entries(tree).items() if is_rules(path) and mode != LINK]
         texts = dict(self.blobs(blob for _, blob in rules))
         with TemporaryDirectory() as folder:

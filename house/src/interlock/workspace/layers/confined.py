@@ -55,6 +55,8 @@ class Confined:
         self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
         self.around = around
         self._top = trees.workspace.top
+        self._staged = below if below and below.store.is_relative_to(self._top) else None
+        """It is mounted over the workspace before: the kernel takes no folder below that lies in another one."""
         lowers = (slot.top, *([below.top] if below else []), self._top)
         self.upper = Upper(*lowers, apart=_APART.__contains__)
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
@@ -88,8 +90,6 @@ class Confined:
         mounts: dict[Path, Words] = {place: ("--tmpfs", str(place)) for place in around.homes}
         mounts |= {place: (*sized, "--perms", "1777", "--tmpfs", str(place)) for place in around.scratch}
         mounts |= {place: (*sized, "--tmpfs", str(place)) for place in around.services}
-        if around.runtime and any(around.runtime.is_relative_to(place) for place in around.services):
-            mounts[around.runtime] = (*sized, "--perms", "0700", "--tmpfs", str(around.runtime))
         python = (sys.base_prefix, sys.base_exec_prefix, os.path.realpath(sys.executable))
         named = (*around.programs, *python, *(repository.stores if repository else ()), *shows)
         seen = dict(sorted(pair for path in named for pair in around.seen(path)))
@@ -102,7 +102,7 @@ class Confined:
         mounts[self.home] = self._overlay("home", None, self.home)
         # The workspace is what it is, whatever else is said of its folder.
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
-        mounts[top] = self._overlay("top", slot.store / "below" if self._is_staged("top") else top, top)
+        mounts[top] = self._overlay("top", slot.store / "below" if self._staged else top, top)
         if repository:
             git = top / ".git"
             mounts[git] = ("--bind", str(slot.git), str(git))
@@ -122,27 +122,24 @@ class Confined:
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        if self._below and not self._is_staged(name) and (self._below.store / name).is_dir():
-            lowers.append(self._below.store / name)
+        below = None if name == "top" and self._staged else self._below
+        if below and (below.store / name).is_dir():
+            lowers.append(below.store / name)
         if not lowers:
             return ("--bind", str(upper), str(at))
         work.mkdir(parents=True, exist_ok=True)
         words = [word for place in lowers for word in ("--overlay-src", str(place))]
         return (*words, "--overlay", str(upper), str(work), str(at))
 
-    def _is_staged(self, name: str) -> bool:
-        """Whether the area below is mounted before: the kernel takes no folder below that lies in another one."""
-        return name == "top" and self._below is not None and self._below.store.is_relative_to(self._top)
-
     def _first_stage(self) -> Words:
         """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
-        if self._below is None or not self._is_staged("top"):
+        if self._staged is None:
             return ()
         work, both = self._slot.store / "work" / "below", self._slot.store / "below"
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
-        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._below.top), str(work), str(both))
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._staged.top), str(work), str(both))
         return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
     def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:

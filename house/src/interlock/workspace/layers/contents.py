@@ -138,7 +138,7 @@ def clear(
     touched = held.touched(Touched())
     hidden = (*touched.gone, *touched.emptied)
     theirs = [path for path in (*touched.files, *hidden) if path not in state.laid]
-    kept = ignored(trees, theirs, state.standing, rules or shown)
+    kept = trees.ignored(theirs, state.standing, rules or shown)
     files = [path for path in touched.files if path not in kept]
     asked = (*files, *hidden, *state.laid)
     wanted = trees.entries(shown, asked) if asked and shown != EMPTY else {}
@@ -152,16 +152,6 @@ def clear(
     # What is shown of a folder that a program took away is laid; the ignored files that went with it stay away.
     held.restore(touched, {*kept, *(hidden if shown != EMPTY else ())})
     return wanted
-
-
-def ignored(trees: Trees, paths: Sequence[str], standing: Tree, rules: Tree) -> set[str]:
-    """Which of the files are ignored, by the person's rules or, where a tree has others, by those of the tree."""
-    asked = [path for path in paths if not trees.is_document(path)]
-    found = trees.ignored(asked) if asked else set()
-    left = [path for path in asked if path not in found]
-    if left and any(is_rules(delta.path) for delta in trees.deltas(standing, rules)):
-        found |= trees.ignored_by(rules, left)
-    return found
 
 
 # -- after it
@@ -188,7 +178,7 @@ class Reading:
         lost += [path for path in laid if path not in touched.files and path not in known]
         changed, nested, asked = self._sorted(files, known, touched)
         rules = trees.from_folder(state.shown, held.folder, [path for path in (*changed, *asked) if is_rules(path)])
-        out = ignored(trees, asked, state.standing, rules)
+        out = trees.ignored(asked, state.standing, rules)
         persons = {path: status_of(trees.workspace.top / path) for path in asked if path not in out}
         sizes = {path: max(touched.files[path].st_size, one.st_size if one else 0) for path, one in persons.items()}
         large = [path for path, size in sizes.items() if size > largest]

@@ -41,7 +41,7 @@ _LARGEST_READ = 64 << 20
 _REFS = 20
 """So many branches are looked into for work that is nowhere else."""
 _FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
-_DROPPED = ("TMPDIR", "TMP", "TEMP")
+_DROPPED = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
 """The person's own may be hidden."""
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 

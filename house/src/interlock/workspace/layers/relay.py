@@ -19,7 +19,7 @@ import socket
 import threading
 from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, ExitStack, closing, suppress
+from contextlib import AsyncExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import unquote, urlsplit
@@ -32,7 +32,8 @@ _ORDINARY_PORTS = (443, 80)
 _PIECE = 65_536
 _PATIENCE_S = 30.0
 _ENDING_S = 2.0
-_CONNECTIONS = 256
+_TASKS = 800
+"""A connection has three."""
 _OF_THE_HOP = ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate")
 _USAGE = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
 
@@ -67,9 +68,9 @@ class Relay:
 
     def _take_doors(self, ours: socket.socket) -> None:
         """Take the listening sockets, and accept on them from now on."""
-        with ours, ExitStack() as taken, suppress(OSError, ValueError, asyncio.CancelledError):  # ended before it began
+        with ours, suppress(OSError, ValueError, asyncio.CancelledError):  # it may end before it began
             said, handles, *_ = socket.recv_fds(ours, _PIECE, 64)
-            doors = [taken.enter_context(socket.socket(fileno=handle)) for handle in handles]
+            doors = [socket.socket(fileno=handle) for handle in handles]
             asyncio.run(self._serve(doors, json.loads(said or b"[]"), ours))
 
     async def _serve(self, doors: Sequence[socket.socket], targets: Sequence[str], ours: socket.socket) -> None:
@@ -85,7 +86,7 @@ class Relay:
             await asyncio.Event().wait()
 
     def _begin(self, group: asyncio.TaskGroup, target: str, reader: StreamReader, writer: StreamWriter) -> None:
-        if len(asyncio.all_tasks()) > _CONNECTIONS:
+        if len(asyncio.all_tasks()) > _TASKS:
             writer.close()
         else:
             group.create_task(self._connection(target, reader, writer))

@@ -56,8 +56,6 @@ class Surroundings:
     """Folders with users' homes in them, and the person's own."""
     scratch: tuple[Path, ...]
     services: tuple[Path, ...]
-    runtime: Path | None
-    """XDG_RUNTIME_DIR."""
     downloads: tuple[Path, ...]
     """Hidden folders that are shown below a writable layer."""
     programs: tuple[Path, ...] = ()
@@ -80,7 +78,6 @@ def look_around(environ: Mapping[str, str], top: Path) -> Surroundings:
     home, users = _home(environ.get("HOME", "")), _home("")
     homes = _real(("/home", "/root"))
     homes += [home] if home and not any(home.is_relative_to(place) for place in homes) else []
-    runtime = _real([environ["XDG_RUNTIME_DIR"]]) if environ.get("XDG_RUNTIME_DIR") else []
     # Where HOME was set to another folder, PATH still leads to the tools in the one that the person really has.
     own = [place for place in dict.fromkeys((home, users)) if place]
     around = Surroundings(
@@ -88,7 +85,6 @@ def look_around(environ: Mapping[str, str], top: Path) -> Surroundings:
         homes=tuple(homes),
         scratch=tuple(_real(("/tmp", "/var/tmp"))),
         services=tuple(_real((_SERVICES, "/var/run"))),
-        runtime=next(iter(runtime), None),
         downloads=tuple(_folders(own, _DOWNLOADS)),
     )
     path = [Path(os.path.normpath(word)) for word in environ.get("PATH", "").split(":") if word.startswith("/")]
