@@ -159,6 +159,12 @@ class Site:
 
     # --- its runs
 
+    def begin(self, *words: str) -> int:
+        """Type it, in a process of its own; its exit code."""
+        process = self.interlock.spawn(*words)
+        process.communicate()
+        return process.returncode
+
     def entry(self, name: str = "") -> Entry:
         """The latest run, or that of a playbook."""
         return next(one for one in self.interlock.place().runs.all() if one.id.startswith(name))

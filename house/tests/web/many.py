@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -15,8 +16,14 @@ STILL, NOTHING = Standing(tree=EMPTY), Pending(base=EMPTY, work=EMPTY)
 BEGAN = datetime(2026, 11, 18, 18, 0, tzinfo=UTC)
 
 
-def lay(runs: Path, number: int, *, dispatches: int = 2, side_by_side: int = 4, open: bool = False) -> str:
-    """A run with so many dispatches, several in each round; its id."""
+def lay(
+    runs: Path, number: int, *, dispatches: int = 2, side_by_side: int = 4, then: Sequence[tuple[str, ev.Event]] = ()
+) -> str:
+    """A run with so many dispatches, several in each round; its id.
+
+    Args:
+        then: what happened afterwards, in place of its end.
+    """
     run = f"task-20261118-{number:06}-0000"
     folder = RunFolder(runs / run)
     folder.settle()
@@ -68,7 +75,7 @@ def lay(runs: Path, number: int, *, dispatches: int = 2, side_by_side: int = 4, 
                 f"{top}/next",
                 ev.Decided(rule="after_round", inputs={"checks": "red", "review": "none"}, result="again"),
             )
-    if not open:
-        add("", ev.Ended(status="complete", exit=0, reason="accepted"))
+    for key, event in then or [("", ev.Ended(status="complete", exit=0, reason="accepted"))]:
+        add(key, event)
     journal.sync()
     return run

@@ -133,7 +133,8 @@ def _choice(message: Message, choices: tuple[str, ...]) -> str:
 
 def _wrong(message: Message, opened: ev.GateOpened, now: dict[str, str], choices: tuple[str, ...]) -> str:
     """Why a message decides nothing; empty: it does."""
-    if (message.opening and message.opening != opened.opening) or (message.shown and message.shown != now):
+    # Documents that changed while nobody worked open it anew: who saw them as they are now decides about them.
+    if message.shown != now if message.shown else message.opening not in (0, opened.opening):
         return "what it showed has changed since: look at it anew"
     if message.what != "answer" and (choices == ("*",) or (message.what == "reject" and len(choices) == 1)):
         return "an answer is asked for: interlock answer"
