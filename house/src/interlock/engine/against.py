@@ -63,7 +63,11 @@ class _Nowhere:
         return None
 
     def __getattr__(self, name: str) -> Any:
-        raise _Beyond
+        return _beyond
+
+
+def _beyond(*_: Any, **__: Any) -> Any:
+    raise _Beyond
 
 
 def against(playbook: Playbook, folder: Folder, *, settings: Any, own: Mapping[str, tuple[str, str]]) -> Compared:
