@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,10 @@ from interlock.engine.holds import BY_CHANCE
 from interlock.engine.journal import FIRST, Memory
 from interlock.engine.keys import sha256
 from interlock.engine.run import Call, Limits, Outcome, Run
-from interlock.engine.simulation import FILES
 from interlock.engine.view import GateView
 from interlock.errors import Diverged, Status
-from tests.engine.bench import WRITER, Bench, Done, Nothing, cut_off_anywhere, said, small, verdict
+from tests.engine.bench import WRITER, Bench, Done, Nothing, cut_off_anywhere, small
 from tests.engine.everything import EVERYTHING
-
-RECORDED = Path(__file__).parent / "recorded"
 
 
 def staged() -> Bench:
@@ -242,35 +238,3 @@ def test_inputs_that_the_playbook_no_longer_takes_stop_it() -> None:
     bench.playbook = replace(bench.playbook, inputs=type("Some", (Nothing,), {"__annotations__": {"x": "int"}}))
     with pytest.raises(Diverged, match="does not take the run's inputs"):
         bench.resume()
-
-
-@pytest.mark.req("RUN-21")
-@pytest.mark.parametrize("path", sorted(RECORDED.glob("*.json")), ids=lambda path: path.stem)
-def test_recorded_runs_are_replayed_to_their_end_without_a_call(path: Path) -> None:
-    """A change that fails here strands the open runs of people: it needs a reason. Then record anew: `record` below."""
-    recorded = json.loads(path.read_text())
-    bench = Bench()
-    bench.world.folder.objects = {digest: text.encode() for digest, text in recorded["objects"].items()}
-    *lines, last = recorded["lines"]
-    bench.world.folder.medium = Memory("".join(f"{line}\n" for line in lines).encode())
-    view = bench.resume()
-    assert json.loads(last)["event"]["reason"] == view.why
-    assert bench.world.paid == []
-
-
-def record() -> None:
-    """`python -c "from tests.engine.test_replay import record; record()"`"""
-    for name, acts in {
-        "task": {},
-        "task-rounds": {
-            "builder": [said({"status": "done"}), said("x", {"a.txt": b"1"}), said(None, {"b.txt": b"worked on by x"})],
-            "reviewer": [said("no form"), verdict(criteria=[{"criterion": "the request", "met": True}])],
-        },
-    }.items():  # fmt: skip
-        bench = Bench(files=FILES)
-        bench.cast.acts = acts  # type: ignore[assignment]
-        bench.start(commit=True)
-        lines = bench.world.folder.medium.load().decode().splitlines()
-        objects = {digest: content.decode() for digest, content in bench.world.folder.objects.items()}
-        RECORDED.mkdir(exist_ok=True)
-        (RECORDED / f"{name}.json").write_text(json.dumps({"lines": lines, "objects": objects}, indent=1) + "\n")
