@@ -107,8 +107,8 @@ class Confined:
             git = top / ".git"
             mounts[git] = ("--bind", str(slot.git), str(git))
             mounts[git / "objects"] = self._overlay("objects", repository.objects, git / "objects")
-            for name in gitdir.shared(repository):
-                mounts[git / name] = self._overlay(name, repository.common_dir / name, git / name)
+            for place in gitdir.shared(repository):
+                mounts[git / place.name] = self._overlay(place.name, place, git / place.name)
         for name in COVERED:
             place = self._trees.workspace.own / name
             mounts[place] = ("--bind", str(slot.folder / "inner" / name), str(place))

@@ -22,8 +22,6 @@ from interlock.workspace.repository import Repository, borrowing
 from interlock.workspace.trees import Trees
 
 _NOT_SHOWN = ("refs/stash", "refs/bisect/", "refs/rewritten/", "refs/worktree/")
-_SHARED = ("annex", "lfs", "modules", "svn")
-"""Folders beside the objects that are large."""
 _OWN = "\n[core]\n\tbare = false\n\tworktree = ..\n\tlogAllRefUpdates = true\n"
 """Settings that name the place of a repository, and whatever moves a branch is in its reflog."""
 _FILES = "[extensions]\n\trefStorage = files\n"
@@ -70,13 +68,9 @@ def lay_stores(place: Path, stores: Sequence[Path]) -> None:
     (place / "info/alternates").write_bytes(borrowing(stores))
 
 
-def shared(repository: Repository) -> list[str]:
-    return [name for name in _SHARED if (repository.common_dir / name).is_dir()]
-
-
-def copy_shared(repository: Repository, place: Path) -> None:
-    for name in shared(repository):
-        shutil.copytree(repository.common_dir / name, place / name, symlinks=True)
+def shared(repository: Repository) -> list[Path]:
+    """Folders beside the objects that are large."""
+    return [place for name in ("annex", "lfs", "modules", "svn") if (place := repository.common_dir / name).is_dir()]
 
 
 def _lay_refs(repository: Repository, place: Path) -> None:

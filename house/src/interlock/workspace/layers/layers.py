@@ -123,7 +123,7 @@ class Layers:
         """
         place = self._slot(run, slot)
         before = State.load(place.folder)
-        if goes_on and before and self.has(run, slot):
+        if goes_on and before and place.top.is_dir():
             return self._layer(run, place, *self._held(place), replace(before, needs=needs))
         return self._fresh(run, place, standing, shown, before, needs=needs, branch=branch)
 
@@ -191,7 +191,8 @@ class Layers:
                 gitdir.lay_stores(slot.objects, [OBJECTS, *repository.stores[1:]])
             else:
                 gitdir.lay_stores(slot.objects, [trees.objects, repository.objects])
-                gitdir.copy_shared(repository, slot.git)
+                for place in gitdir.shared(repository):
+                    shutil.copytree(place, slot.git / place.name, symlinks=True)
         return self._layer(run, slot, held, confined, state)
 
     def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
