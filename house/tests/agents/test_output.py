@@ -32,6 +32,7 @@ async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple
             await asyncio.sleep(0)
     os.close(write)
     await listening
+    out.finish()
     return kept.content, heard
 
 

@@ -49,6 +49,7 @@ BY_WORDS = [
     ("The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", Kind.REFUSED),
     ("Input is too long for requested model.", Kind.REFUSED),
     ("Claude Code is unable to respond to this request, which appears to violate our Usage Policy", Kind.REFUSED),
+    ("This model is temporarily unavailable, its answer is not valid JSON", Kind.BUSY),
     ("Credit balance is too low", Kind.LIMIT),
     ("402 Payment required: insufficient credits", Kind.LIMIT),
     ("Sorry, you have exceeded your Copilot token usage", Kind.LIMIT),

@@ -130,7 +130,14 @@ async def call(
         program = shutil.which(program, path=ask.env.get("PATH") or env.path) or program
     seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
     start, said = client.start(ask, seat), client.reader(ask, seat)
-    share = _Share(ask, said)
+    loop, enough, ends = asyncio.get_running_loop(), asyncio.Event(), list[asyncio.TimerHandle]()
+
+    def hear_line(line: bytes) -> None:
+        _heard(said, line)
+        while ends:
+            ends.pop().cancel()
+        if (patience := _patience(ask, said)) is not None:
+            ends.append(loop.call_later(patience, enough.set))
 
     def tell(news: News) -> None:
         """Once more without secrets: one that came in several pieces is whole now."""
@@ -149,22 +156,22 @@ async def call(
             (layer.exchange / name).rename(layer.exchange / f".{uuid.uuid4()}")
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
-    late = asyncio.get_running_loop().call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
+    late = loop.call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
     ended = await process.run(
         layer.wrap(start.argv, given, cwd=place),
         marker=ask.marker,
         deadline_s=ask.timeout_s + ask.grace_s,
         redact=redact,
         stdin=said.talk or start.stdin.encode("utf-8", "backslashreplace"),
-        on_line=share.hear_line,
+        on_line=hear_line,
         transcript=ask.transcript,
         keep=start.keep,
         watch=layer.over,
-        enough=share.enough,
+        enough=enough,
     )
     ended = replace(ended, stderr=_COLOUR.sub("", ended.stderr))
     said.end(ended, _left(layer.exchange, start, redact))
-    came = _exit(ask, said, ended, redact, cut_off=share.enough.is_set())
+    came = _exit(ask, said, ended, redact, cut_off=enough.is_set())
     if late is not None:
         late.cancel()
     return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out), "late": asks.exists()})
@@ -175,10 +182,8 @@ def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | Non
     if why is None or why.kind not in (TroubleKind.LOGIN, TroubleKind.OTHER):
         return why
     names = [name for name in left_out if why.kind is TroubleKind.LOGIN or name in why.text]
-    if not names:
-        return why
     told = f"{why.text} (not handed on: {', '.join(names[:8])}; [sandbox] env names what it needs)"
-    return why.model_copy(update={"text": told})
+    return why.model_copy(update={"text": told}) if names else why
 
 
 def read_back(
@@ -217,30 +222,14 @@ _BASE_URL = re.compile(r"""base_?url["']?\s*[:=]\s*["']([^"'\s]+)""", re.IGNOREC
 _WEB = re.compile(r"(?:https?|wss?)://(?:[^/@\s]*@)?(\[[0-9a-f:.]+\](?::\d+)?|[^/:\s?#]+(?::\d+)?)", re.IGNORECASE)
 
 
-class _Share:
-    """Looks, at each line, whether this was enough: its share of the budget is used up, or its turn is over."""
-
-    def __init__(self, ask: Ask, said: Reading) -> None:
-        self._ask, self._said = ask, said
-        self.enough = asyncio.Event()
-        self._ends: asyncio.TimerHandle | None = None
-
-    def hear_line(self, line: bytes) -> None:
-        _heard(self._said, line)
-        if self._ends is not None:
-            self._ends.cancel()
-        if self._said.finished:
-            patience = _LEAVES_S
-        elif self._is_over():
-            patience = 0.0 if self._said.at_work else _END_OF_TURN_S  # what was spent last may be its answer
-        else:
-            return
-        self._ends = asyncio.get_running_loop().call_later(patience, self.enough.set)
-
-    def _is_over(self) -> bool:
-        ask, used = self._ask, self._said.usage
-        shares = (ask.budget_usd, used.cost_usd), (ask.budget_tokens, used.tokens)
-        return any(spent is not None and share is not None and spent >= share for share, spent in shares)
+def _patience(ask: Ask, said: Reading) -> float | None:
+    """How long it may go on without another word: its turn is over, or its share of the budget is used up."""
+    if said.finished:
+        return _LEAVES_S
+    shares = (ask.budget_usd, said.usage.cost_usd), (ask.budget_tokens, said.usage.tokens)
+    if any(spent is not None and share is not None and spent >= share for share, spent in shares):
+        return 0.0 if said.at_work else _END_OF_TURN_S  # what was spent last may be its answer
+    return None
 
 
 def _heard(said: Reading, line: bytes) -> None:

@@ -45,8 +45,12 @@ class Output:
                 self._take(chunk)
         finally:
             transport.close()
-            if self._line:  # the last one, which needs no end
-                self._tell(bytes(self._line))
+
+    def finish(self) -> None:
+        """Tells the last line, which needs no end; nothing is told after it."""
+        if self._line:
+            self._tell(bytes(self._line))
+        self._sinks, self._on_line = (), None
 
     def _take(self, chunk: bytes) -> None:
         if self._skips:

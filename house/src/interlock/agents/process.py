@@ -103,6 +103,8 @@ async def run(
         outputs = [(tree.popen.stdout, Output(redact, [kept, *file], on_line))]
         if not one_stream:
             outputs.append((tree.popen.stderr, Output(redact, [said])))
+        for _, output in outputs:
+            cleanup.callback(output.finish)
         ended = await _follow(tree, stdin, outputs, deadline, watch, enough or asyncio.Event())
     code = tree.close()
     error = _not_started(program.exit_file, said.text) if program.exit_file and code is not None else ""
@@ -158,7 +160,7 @@ async def _follow(
                 pipe.abort()
             else:  # one that is closed already takes no `abort`
                 pipe.close()
-    await asyncio.wait(heard)  # who could not hear the end tells what there is
+    await asyncio.wait(heard)
     for task in (*heard, *([talk] if talk in done else [])):
         if not task.cancelled():
             task.result()

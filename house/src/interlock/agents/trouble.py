@@ -24,7 +24,7 @@ _WORDS = (
     (
         TroubleKind.MODEL,
         r"(unknown|invalid( value for)?|unsupported|no such|not a valid) model"
-        r"|models?\b.{0,60}((not|no longer) (found|exist|supported|available|allowed|valid)|unavailable)"
+        r"|models?\b.{0,60}(not|no longer) (found|exist|supported|available)"
         r"|model.?not.?found|issue with the selected model|not_found_error.{0,40}model",
     ),
     (
