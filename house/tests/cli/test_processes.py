@@ -146,6 +146,11 @@ def test_detached_it_goes_on_alone_and_is_watched(interlock: CommandLine, tmp_pa
     assert interlock("Do something else", "--check", "none").code in (0, 3)
     watch = interlock.spawn("watch")
     assert run in until(watch, "builder begins"), "what works, not what is the latest"
+    leaves = interlock.spawn("watch")
+    until(leaves, "builder begins")
+    leaves.send_signal(signal.SIGINT)
+    err = leaves.communicate(timeout=LIMIT_S)[1]
+    assert (leaves.returncode, f"Run {run} goes on" in err) == (130, True), "who watches ends nothing"
     go.write_text("go")
     out, err = watch.communicate(timeout=LIMIT_S)
     assert (watch.returncode, "complete in" in err) == (0, True)

@@ -51,7 +51,7 @@ def _answered(arguments: Sequence[str], *, json: bool) -> int:
     except InterlockError as error:
         return _known(error, json=json, log=keep_log(error) if isinstance(error, EngineFault) else None)
     except (KeyboardInterrupt, click.Abort):
-        return _known(Interrupted("interrupted"), json=json)
+        return _known(Interrupted("Interrupted."), json=json)
     except ReaderGone:
         return BROKEN_PIPE
     except OSError as error:
@@ -80,7 +80,8 @@ def _known(error: InterlockError, *, json: bool, log: str | None = None) -> int:
 
 def told(error: InterlockError) -> list[str]:
     """The error for people: what, then each known part on a line of its own; no further line passes for one of ours."""
-    rows = [error.what if error.what.startswith(("Error:", "ERROR:")) else f"Error: {error.what}"]
+    plain = error.what.startswith(("Error:", "ERROR:")) or isinstance(error, Interrupted)
+    rows = [error.what if plain else f"Error: {error.what}"]
     for label, said in error.parts():
         rows.append(f"  {label}: {said}".replace("\n", "\n    "))
     return rows

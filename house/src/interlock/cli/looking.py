@@ -19,7 +19,7 @@ from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
 from interlock.engine.runs import Entry, Head, Runs
 from interlock.engine.view import View
-from interlock.errors import BadInput, Status, unknown
+from interlock.errors import BadInput, Exit, Status, unknown
 from interlock.workspace.values import Change, Pending
 
 LISTED = 20
@@ -130,8 +130,16 @@ def watch(door: Door, run: str) -> int:
 
     working = [] if run else [entry for entry in door.runs.all() if entry.holder() is not None]
     entry = working[0] if working else door.runs.find(run or "latest")
-    with view_of(door, str(entry.first.get("playbook", ""))) as seen:
-        view = asyncio.run(_followed(entry, seen, door.runs))
+    try:
+        with view_of(door, str(entry.first.get("playbook", ""))) as seen:
+            view = asyncio.run(_followed(entry, seen, door.runs))
+    except KeyboardInterrupt:
+        tell(
+            f"Run {entry.id} goes on.",
+            f"  watch it: interlock watch {entry.id}",
+            f"  end it: interlock cancel {entry.id}",
+        )
+        return int(Exit.INTERRUPTED)
     tell("", *door.ending(view, entry.status(view)))
     return int(view.ended.exit if view.ended else entry.status(view).exit)
 
