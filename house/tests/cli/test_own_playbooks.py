@@ -199,7 +199,7 @@ elif os.environ["INTERLOCK_AGENT"] == "author":
     (draft / "agents" / "builder.md").write_text("---\\nname: builder\\ndescription: Builds.\\n---\\n\\nBe careful.\\n")
     places = {"limit": ["steps[0].at_most" if again else "steps"], "order": ["steps[0].steps"]}
     trace = {}
-    for name, kind in re.findall(r"^- (\\S+) \\((\\w+), lines", brief, re.MULTILINE):
+    for name, kind in re.findall(r"^- (\\S+) \\((\\w+)\\): .* \\(lines", brief, re.MULTILINE):
         trace[name] = {"places": places[kind]} if kind in places else {"not_enforced": "it is advice"}
     (draft / "trace.json").write_text(json.dumps(trace))
     told = {"summary": "made"}

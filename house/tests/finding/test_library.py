@@ -298,6 +298,21 @@ def test_standing_in_a_folder_installs_nothing_of_it(top: Path, monkeypatch: pyt
     assert "planted" not in {one.name for one in library(top)}
 
 
+@pytest.mark.req("OWN-01")
+def test_a_file_that_is_swapped_while_it_is_asked_about_is_not_what_is_loaded(top: Path) -> None:
+    write(top, **{"look/playbook.py": CODE, "look/words.py": "SAID = 'good'\n"})
+    commit(top)
+
+    def consent(what: str, bundle: Bundle) -> bool:
+        assert bundle.files["words.py"] == b"SAID = 'good'\n"
+        write(top, **{"look/words.py": "SAID = 'bad'\n"})
+        return True
+
+    here = library(top)
+    playbook, _ = here.load(here.find("./look:look", top), consent)
+    assert playbook.play.__globals__["SAID"] == "good"
+
+
 WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"x/playbook.py": CODE, "x/playbook.yaml": FLOW}, "./x", "two files say what the process is"),
     ({"x/readme.md": ""}, "./x", "there is no playbook in this folder"),

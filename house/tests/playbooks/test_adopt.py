@@ -182,10 +182,7 @@ def test_a_long_prompt_is_read_in_parts_side_by_side() -> None:
     assert "121: Line 121." in made.briefs("reader")[1] and "Line 120." not in made.briefs("reader")[1]
 
 
-STATEMENTS = [
-    Statement(id=f"1.{one['id']}", quote=str(one["quote"]), lines=(1, 1), kind=one["kind"])  # type: ignore[arg-type]
-    for one in SAID
-]
+STATEMENTS = [Statement.model_validate({**one, "id": f"1.{one['id']}"}) for one in SAID]
 
 
 def traced(**changes: Any) -> str:

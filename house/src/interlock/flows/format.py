@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
 
 from pydantic import (
     AfterValidator,
@@ -280,17 +280,11 @@ def _is_step(value: Any) -> Any:
     raise ValueError(f"this is no step; expected one of {', '.join(STEPS)}{f'. Did you mean {near}?' if near else ''}")
 
 
-Step = Annotated[
-    Annotated[AgentStep, Tag("agent step")]
-    | Annotated[Together, Tag("together step")]
-    | Annotated[Repeat, Tag("repeat step")]
-    | Annotated[RunStep, Tag("run step")]
-    | Annotated[AskStep, Tag("ask step")]
-    | Annotated[Decide, Tag("decide step")]
-    | Annotated[End, Tag("end step")],
-    Discriminator(_kind),
-    BeforeValidator(_is_step),
-]
+if TYPE_CHECKING:
+    Step = Any
+else:
+    _kinds = Union[tuple(Annotated[kind, Tag(f"{verb} step")] for verb, kind in STEPS.items())]  # noqa: UP007
+    Step = Annotated[_kinds, Discriminator(_kind), BeforeValidator(_is_step)]
 
 
 class Flow(Model):

@@ -34,7 +34,6 @@ TAIL = 6000
 AGAIN = 3
 """Times that what must pass runs once more because the person's tree changed before the delivery."""
 ON = Way("go on")
-RED = ("broken", "still red", "conflict")
 _TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
 """What differs between two outputs that say the same: how long it took, when it was, where in memory."""
 
@@ -211,15 +210,13 @@ class Performance:
         else:
             (proved,) = await self.run.prove([self.command(step, self.inputs)])
             self.proved[step.name] = proved
-            word = "failed" if proved.word in RED else "passed"
+            word = "failed" if self.run.against([proved]) else "passed"
         self.settle(step, step.name, word, self.shown(proved))
 
     def shown(self, proved: Proved) -> str:
-        """What a command said, and of what must pass the word of its pair."""
-        if proved.after is None:
-            return f"A person changed the same lines: theirs stand. Make it again on: {', '.join(proved.tests)}"
-        head = "" if proved.word == "told" else f"{', '.join((proved.word, *proved.tests))}\n"
-        return f"{head}{self.run.tail(proved.after)}"
+        """What a command said; of what must pass and does not, with the word of its pair."""
+        said = self.run.against([proved]).values()
+        return next(iter(said), "") or (self.run.tail(proved.after) if proved.after else "")
 
     # -- people, tables, repeats
 

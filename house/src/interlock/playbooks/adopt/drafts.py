@@ -128,7 +128,7 @@ def summary(made: Made, statements: Sequence[Statement]) -> str:
     for one in statements:
         how = made.trace[one.id]
         title = "Kept by the process" if how.places else "Left to roles" if how.role else "Kept by nobody"
-        kept[title].append(f"- {one.kind}, {_by(how)}\n  {_quoted(one)}")
+        kept[title].append(f"- {one.kind}, {_by(how)}\n  > {one.told}")
     flow, _, _, fewest, most = made.process
     parts = [f"# {flow.playbook}: {flow.summary}", outline(flow), f"Calls of agents: {fewest} to {most}."]
     parts += [f"## {title}\n\n" + ("\n".join(lines) or "Nothing.") for title, lines in kept.items()]
@@ -137,7 +137,7 @@ def summary(made: Made, statements: Sequence[Statement]) -> str:
 
 def traced(made: Made, statements: Sequence[Statement]) -> str:
     """Each statement of the prompt, in its order, with what becomes of it."""
-    rows = (f"- {one.id}, {one.kind}: {_by(made.trace[one.id])}\n  {_quoted(one)}\n" for one in statements)
+    rows = (f"- {one.id}, {one.kind}: {_by(made.trace[one.id])}\n  > {one.told}\n" for one in statements)
     return f"# What becomes of each statement: {made.process.flow.playbook}\n\n{''.join(rows)}"
 
 
@@ -145,7 +145,3 @@ def _by(how: Bound) -> str:
     if how.places:
         return ", ".join(f"`{one}`" for one in how.places)
     return f"left to {how.role}" if how.role else f"kept by nobody: {' '.join(how.not_enforced.split())}"
-
-
-def _quoted(one: Statement) -> str:
-    return f"> {' '.join(one.quote.split())} (lines {one.lines[0]} to {one.lines[1]})"

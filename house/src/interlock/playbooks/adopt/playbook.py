@@ -179,10 +179,11 @@ class Draft:
         bound: dict[str, Any] = {one.id: {"not_enforced": "it is left to people"} for one in self.statements}
         bound[self.statements[0].id] = {"places": ["steps[0].agent"]}
         may = (f"{self.folder}/agents/*.md",)
+        statements = "\n".join(f"- {one.id} ({one.kind}): {one.told}" for one in self.statements)
         return Call(
             replace(AUTHOR, outputs=self.files, may=may, read=partial(self.read, before=before)),
             inputs={"name": self.name},
-            texts={"statements": _table(self.statements), "folder": self.folder, "against": against},
+            texts={"statements": statements, "folder": self.folder, "against": against},
             samples={yaml: SAMPLE.format(name=self.name), trace: json.dumps(bound)},
             attempt=attempt,
         )
@@ -248,13 +249,6 @@ class Draft:
 def _path(inputs: Inputs, where: Where) -> str:
     """Of the prompt, from the workspace: it is named from where the person stands."""
     return posixpath.normpath(posixpath.join(where.place, inputs.file))
-
-
-def _table(statements: Sequence[Statement]) -> str:
-    return "\n".join(
-        f"- {one.id} ({one.kind}, lines {one.lines[0]} to {one.lines[1]}): {' '.join(one.quote.split())}"
-        for one in statements
-    )
 
 
 ADOPT = Playbook(

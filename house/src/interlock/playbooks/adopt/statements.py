@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import Field
 
-from interlock.documents.model import Model
 from interlock.engine.forms import Form, Given, Unusable, read_form
 from interlock.errors import BadInput
 
@@ -35,29 +34,25 @@ class Part(NamedTuple):
         return "\n".join(self.lines[first - self.first : last - self.first + 1])
 
 
-class Statement(Model):
-    """A sentence of the prompt, where it stands, and what it is."""
-
-    id: str
-    quote: str
-    lines: tuple[int, int]
-    kind: Kind
-
-
-class Said(Form):
+class Statement(Form):
     """One statement of the prompt."""
 
-    id: str = Field(min_length=1, max_length=20, description="A short name, once in this part.")
+    id: str = Field(pattern=r"^[\w.-]{1,40}$", description="A short name, once in this part.")
     quote: str = Field(min_length=1, description="Its words, exactly as they stand there.")
     first_line: int
     last_line: int
     kind: Kind
 
+    @property
+    def told(self) -> str:
+        """In a line, with where it stands."""
+        return f"{' '.join(self.quote.split())} (lines {self.first_line} to {self.last_line})"
+
 
 class Statements(Form):
     """All that a part of the prompt says."""
 
-    statements: list[Said] = Field(min_length=1)
+    statements: list[Statement] = Field(min_length=1)
 
 
 def name_of(file: str, name: str) -> str:
@@ -133,8 +128,6 @@ def _plain(text: str) -> str:
 
 
 def statements_of(part: Part, form: Any) -> list[Statement]:
+    """What a reader listed, by names that are one of a kind in the whole prompt."""
     said = Statements.model_validate(form).statements
-    return [
-        Statement(id=f"{part.number}.{one.id}", quote=one.quote, lines=(one.first_line, one.last_line), kind=one.kind)
-        for one in said
-    ]
+    return [one.model_copy(update={"id": f"{part.number}.{one.id}"}) for one in said]

@@ -24,7 +24,6 @@ class Worked(Form):
 
 WORKER = Row("worker", "work", Worked, writes=("**",))
 REVIEWER = Row("reviewer", "review", Judgement, judges=True)
-RED = ("broken", "still red", "conflict")
 
 
 async def play(run: Run, inputs: Inputs) -> Outcome:
@@ -35,8 +34,8 @@ async def play(run: Run, inputs: Inputs) -> Outcome:
     async for n in run.loop("round"):
         await run.dispatch(Call(WORKER, inputs=asked, texts={"against": against}, attempt=n, request=inputs.what))
         proved = await run.prove(commands)
-        if red := [f"`{one.command}` is {one.word}" for one in proved if one.word in RED]:
-            against = "; ".join(red)
+        if red := run.against(proved):
+            against = "\n\n".join(red.values())
             continue
         judged = await run.dispatch(
             Call(REVIEWER, inputs=asked, criteria=("the request",), attempt=n, proved=tuple(proved))
@@ -44,10 +43,12 @@ async def play(run: Run, inputs: Inputs) -> Outcome:
         if judged.ruling is None or not judged.ruling.passes:
             against = "; ".join(judged.ruling.against) if judged.ruling else judged.reason
             continue
-        delivered = await run.deliver(f"round-{n}", proved[0].tree if proved else judged.shown)
-        if delivered.state in ("done", "nothing"):
+        landed = await run.land(commands, proved[0].tree if proved else judged.shown, f"{n}-")
+        if landed.state in ("done", "nothing"):
             return Outcome.complete(f"accepted in round {n}")
-        against = f"it could not be delivered: {delivered.state}"
+        if landed.state == "away":
+            return Outcome.degraded("another branch is checked out: nothing was delivered", next="interlock apply")
+        against = "\n\n".join(landed.against.values())
     return Outcome.stopped(f"not accepted: {against}")
 
 
