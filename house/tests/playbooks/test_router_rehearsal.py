@@ -15,8 +15,7 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import explore
 from interlock.engine.run import Outcome, Run
 from interlock.playbooks.router import ROUTER, playbook
-from interlock.playbooks.router.answers import STATUSES
-from interlock.playbooks.router.decisions import Came
+from interlock.playbooks.router.decisions import STATUSES, Came
 from interlock.playbooks.router.playbook import EXAMPLE, Inputs
 from tests.engine.bench import cut_off_anywhere, said
 from tests.playbooks.broken import Copy, swap

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
@@ -63,8 +62,9 @@ def find_task(text: str | None, number: str) -> Task:
     if len(found) > 1:
         both = f"{', '.join(str(n + 1) for n in found[:-1])} and {found[-1] + 1}"
         raise Error(f"Task {number} appears twice in TODO.md (lines {both})")
-    end = (n for n, (line, is_code) in enumerate(lines) if n > found[0] and not is_code and re.match(r"#{1,3}\s", line))
-    fields = _fields(lines[found[0] + 1 : next(end, len(lines))])
+    below = lines[found[0] + 1 :]
+    end = next((n for n, (line, is_code) in enumerate(below) if not is_code and re.match(r"#{1,3}\s", line)), None)
+    fields = _fields(below[:end])
     return Task(
         number=number,
         title=lines[found[0]][0].removeprefix(f"### {number}.").strip(),
@@ -141,11 +141,6 @@ def _language(said: str) -> str:
 
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=100)]
 """Of an agent: nothing that a path could be made of."""
-
-
-class Returns(StrEnum):
-    JSON = "json"
-    TEXT = "text"
 
 
 class _Header(BaseModel):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
@@ -12,23 +11,11 @@ from pydantic import Field
 
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Report, Row, Run
-from interlock.playbooks.router.answers import Answer, Return, read
-from interlock.playbooks.router.decisions import (
-    ENDING,
-    Came,
-    asked,
-    check_cycle,
-    check_depth,
-    check_size,
-    deadline_s,
-    escaped,
-    odd,
-    outer,
-    target,
-)
+from interlock.engine.run import Call, Outcome, Report, Row, Run, clash
+from interlock.engine.view import View
+from interlock.playbooks.router import decisions
+from interlock.playbooks.router.decisions import Answer, Came, Return, asked, escaped, read
 from interlock.playbooks.router.documents import EVERYTHING, TODO, agent_file, command_file, find_task, still_so
-from interlock.playbooks.router.invariants import INVARIANTS
 
 CONTEXT = ".opencode/context"
 REQUIRED = ("core/system/routing-guide.md", "core/system/validation-rules.md")
@@ -66,23 +53,23 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
         header = await run.read(request.file, partial(command_file, path=request.file))
         command = command_file(header, request.file)
         rules = Settings.model_validate(run.once("rules", {}, (run.settings or Settings()).model_dump))
-        depth, path, tasks = outer(run.start.outer)
-        check_depth(depth, path, rules.max_depth)
+        depth, path, tasks = decisions.outer(run.start.outer)
+        decisions.check_depth(depth, path, rules.max_depth)
         begun = run.now()
         session = f"sess_{begun:%Y%m%d}_{run.new_id(6)}"
         run.note("validated", **asdict(task), session=session, depth=depth)
-        for why in odd(task, request.command):
+        for why in decisions.odd(task, request.command):
             run.warn(why)
     with run.step("Route"):
-        agent = run.decide(target, task, command, request.file)
+        agent = run.decide(decisions.target, task, command, request.file)
         if rules.cycle_detection:
-            check_cycle(agent, task.number, path, tasks)
+            decisions.check_cycle(agent, task.number, path, tasks)
         file = f".opencode/agent/subagents/{agent}.md"
         text = await run.read(file, lambda found: agent_file(found, agent, file, request.file))
         writes, problem = agent_file(text, agent, file, request.file)
         if problem:
             run.warn(problem)
-        timeout = deadline_s(request.command, command, rules.timeout_default_s)
+        timeout = decisions.deadline_s(request.command, command, rules.timeout_default_s)
         context = {
             "prompt": f"Task {task.number}: {task.title}",
             "task_number": int(task.number),
@@ -95,7 +82,7 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
             "timeout": timeout,
             "deadline": f"{begun.fromtimestamp(begun.timestamp() + timeout, begun.tzinfo):%Y-%m-%dT%H:%M:%SZ}",
         }
-        check_size(context, rules.max_context_bytes)
+        decisions.check_size(context, rules.max_context_bytes)
         run.note("routed", agent=agent, timeout=timeout, delegation_path=context["delegation_path"])
     with run.step("Delegate"):
         row = replace(
@@ -121,7 +108,7 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
         report = await run.dispatch(call)
         came, why = await _settled(run, agent, report)
         run.note("returned", came=came.value, session=session)
-    status, code = run.decide(ENDING, came)
+    status, code = run.decide(decisions.ENDING, came)
     if not still_so(await run.read(TODO), task):
         run.warn(f"task {task.number} is not what it was in {TODO}: somebody changed it meanwhile")
     answer = "" if came is Came.NOTHING else Return.model_validate(report.form).answer or run.text(report.text)
@@ -144,7 +131,7 @@ async def _settled(run: Run, agent: str, report: Report) -> tuple[Came, str]:
     """What came back, its work delivered if the agent vouches for it; and why it is not what one would expect."""
     raw = f"Raw answer: .interlock/runs/{run.id}/dispatches/{run.scope}/{agent}#1/answer.md"
     if report.conflicts:
-        return Came.NOTHING, f"Error: {agent} {_conflict(report.conflicts)}. {raw}"
+        return Came.NOTHING, f"Error: {clash([*map(escaped, report.conflicts)])} {raw}"
     if not report.ok:
         if report.reason == "timeout" and (wrote := run.text(report.text)[-SHOWN:].strip()):
             run.warn(f"{agent} had written, at the end:\n{wrote}")
@@ -155,22 +142,28 @@ async def _settled(run: Run, agent: str, report: Report) -> tuple[Came, str]:
         return told.came, told.why and f"{agent}: {told.why}"
     delivered = await run.deliver("answer", unjudged=True)
     if delivered.state == "conflict":
-        return (
-            Came.NOTHING,
-            f"Error: {agent} {_conflict(delivered.landing.conflicts if delivered.landing else ())}. {raw}",
-        )
+        conflicts = delivered.landing.conflicts if delivered.landing else ()
+        return Came.NOTHING, f"Error: {clash([*map(escaped, conflicts)])} {raw}"
     if delivered.state == "away":
         run.warn(f"another branch is checked out: interlock apply {run.id} brings the work")
     return told.came, UNVERIFIED.format(agent=agent) if told.came is Came.UNVERIFIED else ""
 
 
-def _conflict(paths: Sequence[str]) -> str:
-    return f"changed what a person changed meanwhile; its work was not taken over: {', '.join(map(escaped, paths))}"
-
-
 def _key(inputs: Inputs, where: Any) -> str:
     request = asked(inputs.request)
     return f"{request.command} {request.number}"
+
+
+# --- what holds on every path
+
+
+def _relays_what_counts(view: View) -> bool:
+    """Nothing is delivered, and nothing is complete, without an answer that says so."""
+    reports = [call.report for call in view.calls.values() if call.report]
+    came = [report.form["came"] for report in reports if report.ok and report.form]
+    if any(one.state == "done" for one in view.delivered):
+        return bool(came) and came[-1] in (Came.COMPLETED, Came.PARTIAL, Came.BLOCKED, Came.UNVERIFIED)
+    return view.status != "complete" or came == [Came.COMPLETED]
 
 
 EXAMPLE = {
@@ -193,5 +186,9 @@ ROUTER = Playbook(
     nests=True,
     example={"request": "/implement 259"},
     files=EXAMPLE,
-    invariants=INVARIANTS,
+    invariants={
+        "one agent is called": lambda view: len(view.calls) <= 1,
+        "only what an agent vouches for counts": _relays_what_counts,
+        "nobody is asked": lambda view: not view.gates,
+    },
 )
