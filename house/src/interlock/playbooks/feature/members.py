@@ -8,12 +8,17 @@ from functools import cached_property
 
 from interlock.engine.run import Row
 from interlock.playbooks.feature.decisions import Kind
-from interlock.playbooks.feature.forms import FORMS, Answer, Appended, Closing, spelled
+from interlock.playbooks.feature.forms import FORMS, Closing, spelled
 from interlock.workspace.scope import within
 
 REQUEST, MEMORY = "initial-request.md", "memory.md"
 GROWING = ("review/knowledge-suggestions.md", "decisions.md")
 """Of r-knowledge alone; they live on across runs."""
+
+
+PATTERNS = {"1.1": "A", "3b.1": "A", "5.2": "wave", "6.1": "B", "6.2": "B", "7.2": "A"}
+"""Of the steps; all others are sequential."""
+TIMES = {"A": 3600, "B": 3600, "wave": 7200, "sequential": 1800}
 
 
 @dataclass(frozen=True)
@@ -23,104 +28,76 @@ class Agent:
     name: str
     """As in `memory/<name>.mem.md`; of task agents what comes before the task's id."""
     step: str
-    pattern: str
     kind: Kind
     prompt: str
     reads: tuple[str, ...] = ()
     """Memories first."""
     artifact: str = ""
-    revises: bool = False
-    """`NEEDS_REVISION:` is its to say."""
-    final: bool = False
-    """Its `ERROR:` is not retried."""
-    timeout_s: float = 1800
 
     @property
-    def form(self) -> type[Answer]:
-        return Appended if self.name == "r-knowledge" else FORMS[self.kind]
+    def pattern(self) -> str:
+        return PATTERNS.get(self.step, "sequential")
+
+    @property
+    def revises(self) -> bool:
+        """`NEEDS_REVISION:` is its to say."""
+        return self.kind.judges and self.step in ("6.2", "7.2")
+
+    @property
+    def final(self) -> bool:
+        """Its `ERROR:` is not retried."""
+        return self.kind in (Kind.WORKER, Kind.ASIDE)
 
     @cached_property
     def row(self) -> Row:
         return Row(
             "researcher" if self.step == "1.1" else self.name,
             self.prompt,
-            self.form,
+            FORMS[self.kind],
             judges=self.kind.judges,
             writes=("**", "!docs/feature/**") if self.kind is Kind.WORKER else (),
             spell=spelled,
             says=Closing,
-            timeout_s=self.timeout_s,
+            timeout_s=TIMES[self.pattern],
             lost=True,
         )
 
 
 _RESEARCHED = ("memory/researcher-*.mem.md", "research/*.md")
 RESEARCHERS = tuple(
-    Agent(
-        *(f"researcher-{focus}", "1.1", "A", Kind.PRODUCER, "research"), artifact=f"research/{focus}.md", timeout_s=3600
-    )
+    Agent(f"researcher-{focus}", "1.1", Kind.PRODUCER, "research", artifact=f"research/{focus}.md")
     for focus in ("architecture", "impact", "dependencies", "patterns")
 )
-SPEC = Agent("spec", "2", "sequential", Kind.PRODUCER, "spec", reads=_RESEARCHED, artifact="feature.md")
-DESIGNER = Agent(
-    *("designer", "3", "sequential", Kind.PRODUCER, "design"),
-    reads=("memory/spec.mem.md", _RESEARCHED[0], "feature.md", _RESEARCHED[1]),
-    artifact="design.md",
-)
+SPEC = Agent("spec", "2", Kind.PRODUCER, "spec", _RESEARCHED, "feature.md")
+_SPECIFIED = ("memory/spec.mem.md", _RESEARCHED[0], "feature.md", _RESEARCHED[1])
+DESIGNER = Agent("designer", "3", Kind.PRODUCER, "design", _SPECIFIED, "design.md")
 CRITICS = tuple(
-    Agent(
-        *(f"ct-{side}", "3b.1", "A", Kind.CRITIC, "critique"),
-        reads=("design.md", "feature.md"),
-        artifact=f"ct-review/ct-{side}.md",
-        timeout_s=3600,
-    )
+    Agent(f"ct-{side}", "3b.1", Kind.CRITIC, "critique", ("design.md", "feature.md"), f"ct-review/ct-{side}.md")
     for side in ("security", "scalability", "maintainability", "strategy")
 )
 CT_FOUND = ("memory/ct-*.mem.md", "ct-review/ct-*.md")
-PLANNER = Agent(
-    *("planner", "4", "sequential", Kind.PRODUCER, "plan"),
-    reads=("memory/designer.mem.md", "memory/spec.mem.md", "design.md", "feature.md", "research/*.md"),
-    artifact="plan.md",
-)
-WORKERS = {
-    role: Agent(
-        *(role, "5.2", "wave", Kind.WORKER, "task"),
-        reads=("memory/planner.mem.md", "memory/designer.mem.md", "feature.md", "design.md"),
-        final=True,
-        timeout_s=7200,
-    )
-    for role in ("implementer", "documentation-writer")
-}
+_DESIGNED = ("memory/designer.mem.md", "memory/spec.mem.md", "design.md", "feature.md", "research/*.md")
+PLANNER = Agent("planner", "4", Kind.PRODUCER, "plan", _DESIGNED, "plan.md")
+_PLANNED = ("memory/planner.mem.md", "memory/designer.mem.md", "feature.md", "design.md")
+WORKERS = {name: Agent(name, "5.2", Kind.WORKER, "task", _PLANNED) for name in ("implementer", "documentation-writer")}
 _BUILT = "verification/v-build.md"
+_VERIFIED = {
+    "build": ("feature.md", "design.md", "plan.md", "tasks/*.md"),
+    "tests": (_BUILT,),
+    "tasks": (_BUILT, "plan.md", "tasks/*.md"),
+    "feature": (_BUILT, "feature.md"),
+}
 VERIFIERS = V_BUILD, *V_OTHERS = tuple(
-    Agent(
-        *(f"v-{part}", "6.1" if part == "build" else "6.2", "B", Kind.VERIFIER, "verify"),
-        reads=reads,
-        artifact=f"verification/v-{part}.md",
-        revises=part != "build",
-        timeout_s=3600,
-    )
-    for part, reads in {
-        "build": ("feature.md", "design.md", "plan.md", "tasks/*.md"),
-        "tests": (_BUILT,),
-        "tasks": (_BUILT, "plan.md", "tasks/*.md"),
-        "feature": (_BUILT, "feature.md"),
-    }.items()
+    Agent(f"v-{part}", f"6.{min(n, 2)}", Kind.VERIFIER, "verify", reads, f"verification/v-{part}.md")
+    for n, (part, reads) in enumerate(_VERIFIED.items(), 1)
 )
 WEIGHED = tuple(
-    Agent(
-        *(f"r-{side}", "7.2", "A", Kind.REVIEWER, "review"),
-        artifact=f"review/r-{side}.md",
-        revises=True,
-        timeout_s=3600,
-    )
+    Agent(f"r-{side}", "7.2", Kind.REVIEWER, "review", artifact=f"review/r-{side}.md")
     for side in ("security", "quality", "testing")
 )
 """Of the reviewers those whose word counts; r-security is judged first."""
-R_KNOWLEDGE = Agent(
-    *("r-knowledge", "7.2", "A", Kind.ASIDE, "knowledge"), artifact="review/r-knowledge.md", final=True, timeout_s=3600
-)
-POST_MORTEM = Agent("post-mortem", "8", "sequential", Kind.ASIDE, "post-mortem", final=True)
+R_KNOWLEDGE = Agent("r-knowledge", "7.2", Kind.ASIDE, "knowledge", artifact="review/r-knowledge.md")
+POST_MORTEM = Agent("post-mortem", "8", Kind.ASIDE, "post-mortem")
 EVERYBODY = (
     *(RESEARCHERS[0], SPEC, DESIGNER, *CRITICS, PLANNER, *WORKERS.values()),
     *(*VERIFIERS, *WEIGHED, R_KNOWLEDGE, POST_MORTEM),
