@@ -2,61 +2,17 @@
 
 from __future__ import annotations
 
-import http.client
 import os
 import re
 import signal
 import stat
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import psutil
 import pytest
 
 from tests.cli.conftest import CommandLine
-
-Serve = Callable[..., "Served"]
-
-
-class Served:
-    """A server of the page, and what it says."""
-
-    def __init__(self, interlock: CommandLine, *words: str, **env: str) -> None:
-        self.process = interlock.spawn("web", "--port", "0", *words, env={**os.environ, **env})
-        self.address = self.said("The page: ")
-        self.parts = urlsplit(self.address)
-
-    def said(self, beginning: str) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            if beginning in line:
-                return line.partition(beginning)[2].strip()
-        raise AssertionError(f"it never said {beginning!r}")
-
-    def ask(self, path: str, host: str = "127.0.0.1", **headers: str) -> http.client.HTTPResponse:
-        connection = http.client.HTTPConnection(host, self.parts.port, timeout=120)
-        connection.request("GET", path, headers={"Host": self.parts.netloc, "Connection": "close", **headers})
-        return connection.getresponse()
-
-    def enter(self) -> str:
-        """The cookie of a browser that uses the address."""
-        with self.ask(f"{self.parts.path}?{self.parts.query}") as answer:
-            return (answer.getheader("set-cookie") or "").partition(";")[0]
-
-
-@pytest.fixture
-def serve(interlock: CommandLine) -> Iterator[Serve]:
-    begun: list[Served] = []
-
-    def begin(*words: str, **env: str) -> Served:
-        begun.append(Served(interlock, *words, **env))
-        return begun[-1]
-
-    yield begin
-    for one in begun:
-        one.process.send_signal(signal.SIGKILL)
-        one.process.communicate()
+from tests.web.conftest import Serve
 
 
 @pytest.mark.req("PAGE-01", "PAGE-02")
