@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import html
+import http.client
 import json
+import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterator, Mapping
+import signal
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -187,8 +190,6 @@ class Site:
 @pytest.fixture(scope="session")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a run that is complete, and one that waits at its gate."""
-    import os
-
     root = tmp_path_factory.mktemp("page")
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith(("INTERLOCK_", "GIT_"))]:
@@ -226,3 +227,49 @@ def interlock(_made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[b
 @pytest.fixture
 def site(interlock: CommandLine) -> Iterator[Site]:
     yield Site(interlock)
+
+
+# --- the same as a program
+
+
+Serve = Callable[..., "Served"]
+
+
+class Served:
+    """A server of the page, and what it says."""
+
+    def __init__(self, interlock: CommandLine, *words: str, **env: str) -> None:
+        self.process = interlock.spawn("web", "--port", "0", *words, env={**os.environ, **env})
+        self.address = self.said("The page: ")
+        self.parts = urlsplit(self.address)
+
+    def said(self, beginning: str) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if beginning in line:
+                return line.partition(beginning)[2].strip()
+        raise AssertionError(f"it never said {beginning!r}")
+
+    def ask(self, path: str, host: str = "127.0.0.1", **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(host, self.parts.port, timeout=120)
+        connection.request("GET", path, headers={"Host": self.parts.netloc, "Connection": "close", **headers})
+        return connection.getresponse()
+
+    def enter(self) -> str:
+        """The cookie of a browser that uses the address."""
+        with self.ask(f"{self.parts.path}?{self.parts.query}") as answer:
+            return (answer.getheader("set-cookie") or "").partition(";")[0]
+
+
+@pytest.fixture
+def serve(interlock: CommandLine) -> Iterator[Serve]:
+    begun: list[Served] = []
+
+    def begin(*words: str, **env: str) -> Served:
+        begun.append(Served(interlock, *words, **env))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.process.send_signal(signal.SIGKILL)
+        one.process.communicate()
