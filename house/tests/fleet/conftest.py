@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import warnings
@@ -141,6 +142,10 @@ def database(server: Server, monkeypatch: pytest.MonkeyPatch, person: None) -> s
     return address
 
 
+USUAL = "from interlock.cli.main import main; main()"
+QUICK = f"from interlock.fleet import queue, worker; queue.STALLED_S = 8.0; worker.HEARTBEAT_S = 1.0; {USUAL}"
+
+
 class Workers:
     """Workers as processes, each in a clone of its own."""
 
@@ -148,10 +153,16 @@ class Workers:
         self._office = office
         self.alive: dict[str, subprocess.Popen[str]] = {}
 
-    def start(self, name: str, *words: str) -> subprocess.Popen[str]:
+    def start(self, name: str, *words: str, quick: bool = False) -> subprocess.Popen[str]:
+        """
+        Args:
+            quick: it counts others as dead sooner.
+        """
         sits = self._office.people.get(name) or self._office.clone(name)
         with (self._office.folder / f"{name}.log").open("a") as log:
-            self.alive[name] = sits.spawn("fleet", "work", "--name", name, *words, stdout=log, stderr=log)
+            words, streams = ("fleet", "work", "--name", name, *words), {"stdout": log, "stderr": log}
+            program = [sys.executable, "-P", "-c", QUICK if quick else USUAL, *words]
+            self.alive[name] = subprocess.Popen(program, cwd=sits.top, text=True, stdin=subprocess.DEVNULL, **streams)
         return self.alive[name]
 
     def told(self) -> str:
