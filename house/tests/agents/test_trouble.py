@@ -58,6 +58,7 @@ BY_WORDS = [
     ("OAuth token has expired. Please obtain a new token or refresh your existing token.", Kind.LOGIN),
     ("API key not valid. Please pass a valid API key.", Kind.LOGIN),
     ("Anthropic API key is missing. Pass it using the 'apiKey' parameter.", Kind.LOGIN),
+    ("Internal error: invalid key", Kind.LOGIN),
     ("invalid_request_error: invalid x-api-key", Kind.LOGIN),
     ("Please set an Auth method in your settings.json or specify GEMINI_API_KEY", Kind.LOGIN),
     ("you are not authorized to use this Copilot feature", Kind.LOGIN),

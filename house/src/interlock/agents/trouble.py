@@ -41,7 +41,7 @@ _WORDS = (
     ),
     (
         _LOGIN,
-        r"unauthori[sz]ed|not authori[sz]ed|authenticat|(invalid|incorrect|missing|no) (x-)?api.?key|\blog ?in\b"
+        r"unauthori[sz]ed|not authori[sz]ed|authenticat|(invalid|incorrect|missing|no) (x-)?(api.?)?key|\blog ?in\b"
         r"|api.?key\b.{0,20}(not valid|missing|invalid)|not (logged|signed) in|\bsign in\b|permission.?denied"
         r"|access denied|credential|auth (method|type)|token (has |is )?(expired|revoked)|has been disabled",
     ),
