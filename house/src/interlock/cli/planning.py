@@ -27,8 +27,6 @@ SHOWN = 20
 
 def plan(door: Door, playbook: Playbook, inputs: Model) -> int:
     """Stages, agents, calls, commands, what earlier runs took."""
-    if playbook.check is not None:
-        playbook.check(inputs, door.place.refuses_commits)
     rows = list(_rows(door, playbook, inputs))
     told: dict[str, Any] = {}
     for label, what, rest in rows:

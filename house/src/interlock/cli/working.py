@@ -63,6 +63,8 @@ def understood(door: Door, playbook: Playbook, given: dict[str, Any]) -> tuple[M
     arguments = [name for name, field in fields.items() if is_argument(field)]
     words = {name: " ".join(given[name]) for name in arguments if given[name] or fields[name].is_required()}
     inputs = door.place.inputs(playbook, {name: one for name, one in said.items() if name in fields} | words)
+    if playbook.check is not None:  # before anybody is asked anything
+        playbook.check(inputs, door.place.refuses_commits)
     own = {name: one for name, one in said.items() if name not in fields}
     return inputs, said_as(playbook.flags, own) if playbook.flags else None, str(own.get("note", ""))
 

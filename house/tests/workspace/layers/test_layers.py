@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from interlock.workspace.layers.layers import Making
 from interlock.workspace.values import EMPTY, Found, Needs, RemarkKind
 
 from .conftest import MAKERS, Bench, MakeBench, put, repository
@@ -43,6 +44,20 @@ def test_a_layer_shows_workspace_and_pending_work_and_nothing_outside_changes(be
     assert found.ignored == ("build/out",) and found.mended != found.result, "taking the unsaved file away is set back"
     assert found.set_back == ("new",)
     assert files(bench.top) == before
+
+
+@pytest.mark.req("TREE-01", "TREE-11")
+def test_a_folder_of_the_persons_that_nobody_may_read_stays_closed(bench: Bench) -> None:
+    """It is in no copy, and costs none: for another user than root, who reads everything."""
+    bench.write(**{"build/closed/secret": "mine\n"})
+    closed = bench.top / "build/closed"
+    closed.chmod(0)
+    try:
+        assert Making("copy", "", top=bench.top).cost_bytes > 0
+        assert bench.sh(bench.open(), "cat src/app.py") == (bench.top / "src/app.py").read_text()
+        assert stat.S_IMODE(closed.stat().st_mode) == 0
+    finally:
+        closed.chmod(0o700)
 
 
 @pytest.mark.req("TREE-03")

@@ -96,7 +96,7 @@ class Making:
     @cached_property
     def cost_bytes(self) -> int:
         """What one copy holds."""
-        found = walk(self.top, not_copied) if self.top else ()
+        found = walk(self.top, not_copied, opening=False) if self.top else ()
         return sum(status.st_size for _, status in found if stat.S_ISREG(status.st_mode))
 
 

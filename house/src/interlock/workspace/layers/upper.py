@@ -200,7 +200,7 @@ class Copy(Upper):
 
         there = dict(walk(self.folder, passed_by))
         fresh = {path: stamps for path, stamps in self._known.items() if path in stays}
-        for path, status in walk(self.source, passed_by):
+        for path, status in walk(self.source, passed_by, opening=False):  # theirs stays closed
             found = there.pop(path, None)
             target = self.folder / path
             if stat.S_ISDIR(status.st_mode):
