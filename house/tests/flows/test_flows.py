@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 
 from interlock.agents.values import Ask
+from interlock.documents.reading import read_yaml
 from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import explore, variants
@@ -132,6 +135,13 @@ WRONG = [
     ("  check: {help", "  model_dump: {help: x}\n  check: {help", "an input cannot be called 'model_dump'", 5),
     ("right: {agent", "right: {name: wrong, agent", "the name of a member is its key; right has another one", 27),
     ("{{ what }} is shipped", "{{ what | join }} is shipped", "the filter 'join' cannot be used so", 41),
+    ("{judges: reading}", "{judges: reading, writes: [a]}", "who judges writes nothing but what", 10),
+    (
+        "{judges: reading}",
+        "{judges: reading, role: builder, runner: other}",
+        "the role 'builder' is another agent's",
+        10,
+    ),
     ("key: ", "key: &k ", "anchors and aliases are not taken", 6),
     ("key: ", "key: a\nkey: ", "appears twice", 7),
 ]
@@ -180,6 +190,19 @@ def test_what_is_filled_into_a_command_is_one_word_of_it() -> None:
     view = bench.start(files=("a b", "; rm c"), loud=True)
     assert (view.status, view.why) == (Status.COMPLETE, "a b, ; rm c.")
     assert {line for line, _, _ in bench.cast.ran} == set(bench.cast.commands)
+
+
+@pytest.mark.req("OWN-02")
+def test_what_can_be_read_is_valid_by_the_published_schema() -> None:
+    """And what is wrong in form is not."""
+    published = json.loads((HOUSE / "docs/reference/playbook.schema.json").read_text("utf-8"))
+    assert published == format.schema()
+    valid = jsonschema.Draft202012Validator(published)
+    new = HOUSE / "src/interlock/finding/new/yaml/playbook.yaml"
+    for text in (FIX, LISTS, *(path.read_text("utf-8") for path in (*EXAMPLES, new))):
+        assert [error.message for error in valid.iter_errors(read_yaml(text, "x").data)] == []
+    for old, new in (("agents:", "agent:"), ("at_most: 3", "at_most: 101"), ("then: leave", "then: leaf")):
+        assert not valid.is_valid(read_yaml(FIX.replace(old, new), "x").data)
 
 
 @pytest.mark.req("OWN-02", "PROOF-01")

@@ -32,7 +32,6 @@ from interlock.flows.format import (
     End,
     Flow,
     Repeat,
-    Row,
     RunStep,
     Together,
     Way,
@@ -139,8 +138,14 @@ class _Walk:
                 continue
             self.text(step.words, _joined(known), (*at, "words"))
             self.quotes(step.quotes, _joined(known), (*at, "quotes"))
-        for name in self.flow.agents.keys() - self.called:
-            self.add(("agents", name), f"no step calls the agent {name!r}", expected="a step for each agent")
+        played: dict[str, tuple[str | None, str]] = {}
+        for name, agent in self.flow.agents.items():
+            how = (agent.runner, agent.instructions)
+            if played.setdefault(agent.role or name, how) != how:
+                what = f"the role {agent.role or name!r} is another agent's, with another runner or other instructions"
+                self.add(("agents", name), what, remedy="Give it a role of its own.")
+            if name not in self.called:
+                self.add(("agents", name), f"no step calls the agent {name!r}", expected="a step for each agent")
         if self.wrong:
             raise BadInput.together(self.wrong)
 
@@ -270,45 +275,40 @@ class _Walk:
     # -- tables
 
     def decide(self, step: Decide, known: Known, at: Keys) -> Known | None:
-        columns = step.columns
-        if not columns:
+        """What is known where it goes on: each row answers for the combinations that no row above it takes."""
+        places = [(*at, "rows", number) for number in range(len(step.rows))]
+        if not step.columns:
             self.add(at, f"the table {step.name!r} asks about nothing", expected="a column in its rows")
-        if not self.cells_are_known(step, known, at) or not columns:
-            for number, row in enumerate(step.rows):
-                self.go(row.then, known, (*at, "rows", number, THEN))
+        if not self.cells_are_known(step, known, at) or not step.columns:
+            for row, place in zip(step.rows, places, strict=True):
+                self.go(row.then, known, (*place, THEN))
             return known
-        if math.prod(len(known[column]) for column in columns) > MOST_COMBINATIONS:
+        if math.prod(len(known[column]) for column in step.columns) > MOST_COMBINATIONS:
             remedy = "Ask about a `together` as a whole instead of its members, or in two tables."
             what = f"the table {step.name!r} has too many combinations"
             self.add(at, what, expected=f"at most {MOST_COMBINATIONS:,}", remedy=remedy)
             return known
-        on: list[Known] = []
-        for number, (row, combinations) in enumerate(self.taken(step, known, at)):
-            state = {**known, **{name: _values(combinations, place) for place, name in enumerate(columns)}}
-            if combinations and self.go(row.then, state, (*at, "rows", number, THEN)):
-                on.append(state)
-        return _joined(on) if on else None
-
-    def taken(self, step: Decide, known: Known, at: Keys) -> list[tuple[Row, list[tuple[str, ...]]]]:
-        """Each row with the combinations that it answers for; what is left over is noted."""
-        columns = step.columns
-        taken: list[tuple[Row, list[tuple[str, ...]]]] = [(row, []) for row in step.rows]
-        missing = []
-        for combination in itertools.product(*(known[column] for column in columns)):
-            number = step.row_for(dict(zip(columns, combination, strict=True)).__getitem__)
-            if number is None:
-                missing.append(", ".join(f"{column} {word}" for column, word in zip(columns, combination, strict=True)))
-            else:
-                taken[number][1].append(combination)
+        taken: list[list[dict[str, str]]] = [[] for _ in places]
+        missing: list[dict[str, str]] = []
+        for words in itertools.product(*(known[column] for column in step.columns)):
+            combination = dict(zip(step.columns, words, strict=True))
+            number = step.row_for(combination.__getitem__)
+            (missing if number is None else taken[number]).append(combination)
         if missing:
+            listed = "; with ".join(", ".join(map(" ".join, one.items())) for one in missing[:LISTED])
             more = f"; and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-            what = f"the table {step.name!r} does not say where it leads with {'; with '.join(missing[:LISTED])}{more}"
+            what = f"the table {step.name!r} does not say where it leads with {listed}{more}"
             self.add(at, what, expected="a row for every combination", found=f"{len(missing)} without one")
-        for number, (_, combinations) in enumerate(taken):
+        on: list[Known] = []
+        for row, place, combinations in zip(step.rows, places, taken, strict=True):
             if not combinations:
                 what = f"no combination comes to this row of {step.name!r}"
-                self.add((*at, "rows", number), what, expected="rows above it that leave something over for it")
-        return taken
+                self.add(place, what, expected="rows above it that leave something over for it")
+                continue
+            state = {**known, **_joined([{name: (word,) for name, word in one.items()} for one in combinations])}
+            if self.go(row.then, state, (*place, THEN)):
+                on.append(state)
+        return _joined(on) if on else None
 
     def cells_are_known(self, step: Decide, known: Known, at: Keys) -> bool:
         before = len(self.wrong)
@@ -328,10 +328,6 @@ class _Walk:
                     else:
                         self.unknown(place, f"the outcome of {column}", one, known[column])
         return len(self.wrong) == before
-
-
-def _values(combinations: Iterable[tuple[str, ...]], place: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one[place] for one in combinations))
 
 
 def _joined(ways: Sequence[Known]) -> Known:

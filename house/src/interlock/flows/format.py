@@ -80,11 +80,12 @@ def _way(value: Any) -> Any:
     raise ValueError("expected go on, again, leave, or end NAME")
 
 
+_ONE_OR_MANY = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
 NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
-Words = Annotated[tuple[str, ...], BeforeValidator(_alone), Field(strict=False)]
+Words = Annotated[tuple[str, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
 Path = Annotated[str, BeforeValidator(_is_inside)]
-Paths = Annotated[tuple[Path, ...], BeforeValidator(_alone), Field(strict=False)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
 Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema({"type": ["string", "integer"]})]
 Goes = Annotated[
     Way,
@@ -142,6 +143,12 @@ class Agent(Model):
     runner: Name | None = Field(None, description="Who does its work, where the settings do not say otherwise.")
     time_limit: Duration = Field(3600, description="How long one call may take.")
     retries: int = Field(2, ge=0, le=5, description="How often a call that died or hung is made again.")
+
+    @model_validator(mode="after")
+    def _judges_others(self) -> Agent:
+        if self.judges and self.writes:
+            raise ValueError("who judges writes nothing but what its steps produce")
+        return self
 
 
 class Product(Model):
@@ -341,7 +348,10 @@ def read(raw: bytes, path: str) -> tuple[Flow, Source]:
 def schema() -> dict[str, Any]:
     """The format as JSON Schema, for editors."""
     made = Flow.model_json_schema()
-    row = made["$defs"]["Row"]
-    row["properties"].pop("cells")
-    row["additionalProperties"] = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+    parts = made["$defs"]
+    parts["Row"]["properties"].pop("cells")
+    parts["Row"]["additionalProperties"] = _ONE_OR_MANY
+    parts["Product"] = {"anyOf": [{"type": "string"}, parts["Product"]]}
+    products = parts["AgentStep"]["properties"]["produces"]
+    parts["AgentStep"]["properties"]["produces"] = {"anyOf": [products["items"], products]}
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "interlock playbook", **made}
