@@ -226,6 +226,20 @@ def test_a_conflict_with_a_person_fails_the_attempt() -> None:
     assert road.text("lib.py") == "worked on by: 2\n"
 
 
+@pytest.mark.req("RM-60", "TREE-15", "RM-75")
+def test_while_another_branch_is_checked_out_nothing_is_done() -> None:
+    """The work waits for a resume on the run's own branch, and only then the item is done."""
+    road = Road(item())
+    road.acts("Implement", built("worked on by: 1\n"))
+    road.acts("Review", lambda ask, files: setattr(road.world, "away", True) or reviewed())
+    view = road.start()
+    assert view.status is Status.STOPPED and "is not checked out" in view.why
+    assert (state(road)[0], road.text("lib.py")) == ("in_progress", "x = 1\n")
+    road.world.away = False
+    assert road.resume().status is Status.COMPLETE
+    assert state(road)[0] == "done" and road.text("lib.py") == "worked on by: 1\n" and road.called == BUILD
+
+
 # --- blocked and not finished
 
 

@@ -347,15 +347,17 @@ async def complete(house: House) -> None:
         await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
         if house.state.stage is not Stage.APPROVAL:
             return None
-    if red := run.against(await run.rest(house.commands)):
-        await house.block(f"Red before Complete: {'; '.join(red)}")
+    if beside := run.against(await run.rest(house.commands)):
+        await house.block(f"Red before Complete: {'; '.join(beside)}")
     landed = await run.land(house.commands, house.judged)
     if landed.state == "conflict":
         house.against = "\n\n".join(landed.against.values())
         return await negative(house, list(landed.against))
-    if landed.against or landed.state == "away":
-        why = "; ".join(landed.against) or f"{run.where.branch} is not checked out: the work cannot come into it"
-        await house.block(f"Red before Complete: {why}" if landed.state == "red" else why)
+    if landed.state == "away":
+        raise house.stop(f"{run.where.branch} is not checked out: the work cannot come into it")
+    if landed.against:
+        red = "Red before Complete: " if landed.state == "red" else ""
+        await house.block(f"{red}{'; '.join(landed.against)}")
     done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
     told = [f"{run_state.DELIVERED} {changed or 'nothing'}"]
     return await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)

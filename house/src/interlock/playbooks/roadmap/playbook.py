@@ -14,7 +14,7 @@ from pydantic import Field
 
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run, clash
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run, Stop, clash
 from interlock.engine.view import CallView, View
 from interlock.errors import BadInput, WorkspaceFailed
 from interlock.playbooks.roadmap import answers, decisions
@@ -272,6 +272,9 @@ async def deliver(work: Work) -> None:
     if work.inputs.commit and (refused := await run.hooks(work.item.name)):
         return work.fails("Engine", f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}")
     landed = await run.land(work.commands, None if work.commands else work.judged)
+    if landed.state == "away" and not work.inputs.commit:
+        why = f"{run.where.branch} is not checked out: the work of item {work.item.id} cannot come into it"
+        raise Stop(Outcome.stopped(why, next=f"interlock resume {run.id}", again=run.scope))
     if landed.state == "red":
         work.gates["verification"] = "fail"
     return work.fails("Engine", *landed.against.values())
