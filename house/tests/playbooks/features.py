@@ -12,7 +12,7 @@ from interlock.agents.values import Ask
 from interlock.engine.simulation import WORK, Act, Clean, Files, begin
 from interlock.engine.view import View
 from interlock.playbooks.feature import FEATURE
-from interlock.playbooks.feature.forms import FORMS, spelled
+from interlock.playbooks.feature.forms import spelled
 from interlock.playbooks.feature.members import EVERYBODY
 from interlock.playbooks.feature.playbook import Settings
 from tests.engine.bench import Bench, said
@@ -20,7 +20,7 @@ from tests.engine.bench import Bench, said
 ROOT = "docs/feature/greeting"
 DONE = "DONE: as asked"
 Happens = Act | Callable[[Ask, Files], Act]
-BEST = {one.row.agent: FORMS[one.kind]().model_dump() for one in EVERYBODY}
+BEST = {one.row.agent: one.form().model_dump() for one in EVERYBODY}
 
 
 def says(last: str = DONE, *, files: Mapping[str, str | None] | None = None, leave: str = "", **form: Any) -> Happens:

@@ -66,11 +66,10 @@ def test_its_documents_are_there_before_the_planner_runs() -> None:
 @pytest.mark.req("TK-32", "TK-36")
 def test_nothing_is_changed_before_the_gate_but_documents() -> None:
     desk = Desk({"lib.py": b"x = 2\n"})
-    seen: list[tuple[Files, str, dict[str, Any]]] = []
-    desk.cast.moments["call"] = [lambda: seen.append((dict(desk.world.files), desk.world._branch, {}))] * 2
+    seen: list[tuple[Files, str]] = []
+    desk.cast.moments["call"] = [lambda: seen.append((dict(desk.world.files), desk.world._branch))] * 2
     desk.run(dirty="stash")
-    for files, branch, _ in seen:
-        assert (files["lib.py"], branch) == (b"x = 2\n", "refs/heads/main")
+    assert [(files["lib.py"], branch) for files, branch in seen] == [(b"x = 2\n", "refs/heads/main")] * 2
 
 
 @pytest.mark.req("TK-03")

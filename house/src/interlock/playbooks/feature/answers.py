@@ -16,7 +16,7 @@ from interlock.documents.markdown import Markdown, front_matter, markdown
 from interlock.engine.forms import Check, Criterion, Given, Unusable, Weakened, read_form
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature.decisions import Kind, Said
-from interlock.playbooks.feature.forms import FORMS, NOTHING, Answer, Closing, Graded
+from interlock.playbooks.feature.forms import NOTHING, Answer, Closing, Graded
 from interlock.playbooks.feature.members import Agent
 
 _COMPLETION = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
@@ -65,7 +65,7 @@ def answer(
         judged, open_ones = _judged(agent.kind, given, page, memory, artifact)
         values |= judged
         problems += [] if given.told else open_ones
-    return FORMS[agent.kind](**values) if not problems else Unusable(problems=tuple(problems))
+    return agent.form(**values) if not problems else Unusable(problems=tuple(problems))
 
 
 def _closing(given: Given) -> Closing | None:

@@ -128,7 +128,7 @@ class Reviewer(Judged):
 FORMS: Mapping[Kind, type[Answer]] = {
     Kind.PRODUCER: Answer,
     Kind.WORKER: Worked,
-    Kind.ASIDE: Appended,
+    Kind.ASIDE: Answer,
     Kind.CRITIC: Critic,
     Kind.VERIFIER: Verifier,
     Kind.REVIEWER: Reviewer,

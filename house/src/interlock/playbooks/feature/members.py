@@ -8,7 +8,7 @@ from functools import cached_property
 
 from interlock.engine.run import Row
 from interlock.playbooks.feature.decisions import Kind
-from interlock.playbooks.feature.forms import FORMS, Closing, spelled
+from interlock.playbooks.feature.forms import FORMS, Answer, Appended, Closing, spelled
 from interlock.workspace.scope import within
 
 REQUEST, MEMORY = "initial-request.md", "memory.md"
@@ -48,12 +48,16 @@ class Agent:
         """Its `ERROR:` is not retried."""
         return self.kind in (Kind.WORKER, Kind.ASIDE)
 
+    @property
+    def form(self) -> type[Answer]:
+        return Appended if self.name == "r-knowledge" else FORMS[self.kind]
+
     @cached_property
     def row(self) -> Row:
         return Row(
             "researcher" if self.step == "1.1" else self.name,
             self.prompt,
-            FORMS[self.kind],
+            self.form,
             judges=self.kind.judges,
             writes=("**", "!docs/feature/**") if self.kind is Kind.WORKER else (),
             spell=spelled,

@@ -15,7 +15,7 @@ from typing import Any
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
 from interlock.playbooks.feature import answers, members, memory
 from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict, slug_of
-from interlock.playbooks.feature.forms import FORMS, Answer, Judged, Reviewer
+from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
 from interlock.playbooks.feature.members import Agent
 from interlock.playbooks.feature.plan import Task
 
@@ -211,7 +211,7 @@ class Work:
         report = await run.dispatch(call)
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
             report = await run.dispatch(call)
-        form = FORMS[agent.kind].model_validate(report.form) if report.ok and report.form is not None else None
+        form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
         for flag in form.listed("Security Flags") if form else ():
             run.warn(f"severity: critical: {member}: {flag}")
         if isinstance(form, Reviewer) and form.severity == "Critical":
