@@ -273,11 +273,8 @@ class Delivery:
 
     def _clear_folders(self, path: str) -> None:
         """Folders above a path that are empty by now go, as git does it."""
-        for folder in above(path):
-            try:
-                (self._top / folder).rmdir()
-            except OSError:
-                return
+        with suppress(OSError):  # the top has the engine's own folder
+            os.removedirs((self._top / path).parent)
 
     def _clear(self, stage: Path, steps: Sequence[_Step]) -> None:
         for step in steps:

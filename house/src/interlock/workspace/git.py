@@ -45,11 +45,8 @@ _PATIENCE_S = 900
 
 def environment(*, personal: bool = False) -> dict[str, str]:
     """The environment of a git: without `GIT_*`, but a person's identity where it is theirs."""
-
-    def stays(name: str) -> bool:
-        return not name.startswith("GIT_") or (personal and name.startswith(_PERSONAL))
-
-    kept = {name: value for name, value in os.environ.items() if stays(name)}
+    theirs = _PERSONAL if personal else ()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(theirs)}
     alone = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
     return {
         **kept,

@@ -15,7 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +120,7 @@ def laid(top: Path) -> dict[str, Any]:
 
 def found_out(top: Path, own: Path, path: str) -> Making:
     """How programs can be confined in the workspace at `top`; whoever only looks leaves no trace."""
-
-    def refused(why: str, remedy: str, profile: str = "") -> Making:
-        return Making("copy", why, remedy, profile, top=top)
-
+    refused = partial(Making, "copy", top=top)
     if sys.platform != "linux":
         return refused("the system is not Linux", "Run interlock on Linux, in a virtual machine for instance.")
     user, group, status = os.geteuid(), os.getegid(), top.stat()

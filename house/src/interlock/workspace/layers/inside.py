@@ -55,12 +55,12 @@ def fence() -> None:
 
 def open_doors(descriptor: int, hosts: list[str]) -> dict[str, str]:
     """Listen in here, and hand the listening over to the relay outside; the variables that say where."""
-    proxy = listening(socket.AF_INET, "127.0.0.1", 0)
+    proxy = socket.create_server(("127.0.0.1", 0))
     doors = [(proxy, "")]
     for host in hosts:  # servers of the person's own machine: few clients use a proxy for those
         for family, address in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
             try:
-                doors.append((listening(family, address, int(host.rpartition(":")[2])), host))
+                doors.append((socket.create_server((address, int(host.rpartition(":")[2])), family=family), host))
             except OSError:  # there may be no IPv6
                 continue
     with socket.socket(fileno=descriptor) as relay:
@@ -73,17 +73,6 @@ def open_doors(descriptor: int, hosts: list[str]) -> dict[str, str]:
         **{spelled: address for name in _PROXIES for spelled in (name, name.upper())},
         **{"no_proxy": spared, "NO_PROXY": spared, "NODE_USE_ENV_PROXY": "1"},
     }
-
-
-def listening(family: int, host: str, port: int) -> socket.socket:
-    door = socket.socket(family, socket.SOCK_STREAM)
-    try:
-        door.bind((host, port))
-        door.listen(128)
-    except OSError:
-        door.close()
-        raise
-    return door
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import pwd
-import re
 import stat
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,6 +15,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+
+import psutil
 
 _SERVICES = "/run"
 _PROGRAMS = (
@@ -44,7 +45,6 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _MANY_LINKS = 400
 SETTLED_S = 3
 """A younger socket is as one that comes after the start; many go again, and bubblewrap fails over one that is gone."""
-_ESCAPED = re.compile(rb"\\([0-7]{3})")
 
 
 @dataclass
@@ -113,12 +113,7 @@ def masked_sockets(around: Surroundings) -> Iterator[Path]:
 
 def mounts_below(top: Path) -> list[Path]:
     """Where something is mounted inside the workspace."""
-    try:
-        lines = Path("/proc/self/mountinfo").read_bytes().split(b"\n")
-    except OSError:
-        return []
-    words = (_ESCAPED.sub(lambda one: bytes((int(one[1], 8),)), line.split(b" ")[4]) for line in lines if line)
-    places = (Path(os.fsdecode(word)) for word in words)
+    places = (Path(one.mountpoint) for one in psutil.disk_partitions(all=True))
     return [place for place in dict.fromkeys(places) if place != top and place.is_relative_to(top)]
 
 
