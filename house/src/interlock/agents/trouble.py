@@ -118,8 +118,9 @@ def _readable(text: str) -> tuple[str, int | None, float | None]:
     if not error.text("message"):
         return f"{said} {advice}", None, None
     delays = [_DELAY.fullmatch(detail.text("retryDelay")) for detail in error.each("details")]
+    told = [error.number("resets_in_seconds"), *(float(one[1]) for one in delays if one)]
     words = (error.text(name) for name in ("message", "type", "status", "code"))
-    return ", ".join(filter(None, words)), error.count("code"), next((float(one[1]) for one in delays if one), None)
+    return ", ".join(filter(None, words)), error.count("code"), next((one for one in told if one is not None), None)
 
 
 def used_up(text: str) -> bool:
