@@ -101,7 +101,10 @@ def test_what_reaches_out_counts_after_a_person_trusted_it(
     refused = interlock("run", "task", "x")
     assert refused.code == 2
     assert "runners.mine.argv" in refused.err and "interlock playbooks trust interlock.toml" in refused.err
-    assert interlock("playbooks", "trust", "interlock.toml").code == 0
+    (interlock.top / "sub").mkdir()
+    below = interlock("-C", "sub", "run", "task", "x").err
+    assert "interlock -C sub playbooks trust ../interlock.toml" in below, "as it is typed there"
+    assert interlock("-C", "sub", "playbooks", "trust", "../interlock.toml").code == 0
     assert interlock("run", "task", "Make add right").code == 0
     settings = (interlock.top / "interlock.toml").read_text()
     interlock.write("interlock.toml", f"{settings}[limits]\nmax_parallel = 2\n")

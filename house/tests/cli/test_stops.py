@@ -154,6 +154,7 @@ def test_only_records_it_and_nobody_goes_on(interlock: CommandLine) -> None:
 
     assert (said.code, said.json["status"]) == (0, "waiting")
     assert "Recorded" in said.err
+    assert interlock("show").out.endswith(f"  next    interlock resume {interlock.latest()}\n"), "and not: approve it"
     assert interlock("resume").code == 0
 
 

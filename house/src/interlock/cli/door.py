@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -177,6 +178,9 @@ class Door:
         rows = screens.ending(view, self.work(view), status, self.shown(view))
         if not self.is_latest(view.run):
             rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
+        if view.gate and any(message.gate for _, message in self.runs.find(view.run).folder.messages()):
+            kept = takewhile(lambda row: not row.startswith("  next"), rows)  # it is decided: that is taken up
+            rows = [*kept, f"  next    interlock resume {view.run}"]
         return [output.here(row, self.dir) for row in rows]
 
     def is_latest(self, run: str) -> bool:

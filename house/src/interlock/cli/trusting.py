@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 from collections.abc import Sequence
@@ -55,13 +56,14 @@ def settings_count(door: Door) -> None:
         tell(f"{file} came with the repository, and sets what reaches out of an agent's layer:", *rows)
         return confirmed("Do you trust it?")
 
-    if not place.library.trust.allows(place.workspace.top / place.settings.file, parts, consent):
+    file = place.workspace.top / place.settings.file
+    if not place.library.trust.allows(file, parts, consent):
         raise ConfigInvalid(
             "settings that came with the repository reach out of an agent's layer, and nobody here has trusted them",
             where=place.settings.file,
             expected="a person who has read them and says so",
             found=", ".join(parts),
-            remedy=f"Read them; then: interlock playbooks trust {shlex.quote(place.settings.file)}",
+            remedy=f"Read them; then: interlock playbooks trust {shlex.quote(os.path.relpath(file, door.folder))}",
         )
 
 
@@ -130,7 +132,7 @@ def _new(door: Door, name: str, kind: str) -> int:
     tell(
         f"Written to {FOLDER}/{name}. Change it, then:",
         f"  interlock rehearse {name}",
-        f"  pytest {FOLDER}/{name}",
+        f"  pytest {os.path.relpath(target)}",
         f'  interlock run {name} "what is to be done"',
     )
     return 0
