@@ -177,7 +177,7 @@ class Performance:
     async def report(self, step: AgentStep, report: Report) -> None:
         name, agent = step_name(step), self.flow.agents[step.agent]
         form = report.form if isinstance(report.form, dict) else {}
-        word, said = "pass", [str(form.get("summary") or "")]
+        word, said, claims = "pass", [str(form.get("summary") or "")], form.get("already_so") or ()
         if report.reason == "conflict":
             said = [f"A person changed the same lines: theirs stand. Make it again on: {', '.join(report.conflicts)}"]
             word = "revise"
@@ -188,8 +188,8 @@ class Performance:
             word = "pass" if passes else "blocked" if form.get("verdict") == "blocked" else "revise"
         elif form.get("status") in ("revise", "blocked"):
             word = str(form["status"])
-        elif agent.writes and not step.produces and not report.paths and not form.get("already_so"):
-            word, said = "failed", ["It changed nothing, and does not say why."]
+        elif agent.writes and not step.produces and not report.paths and (why := await self.run.idle(claims)):
+            word, said = "failed", [why]
         documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
         text = "\n".join(filter(None, (*said, *documents)))
         text = text or ("" if form else self.run.text(report.text).strip())
