@@ -118,6 +118,8 @@ WRONG = [
     ("lint {{ lint }}", "lint {{ lint | random }}", "the filter 'random' is not known", 41),
     ("turn > 1", "what > 1", "these cannot be compared", 21),
     ('"lint {{ what }}"', "\"lint '{{ what }}'\"", "stands inside quotes of the command", 25),
+    ('"lint {{ what }}"', '"lint `x {{ what }}`"', "stands inside quotes of the command", 25),
+    ('"lint {{ what }}"', '"cat <<E {{ what }}"', "a name stands behind `<<`", 25),
     ('command: "{{ check }}", must', 'command: "{{ turn }}", must', "the name 'turn' is not known", 24),
     ("quotes: [plan, findings]", "quotes: [plan, review]", "'review' has not run on every way to here", 23),
     ("      - {run: lint,", "      - {run: tests,", "the name 'tests' is given twice", 25),
