@@ -37,12 +37,21 @@ def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.mark.req("OWN-01", "OWN-02", "CLI-04")
-def test_an_example_runs_from_its_folder_and_goes_on_from_there(interlock: CommandLine) -> None:
-    shutil.copytree(EXAMPLE, interlock.top / "mine")
-    came = interlock("run", "./mine", "The lamp is dark", "--command", "true", "--runner", "scripted")
-    assert (came.code, came.out) == (0, "The check passes, and both reviewers agree.\n"), came.err
-    assert "agree" in interlock("show").out
-    assert (interlock.top / "fixer.txt").exists()
+def test_the_examples_run_from_their_folders_to_their_ends(interlock: CommandLine) -> None:
+    said = {
+        "fix-until-agreed": (["The lamp is dark"], [], "The check passes, and both reviewers agree.\n"),
+        "true-docs": (["README.md"], [], "What the pages say is true.\n"),
+        "upgrade": (["click"], [["approve"], ["answer", "keep"]], "click is upgraded, and a person has seen it.\n"),
+    }
+    assert sorted(said) == [path.name for path in sorted(EXAMPLE.parent.iterdir())]
+    for name, (words, decisions, ended) in said.items():
+        shutil.copytree(EXAMPLE.parent / name, interlock.top / name)
+        came = interlock("run", f"./{name}", *words, "--command", "true", "--runner", "scripted")
+        for decision in decisions:
+            assert came.code == 4, came.err
+            came = interlock(*decision, "--runner", "scripted")
+        assert (came.code, came.out) == (0, ended), came.err
+    assert (interlock.top / "fixer.txt").exists() and (interlock.top / "docs/upgrades/click.md").exists()
 
 
 @pytest.mark.req("OWN-01", "CLI-01")

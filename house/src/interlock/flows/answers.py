@@ -16,7 +16,7 @@ class Worked(Form):
 
     status: Literal["done", "revise", "blocked"] = Field("done", description="revise: it is not finished.")
     summary: str = Field("", description="What was done; or what is in the way.")
-    already_so: list[str] = Field([], description="If nothing had to be changed: what shows it.")
+    already_so: list[str] = Field([], description="If nothing had to be changed: the commands that show it.")
 
 
 class Weighed(Judgement):

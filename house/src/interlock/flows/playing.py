@@ -31,8 +31,6 @@ from interlock.flows.format import (
 
 TAIL = 6000
 """Characters at the end of what a step said that are handed on."""
-AGAIN = 3
-"""Times that what must pass runs once more because the person's tree changed before the delivery."""
 ON = Way("go on")
 _TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
 """What differs between two outputs that say the same: how long it took, when it was, where in memory."""
@@ -179,7 +177,7 @@ class Performance:
     async def report(self, step: AgentStep, report: Report) -> None:
         name, agent = step_name(step), self.flow.agents[step.agent]
         form = report.form if isinstance(report.form, dict) else {}
-        word, said = "pass", [str(form.get("summary") or "")]
+        word, said, claims = "pass", [str(form.get("summary") or "")], form.get("already_so") or ()
         if report.reason == "conflict":
             said = [f"A person changed the same lines: theirs stand. Make it again on: {', '.join(report.conflicts)}"]
             word = "revise"
@@ -190,8 +188,8 @@ class Performance:
             word = "pass" if passes else "blocked" if form.get("verdict") == "blocked" else "revise"
         elif form.get("status") in ("revise", "blocked"):
             word = str(form["status"])
-        elif agent.writes and not step.produces and not report.paths and not form.get("already_so"):
-            word, said = "failed", ["It changed nothing, and does not say why."]
+        elif agent.writes and not step.produces and not report.paths and (why := await self.run.idle(claims)):
+            word, said = "failed", [why]
         documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
         text = "\n".join(filter(None, (*said, *documents)))
         text = text or ("" if form else self.run.text(report.text).strip())
@@ -278,23 +276,19 @@ class Performance:
             return await self.complete(said, output)
 
     async def complete(self, said: str, output: str) -> Outcome:
-        commands, judged = [self.command(one, self.inputs) for one in self.must], None
-        for again in range(AGAIN):
-            proved = await self.run.prove(commands)
-            for one in proved:
-                if one.after is None or not one.after.green:
-                    whose = ": it is red on your own tree, too" if one.word == "theirs" else ""
-                    return Outcome.stopped(f"{one.name} must pass, and does not{whose}", self.shown(one))
-            delivered = await self.run.deliver(f"{again}", proved[0].tree if proved else judged)
-            judged = delivered.merged
-            if delivered.state != "other":
-                break
-        match delivered.state:
-            case "done" | "nothing":
-                return Outcome.complete(said, output)
-            case "away":
-                why = "another branch is checked out: nothing was delivered"
-                return Outcome.degraded(f"{said}; {why}", output, next=f"interlock apply {self.run.id}")
-            case "conflict":
-                return Outcome.stopped(f"{said}; but you changed the same lines meanwhile: nothing was delivered")
-        return Outcome.stopped(f"{said}; but your tree changed each time that it was checked: nothing was delivered")
+        commands = [self.command(one, self.inputs) for one in self.must]
+        proved = await self.run.prove(commands)
+        for one in proved:
+            if one.after is None or not one.after.green:
+                whose = ": it is red on your own tree, too" if one.word == "theirs" else ""
+                return Outcome.stopped(f"{one.name} must pass, and does not{whose}", self.shown(one))
+        landed = await self.run.land(commands, proved[0].tree if proved else None)
+        if landed.state == "away":
+            why = "another branch is checked out: nothing was delivered"
+            return Outcome.degraded(f"{said}; {why}", output, next=f"interlock apply {self.run.id}")
+        if landed.against:
+            why = "but your tree changed meanwhile: nothing was delivered"
+            return Outcome.stopped(f"{said}; {why}", "\n\n".join(landed.against.values()))
+        if theirs := [one.name for one in landed.proved if one.after and not one.after.green]:
+            return Outcome.degraded(f"{said}; by now {theirs[0]} is red on your own tree, too", output)
+        return Outcome.complete(said, output)

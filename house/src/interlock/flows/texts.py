@@ -73,10 +73,12 @@ def _one(value: Any) -> Any:
 
 
 def wrong_command(text: str) -> Iterator[str]:
-    """A name inside quotes of the shell would end them."""
+    """A name inside quotes of the shell would end them; a here-document takes it as it is."""
+    if re.search(r"(?<!<)<<(?!<).*\{\{", text, re.DOTALL):
+        yield "a name stands behind `<<`, where its quotes would not count"
     quote = ""
     for part in re.findall(r"\{\{.*?\}\}|\\.|.", text, re.DOTALL):
         if part.startswith("{{") and quote:
             yield f"{part} stands inside quotes of the command; without them it is one word already"
-        elif part in ("'", '"') and quote in ("", part):
+        elif part in ("'", '"', "`") and quote in ("", part):
             quote = "" if quote else part
