@@ -44,7 +44,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         try:
             made = read_plan(given.outputs.get(work.at("plan.md"), before), files, begun=begun)
         except PlanBroken as broken:
-            return broken.problems
+            return list(broken.args)
         return [] if made.waves else ["plan.md: it leaves nothing to be done"]
 
     work.rounds["plan"] += 1
@@ -111,7 +111,7 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
         try:
             found = read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
         except PlanBroken as broken:
-            raise Stop(work.stopped("; ".join(broken.problems))) from None
+            raise Stop(work.stopped("; ".join(broken.args))) from None
     for name in found.added:
         if name not in work.progress:
             run.warn(f"{name} stands in no wave: it is added as the last one")
