@@ -252,7 +252,7 @@ CASES = [
         implementer_T01=[SAME, None],
         planner=[None, plans(["T01"])],
         story="researcher spec designer ct planner T01 v planner T01 v r post-mortem",
-        brief={"planner": ["it changed nothing, and no green command shows that it is so already"]},
+        brief={"planner": ["failed: Nothing was changed. If it is so already, name the commands"]},
     ),
     case(
         "one that is so already shows it",

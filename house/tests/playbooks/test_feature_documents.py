@@ -202,7 +202,7 @@ def test_a_plan_that_does_not_hold_is_told_with_all_that_is_wrong(
 ) -> None:
     with pytest.raises(PlanBroken) as broken:
         read_plan(text, {**TASKS, **files})
-    assert any(problem in one for one in broken.value.problems), broken.value.problems
+    assert any(problem in one for one in broken.value.args), broken.value.args
 
 
 @pytest.mark.req("FT-49", "FT-161")

@@ -9,19 +9,16 @@ from typing import Any
 
 from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
-from interlock.engine.run import Command, Stop
+from interlock.engine.run import Stop
 from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import criteria_of, grown
 from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.forms import Appended, Judged
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
-from interlock.playbooks.feature.work import Heard, Progress, Work, reds
-from interlock.workspace.values import Tree
+from interlock.playbooks.feature.work import Heard, Progress, Work
 
 REPLANS = 3
-LATE = 3
-"""Times that commands run once more because the person's tree changed before the delivery."""
 
 
 # --- 4. Planning
@@ -44,7 +41,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         try:
             made = read_plan(given.outputs.get(work.at("plan.md"), before), files, begun=begun)
         except PlanBroken as broken:
-            return broken.problems
+            return list(broken.args)
         return [] if made.waves else ["plan.md: it leaves nothing to be done"]
 
     work.rounds["plan"] += 1
@@ -111,7 +108,7 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
         try:
             found = read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
         except PlanBroken as broken:
-            raise Stop(work.stopped("; ".join(broken.problems))) from None
+            raise Stop(work.stopped("; ".join(broken.args))) from None
     for name in found.added:
         if name not in work.progress:
             run.warn(f"{name} stands in no wave: it is added as the last one")
@@ -189,9 +186,8 @@ async def came_to(work: Work, task: Task, one: Heard) -> str:
     if any(not path.startswith("docs/feature/") for path in one.report.paths):
         return ""
     claims = getattr(one.form, "already_so", [])
-    shown = await work.run.prove([Command(f"{task.id}-{n}", line) for n, line in enumerate(claims, 1)])
-    if not shown or not all(pair.after and pair.after.green for pair in shown):
-        return "it changed nothing, and no green command shows that it is so already"
+    if why := await work.run.idle(claims):
+        return why
     work.errors.append(f"{task.id} changed nothing: {', '.join(claims)} shows that it is so already")
     return ""
 
@@ -335,20 +331,10 @@ async def mend(work: Work) -> bool:
 async def deliver(work: Work, n: int) -> str:
     """What was accepted comes into the tree; why not, or nothing."""
     run = work.run
-    judged: Tree | None = None
-    for again in range(LATE):
-        work.proved = await run.prove(work.commands)
-        rest = [] if again else await run.rest(work.commands)
-        if red := reds((*work.proved, *rest)):
-            return "; ".join(red)
-        judged = work.proved[0].tree if work.proved else judged
-        delivered = await run.deliver(f"{n}-{again}", judged)
-        if delivered.state == "away":
-            work.flaws.append(f"another branch is checked out, so nothing was delivered: interlock apply {run.id}")
-        if delivered.state == "conflict" and delivered.landing:
-            paths = ", ".join(delivered.landing.conflicts)
-            return f"the person changed the same lines meanwhile ({paths}): theirs stand"
-        if delivered.state != "other":
-            return ""
-        judged = delivered.merged
-    return "the person's tree changed each time that the checks ran"
+    if beside := run.against(await run.rest(work.commands)):
+        return "; ".join(beside)
+    landed = await run.land(work.commands, label=f"{n}-")
+    work.proved = [*landed.proved]
+    if landed.state == "away":
+        work.flaws.append(f"another branch is checked out, so nothing was delivered: interlock apply {run.id}")
+    return "; ".join(landed.against)

@@ -32,11 +32,7 @@ _LABELS = {
 
 
 class PlanBroken(Exception):
-    """A plan that cannot be carried out; each line is a complaint."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
+    """A plan that cannot be carried out; each argument is a complaint."""
 
 
 Name = Annotated[str, BeforeValidator(lambda it: re.sub(r"[\s_]+", "-", str(it).strip().casefold()))]
@@ -89,12 +85,12 @@ def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
     """The task of `tasks/<name>.md`, one of these; PlanBroken says what is wrong."""
     path = f"tasks/{name}.md"
     if not _ID.fullmatch(name):
-        raise PlanBroken([f"{path}: {name!r} is no task id: letters, digits, '-' and '_'"])
+        raise PlanBroken(f"{path}: {name!r} is no task id: letters, digits, '-' and '_'")
     try:
         front = front_matter(text, path)
     except DocumentInvalid as error:
         line = re.search(r":(\d+)", error.where or ":1")
-        raise PlanBroken([f"{path}: frontmatter is not valid YAML: line {line and line[1]} ({error.what})"]) from None
+        raise PlanBroken(f"{path}: frontmatter is not valid YAML: line {line and line[1]} ({error.what})") from None
     data = {field: value for field in Task.model_fields if (value := front.source.data.get(field)) not in (None, "")}
     for field, names in _LABELS.items():
         said = next(filter(None, (front.body.values(one, ticked=False) for one in names)), None)
@@ -106,9 +102,9 @@ def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
         task = Task.model_validate({"id": name, **data})
     except ValidationError as error:
         found = [f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
-        raise PlanBroken(found) from None
+        raise PlanBroken(*found) from None
     if task.id != name:
-        raise PlanBroken([f"{path}: id is {task.id!r}, expected {name!r}"])
+        raise PlanBroken(f"{path}: id is {task.id!r}, expected {name!r}")
     return task
 
 
@@ -130,14 +126,14 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
         PlanBroken: with all that is wrong with it.
     """
     if text is None:
-        raise PlanBroken(["plan.md is missing"])
+        raise PlanBroken("plan.md is missing")
     tasks: dict[str, Task] = {}
     problems: list[str] = []
     for name in sorted(files):
         try:
             tasks[name] = read_task(name, files[name], {*files, *begun})
         except PlanBroken as broken:
-            problems += broken.problems
+            problems += broken.args
     listed = list(dict.fromkeys(_listed(text, {*files, *begun})))
     if not listed:
         found = markdown(text).find(WAVES)
@@ -157,7 +153,7 @@ def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[s
             elif needed not in begun and at[needed] >= at[name]:
                 problems.append(f"{name} (wave {at[name]}) depends on {needed} (wave {at[needed]})")
     if problems:
-        raise PlanBroken(problems)
+        raise PlanBroken(*problems)
     open_ones = {name: number for name, number in at.items() if name not in begun}
     waves = (tuple(name for name, at in open_ones.items() if at == one) for one in sorted(set(open_ones.values())))
     return Plan(tuple(waves), tasks, added)

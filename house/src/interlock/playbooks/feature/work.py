@@ -7,7 +7,7 @@ are back, in declared order.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -21,11 +21,6 @@ from interlock.playbooks.feature.plan import Task
 
 PRUNED = ("1.1", "2", "4")
 """Steps behind which the shared memory is pruned (FT-113)."""
-
-
-def reds(proved: Iterable[Proved]) -> list[str]:
-    """What pairs of commands say against the work."""
-    return [f"`{one.command}` is {one.word}" for one in proved if one.word in ("broken", "still red", "conflict")]
 
 
 @dataclass(frozen=True)
@@ -305,7 +300,7 @@ class Work:
     def against(self) -> list[str]:
         """What the engine itself knows against the work: tasks that are not done, red commands, a conflict."""
         unfinished = [f"task {name} {one.state}" for name, one in self.progress.items() if not one.done]
-        return [*reds(self.proved), *unfinished, *([self.undelivered] if self.undelivered else [])]
+        return [*self.run.against(self.proved), *unfinished, *([self.undelivered] if self.undelivered else [])]
 
     def halted(self, reason: str) -> Stop:
         """An agent or a cluster failed for good: the run ends, and a resume does this step again."""

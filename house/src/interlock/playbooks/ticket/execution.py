@@ -12,10 +12,10 @@ from functools import partial
 from typing import Any
 
 from interlock.engine.kept import dumped, put
-from interlock.engine.run import Call, Command, Report, Row
+from interlock.engine.run import Call, Command, Report, Row, clash
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
-from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, conflict, weakened
+from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, weakened
 from interlock.workspace.values import RemarkKind
 
 EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
@@ -137,7 +137,7 @@ def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str,
         why = f"Task {task.id} modified files outside its scope: {', '.join(outside)}"
         return {**facts, "status": "REJECTED", "last_error": why}
     if report.conflicts:
-        return {**facts, "status": "REJECTED", "last_error": conflict(report.conflicts)}
+        return {**facts, "status": "REJECTED", "last_error": clash(report.conflicts)}
     if not report.ok:
         return facts
     if form.status in FAILED:

@@ -7,11 +7,11 @@ from dataclasses import replace
 from typing import Any
 
 from interlock.engine.kept import put, reads, spell
-from interlock.engine.run import Call, Proved, Row
+from interlock.engine.run import Call, Proved, Row, clash
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket.analysis import architecture_relevant
 from interlock.playbooks.ticket.graph import Graph
-from interlock.playbooks.ticket.state import Ticket, conflict, weakened
+from interlock.playbooks.ticket.state import Ticket, weakened
 
 REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=spell)
 LATE = 3
@@ -38,7 +38,7 @@ async def review(t: Ticket) -> str:
         )
         report = await t.call(call)
         if report.conflicts:
-            return await reject(t, [conflict(report.conflicts)])
+            return await reject(t, [clash(report.conflicts)])
         if report.ruling is not None and report.ruling.passes:
             return ""
         said = doc.Review.model_validate(report.form)
@@ -76,15 +76,15 @@ async def commit(t: Ticket) -> str:
         for number in range(LATE):
             commands = await t.commands()
             t.proved = await run.prove(commands)
-            if clash := t.red([one for one in t.proved if one.word == "conflict"]):
-                return await reject(t, clash)
+            if clashes := t.red([one for one in t.proved if one.word == "conflict"]):
+                return await reject(t, clashes)
             await must_be_green(t, t.proved, "with what changed in your tree since")
             await must_be_green(t, await run.prove_commit(commands, message), "without what you have not committed")
             if refused := await run.hooks(message, also):
                 raise await t.stop(f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}".strip())
             delivered = await run.deliver(f"{t.n}-{number}", t.proved[0].tree if t.proved else None)
             if delivered.state == "conflict":
-                return await reject(t, [conflict(delivered.landing.conflicts if delivered.landing else ())])
+                return await reject(t, [clash(delivered.landing.conflicts if delivered.landing else ())])
             if delivered.state != "other":
                 break
         else:

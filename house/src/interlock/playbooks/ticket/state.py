@@ -196,15 +196,7 @@ class Ticket:
 
     def red(self, proved: Sequence[Proved], *, last: bool = True) -> list[str]:
         """What is red, as it is told; what was red before may stay so up to the last group (TK-166)."""
-        against = ("broken", "conflict", "still red") if last else ("broken", "conflict")
-        return [self._told(one) for one in proved if one.word in against]
-
-    def _told(self, one: Proved) -> str:
-        if one.after is None:
-            return conflict(one.tests)
-        late = f"timed out after {self.run.settings.command_timeout_s:.0f} s"
-        what = f"{one.name} {late}" if one.after.timed_out else f"`{one.command}` is {one.word}"
-        return f"ERROR: {what}\n{self.run.tail(one.after)}"
+        return [*self.run.against([one for one in proved if last or one.word != "still red"]).values()]
 
     # --- agents and ends
 
@@ -236,7 +228,3 @@ class Ticket:
 def weakened(proved: Sequence[Proved]) -> list[str]:
     """Changed checks and lost tests on which a green rests."""
     return list(dict.fromkeys(name for one in proved if one.weak for name in (*one.weak.paths, *one.weak.gone)))
-
-
-def conflict(paths: Sequence[str]) -> str:
-    return f"The person changed the same lines meanwhile ({', '.join(paths)}): their version stands."
