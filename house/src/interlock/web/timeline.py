@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
+from math import inf
 
 from interlock.cli import telling, text
 from interlock.engine.view import View
@@ -76,14 +79,17 @@ class Scale:
     """Where a moment stands, in percent of the time in which somebody worked: a night at a gate is no work."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
-        self._busy: list[tuple[float, float]] = []
+        busy: list[tuple[float, float]] = []
         for begin, end in spans:
-            last = self._busy[-1] if self._busy else (begin, begin)
+            last = busy[-1] if busy else (begin, begin)
             if begin <= last[1]:
-                self._busy[-1:] = [(last[0], max(last[1], end))]
+                busy[-1:] = [(last[0], max(last[1], end))]
             else:
-                self._busy.append((begin, end))
-        self.worked = sum(end - begin for begin, end in self._busy) or 1.0
+                busy.append((begin, end))
+        self._busy, self._before = busy, [0.0, *accumulate(end - begin for begin, end in busy)]
+        self.worked = self._before[-1] or 1.0
 
     def place(self, moment: float) -> float:
-        return sum(max(0.0, min(end, moment) - begin) for begin, end in self._busy) / self.worked * 100
+        at = bisect_right(self._busy, (moment, inf)) - 1
+        begin, end = self._busy[at]
+        return (self._before[at] + min(moment, end) - begin) / self.worked * 100
