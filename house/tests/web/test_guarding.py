@@ -69,7 +69,7 @@ def test_what_is_no_request_of_our_own_pages_gets_nothing(
 ) -> None:
     """No word of a run is said, nothing is decided, and the answer is dressed like every other."""
     form, run = site.deciding(), site.at("ship")
-    for where in ("/", run, f"{run}/gate", f"{run}/stream", "/start/ship") if method == "GET" else (f"{run}/gate",):
+    for where in ("/", run, f"{run}/gate", f"/stream{run}", "/start/ship") if method == "GET" else (f"{run}/gate",):
         got = site.post(where, form, **headers) if method == "POST" else site.ask(method, where, **headers)
         assert (got.status, "kite" in got.text, OWN.partition(":")[0] in got.text) == (status, False, False), where
         assert got.header("content-security-policy") == POLICY
@@ -172,7 +172,8 @@ def test_addresses_lead_nowhere_else(site: Site) -> None:
     keys = (f"{up}secret.txt", quote(f"{up}secret.txt", safe=""), "..", "plan", "planner%23%31/../planner", "%00", "")
     files = ("../__init__.py", "%2e%2e%2frendering.py", "..%5crendering.py", "", "%00", "/etc/passwd", "nothing.css")
     books = ("nothing", "..%2fship", quote(str(site.interlock.top / "evil.py"), safe=""), ".%2fevil.py")
-    every = [f"/runs/{run}{more}" for run in runs for more in ("", "/gate", "/diff", "/changes.patch", "/stream")]
+    every = [f"/runs/{run}{more}" for run in runs for more in ("", "/gate", "/diff", "/changes.patch")]
+    every += [f"/stream/runs/{run}" for run in runs]
     every += [f"/runs/{entry.id}/dispatches/{key}" for key in keys]
     every += [f"/static/{name}" for name in files] + [f"/start/{name}" for name in books]
     for where in every:

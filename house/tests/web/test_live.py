@@ -33,7 +33,7 @@ async def until(events: AsyncIterator[tuple[str, str, str]], said: str) -> tuple
 async def test_two_who_watch_the_board_see_what_begins(site: Site) -> None:
     """One look and one rendering for both; only the live part is sent."""
     runs = site.entry().path.parent
-    async with site.watch("/stream") as first, site.watch("/stream") as second:
+    async with site.watch("/stream/") as first, site.watch("/stream/") as second:
         seen = [await until(one, "Ship a kite?") for one in (first, second)]
         lay(runs, 9)
         seen += [await until(one, "the lamp number 9") for one in (first, second)]
@@ -48,7 +48,7 @@ async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice(site: 
     """With the version of the page, or the id of the last event that they got."""
     version = (await asyncio.to_thread(site.get, "/")).text.partition('data-version="')[2].partition('"')[0]
     runs = site.entry().path.parent
-    for how in ({"target": f"/stream?since={version}"}, {"target": "/stream", "last_event_id": version}):
+    for how in ({"target": f"/stream/?since={version}"}, {"target": "/stream/", "last_event_id": version}):
         async with site.watch(**how) as events:
             lay(runs, 9)
             assert "the lamp number 9" in (await until(events, ""))[1], "the first part is not what they have"
@@ -69,8 +69,8 @@ async def test_an_agent_is_watched_while_it_works(site: Site) -> None:
     with entry.lock():
         page = await asyncio.to_thread(site.get, f"/runs/{run}/dispatches/round-1%2Fbuilder%231")
         stream = page.text.partition('data-stream="')[2].partition('"')[0]
-        assert stream == f"/runs/{run}/stream?key=round-1%2Fbuilder%231"
-        async with site.watch(stream) as dispatch, site.watch(f"/runs/{run}/stream") as whole:
+        assert stream == f"/stream/runs/{run}/dispatches/round-1/builder%231"
+        async with site.watch(stream) as dispatch, site.watch(f"/stream/runs/{run}") as whole:
             await until(dispatch, "working")
             transcript.write_text("I build a <b>kite</b>.\n")
             assert "<b>kite" not in (await until(dispatch, "I build a &lt;b&gt;kite&lt;/b&gt;."))[1]
@@ -82,7 +82,7 @@ async def test_a_run_that_goes_away_is_said_to_be_gone_and_back(site: Site) -> N
     """Once alone may be a file that is just written; whoever watches learns it, and learns when it is there again."""
     entry = site.entry("ship")
     journal, aside = entry.journal, entry.path.with_name("aside")
-    async with site.watch(f"/runs/{entry.id}/stream") as events:
+    async with site.watch(f"/stream/runs/{entry.id}") as events:
         await until(events, "Ship a kite?")
         journal.rename(aside)
         journal.mkdir()
@@ -94,7 +94,7 @@ async def test_a_run_that_goes_away_is_said_to_be_gone_and_back(site: Site) -> N
 
 
 async def test_streams_end_with_the_server_and_with_whoever_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    async with site.watch("/stream") as events:
+    async with site.watch("/stream/") as events:
         await until(events, "a kite")
         site.page.live.close()
         assert [event async for event in events] == []

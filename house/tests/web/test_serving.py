@@ -27,7 +27,7 @@ def test_the_page_is_served_to_one_browser_after_the_other(serve: Serve) -> None
     with served.ask("/", Cookie=cookie) as page:
         assert (page.status, b"a kite" in page.read()) == (200, True)
         assert page.getheader("server") is None
-    stream = served.ask("/stream", Cookie=cookie)
+    stream = served.ask("/stream/", Cookie=cookie)
     assert stream.readline() == b"retry: 1000\n"
     served.process.send_signal(signal.SIGTERM)
     stream.read()

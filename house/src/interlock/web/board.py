@@ -16,7 +16,7 @@ from interlock.errors import InterlockError, Status
 from interlock.web.run import TONES
 from interlock.web.shelf import Shelf
 
-SHOWN = 40
+SHOWN = 25
 """Runs of one part of the board on one page."""
 
 

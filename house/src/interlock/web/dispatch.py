@@ -10,7 +10,7 @@ from interlock.cli import screens, telling, text
 from interlock.documents.files import read_plain
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView
-from interlock.errors import Refused, Status
+from interlock.errors import Status
 from interlock.web import diffs
 from interlock.web.run import OPEN, SAID, claims, head
 from interlock.web.said import transcript
@@ -22,16 +22,14 @@ LONGEST = 1_000_000
 
 
 def dispatch_page(shelf: Shelf, entry: Entry, key: str, number: int | None, page: int | None) -> dict[str, Any]:
-    """All that the page tells; Refused: the run has no such dispatch.
+    """All that the page tells.
 
     Args:
         number: of the call whose transcript is shown; None: the last one.
         page: of that transcript.
     """
     view = shelf.view(entry)
-    call = view.calls.get(key)
-    if call is None:
-        raise Refused(f"run {entry.id} has no dispatch {key!r}")
+    call = view.calls[key]
     report, keys, facts = call.report, list(view.calls), head(entry, view)
     at, is_live = keys.index(key), report is None and facts["status"] is Status.WORKING
     word, tone = telling.outcome(call)

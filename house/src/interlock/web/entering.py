@@ -13,14 +13,14 @@ import hmac
 import re
 import secrets
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
 
 from starlette.datastructures import Headers
 
-from interlock.documents.files import read_plain
+from interlock.documents.files import read_plain, replace
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 
 SECRET_HEADER = "x-interlock-proxy-secret"
@@ -51,31 +51,17 @@ def state_folder(environ: Mapping[str, str], top: Path) -> Path:
 
 def own_name(folder: Path) -> str:
     """The name under which this user's pages are reached on this machine: the same after a restart, known to nobody."""
+    file, known = folder / "name", b""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return f"interlock-{_kept(folder / 'name', secrets.token_hex(NAME_BYTES))}.localhost"
+        with suppress(FileNotFoundError):
+            known = read_plain(file)
+        if not re.fullmatch(rb"[0-9a-f]{32}", known):
+            known = secrets.token_hex(NAME_BYTES).encode()
+            replace(file, known, mode=0o600, sync=False)
     except OSError as error:
         raise WorkspaceFailed.of(error, "the page cannot keep its name", where=str(folder)) from error
-
-
-def _kept(file: Path, fresh: str) -> str:
-    """What is in the file; whoever comes first says it. Anything that is no name gives way to one."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
-    draft.touch(mode=0o600, exist_ok=False)
-    try:
-        draft.write_text(fresh, "ascii")
-        try:
-            file.hardlink_to(draft)
-        except FileExistsError:
-            if not _is_name(file):
-                draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
-    return read_plain(file).decode("ascii") if _is_name(file) else fresh
-
-
-def _is_name(file: Path) -> bool:
-    return re.fullmatch(f"[0-9a-f]{{{2 * NAME_BYTES}}}".encode(), read_plain(file)) is not None
+    return f"interlock-{known.decode()}.localhost"
 
 
 @contextmanager

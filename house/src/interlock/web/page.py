@@ -6,10 +6,11 @@ import asyncio
 import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -29,11 +30,21 @@ from interlock.web.guarding import Guard, Threshold
 from interlock.web.live import Live, version
 from interlock.web.rendering import MEDIA, Visit, render, static
 from interlock.web.run import OPEN, head, run_page
-from interlock.web.shelf import Shelf
+from interlock.web.shelf import Shelf, Stamp
 
 FORM_BYTES = 1_000_000
 MOST_FIELDS = 500
 Form = Mapping[str, list[str]]
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A page that can be watched."""
+
+    name: str
+    stamp: Callable[[], Stamp]
+    facts: Callable[[], Mapping[str, Any]]
+    live: bool = True
 
 
 class Page:
@@ -42,23 +53,21 @@ class Page:
     def __init__(self, folder: Path, threshold: Threshold) -> None:
         self._shelf = Shelf(folder)
         self.live = Live()
-        run = "/runs/{run}"
+        run, post = "/runs/{run}", ["POST"]
         routes = [
-            Route("/", self._board),
-            Route("/stream", self._board_stream),
+            *self._watched("/", self._board),
+            *self._watched(run, self._run),
+            *self._watched(f"{run}/dispatches/{{key:path}}", self._dispatch),
             Route("/static/{name}", _static),
             Route("/start", self._offers),
             Route("/start/{playbook:path}", self._form),
-            Route("/start/{playbook:path}", _posted(self._start), methods=["POST"]),
-            Route(run, self._run),
-            Route(f"{run}/stream", self._run_stream),
+            Route("/start/{playbook:path}", _posted(self._start), methods=post),
             Route(f"{run}/diff", self._diff),
             Route(f"{run}/changes.patch", self._patch),
             Route(f"{run}/gate", self._gate),
-            Route(f"{run}/gate", _posted(self._decide), methods=["POST"]),
-            Route(f"{run}/cancel", _posted(self._cancel), methods=["POST"]),
-            Route(f"{run}/resume", _posted(self._resume), methods=["POST"]),
-            Route(f"{run}/dispatches/{{key:path}}", self._dispatch),
+            Route(f"{run}/gate", _posted(self._decide), methods=post),
+            Route(f"{run}/cancel", _posted(self._cancel), methods=post),
+            Route(f"{run}/resume", _posted(self._resume), methods=post),
         ]
         handlers: Any = {HTTPException: _not_found, InterlockError: _refused, Exception: _fault}
         middleware = [Middleware(GZipMiddleware, minimum_size=2000, compresslevel=5)]
@@ -66,19 +75,29 @@ class Page:
 
     # --- looking
 
-    def _board(self, request: Request) -> Response:
-        asked, now = _asked(request), version(self._shelf.stamp())
-        return _page("board", request, **board(self._shelf, asked), stream=f"/stream{asked.query()}", version=now)
+    def _watched(self, path: str, shown: Callable[[Request], Shown]) -> list[Route]:
+        """A page, and the stream of its live part."""
 
-    async def _board_stream(self, request: Request) -> Response:
-        asked, visit = _asked(request), visit_of(request)
-        part = lambda: render("board_live", visit, **board(self._shelf, asked))  # noqa: E731
-        return self._stream(request, ("board", asked, visit.person), self._shelf.stamp, part)
+        def whole(request: Request) -> Response:
+            return self._page(shown(request), request)
 
-    def _stream(self, request: Request, key: Any, stamp: Callable[[], Any], part: Callable[[], str]) -> Response:
-        seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
-        events = self.live.events(key, stamp, part, seen, request.is_disconnected)
-        return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+        async def stream(request: Request) -> Response:
+            page, visit = await asyncio.to_thread(shown, request), visit_of(request)
+            asked = tuple(one for one in request.query_params.multi_items() if one[0] != "since")
+            key = (request.url.path, asked, visit.person)
+            seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
+            part = lambda: render(f"{page.name}_live", visit, **page.facts())  # noqa: E731
+            events = self.live.events(key, page.stamp, part, seen, request.is_disconnected)
+            return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
+
+        return [Route(path, whole), Route(f"/stream{path}", stream)]
+
+    def _page(self, shown: Shown, request: Request, notice: str = "", code: int = 200) -> Response:
+        now = version(shown.stamp())  # before the page is made: what changes meanwhile is news
+        facts = shown.facts()
+        query = f"?{request.url.query}" if request.url.query else ""
+        stream = f"/stream{request.url.path}{query}" if shown.live else ""
+        return _page(shown.name, request, code, **facts, stream=stream, version=now, notice=notice)
 
     def _found(self, request: Request) -> Entry:
         try:
@@ -86,28 +105,22 @@ class Page:
         except Refused:
             raise HTTPException(404) from None
 
-    def _run(self, request: Request, notice: str = "", status: int = 200) -> Response:
-        entry, number = self._found(request), _number(request, "page")
-        now = version(self._shelf.run_stamp(entry))
-        stream = f"/runs/{entry.id}/stream{'' if number is None else f'?page={number}'}"
-        facts = run_page(self._shelf, entry, number)
-        return _page("run", request, status, **facts, stream=stream, version=now, notice=notice)
+    def _board(self, request: Request) -> Shown:
+        asked = Asked.of(request.query_params, _number(request, "page") or 0)
+        return Shown("board", self._shelf.stamp, partial(board, self._shelf, asked))
 
-    async def _run_stream(self, request: Request) -> Response:
-        entry, visit, number = (
-            await asyncio.to_thread(self._found, request),
-            visit_of(request),
-            _number(request, "page"),
-        )
-        key = request.query_params.get("key", "")
+    def _run(self, request: Request) -> Shown:
+        entry = self._found(request)
+        facts = partial(run_page, self._shelf, entry, _number(request, "page"))
+        return Shown("run", partial(self._shelf.run_stamp, entry), facts)
 
-        def part() -> str:
-            if key:
-                return render("dispatch_live", visit, **dispatch_page(self._shelf, entry, key, None, None))
-            return render("run_live", visit, **run_page(self._shelf, entry, number))
-
-        stamp = partial(self._shelf.run_stamp, entry)
-        return self._stream(request, (entry.path, key, number, visit.person), stamp, part)
+    def _dispatch(self, request: Request) -> Shown:
+        entry, key = self._found(request), request.path_params["key"]
+        call = self._shelf.view(entry).calls.get(key)
+        if call is None:
+            raise HTTPException(404)
+        facts = partial(dispatch_page, self._shelf, entry, key, _number(request, "call"), _number(request, "page"))
+        return Shown("dispatch", partial(self._shelf.run_stamp, entry), facts, live=call.report is None)
 
     def _diff(self, request: Request) -> Response:
         entry = self._found(request)
@@ -119,18 +132,6 @@ class Page:
         named = {"content-disposition": f'attachment; filename="{entry.id}.patch"'}
         return Response(self._shelf.patch(self._shelf.view(entry)), media_type="text/plain", headers=named)
 
-    def _dispatch(self, request: Request) -> Response:
-        entry, key = self._found(request), request.path_params["key"]
-        number, page = _number(request, "call"), _number(request, "page")
-        now = version(self._shelf.run_stamp(entry))
-        try:
-            facts = dispatch_page(self._shelf, entry, key, number, page)
-        except Refused:
-            raise HTTPException(404) from None
-        is_live = facts["live"] and number is None and page is None
-        stream = f"/runs/{entry.id}/stream?{urlencode({'key': key})}" if is_live else ""
-        return _page("dispatch", request, **facts, stream=stream, version=now)
-
     # --- what people do to a run
 
     def _gate(self, request: Request, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
@@ -139,7 +140,7 @@ class Page:
             filled = {name: _one(form or {}, name) for name in ("choice", "note")}
             return _page("gate", request, status, **facts, filled=filled, notice=notice)
         if notice:
-            return self._run(request, notice, status)
+            return self._told(request, notice)
         return _to(request.path_params["run"])
 
     def _decide(self, request: Request, form: Form) -> Response:
@@ -165,7 +166,7 @@ class Page:
         if entry.holder() is None:
             answer = typed(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
             if answer.trouble:
-                return self._run(request, answer.trouble, 409)
+                return self._told(request, answer.trouble)
         return _to(entry.id)
 
     def _resume(self, request: Request, form: Form) -> Response:
@@ -175,7 +176,11 @@ class Page:
     def _cancel(self, request: Request, form: Form) -> Response:
         entry = self._found(request)
         answer = typed(self._shelf.folder, "cancel", "--json", "--", entry.id)
-        return self._run(request, answer.trouble, 409) if answer.trouble else _to(entry.id)
+        return self._told(request, answer.trouble) if answer.trouble else _to(entry.id)
+
+    def _told(self, request: Request, notice: str) -> Response:
+        """Why nothing came of it, on the run's page as it stands now."""
+        return self._page(replace(self._run(request), live=False), request, notice, 409)
 
     # --- starting
 
@@ -265,20 +270,7 @@ def _number(request: Request, name: str) -> int | None:
     return int(said) if said.isascii() and said.isdigit() and len(said) < 9 else None
 
 
-def _asked(request: Request) -> Asked:
-    return Asked.of(request.query_params, _number(request, "page") or 0)
-
-
 # --- what goes wrong
-
-TITLES = {
-    400: "This form cannot be read",
-    403: "This form is not one of ours",
-    404: "There is no such page",
-    405: "That cannot be done here",
-    413: "This is too much at once",
-    415: "This form cannot be read",
-}
 
 
 def _message(request: Request, status: int, title: str, said: str = "") -> Response:
@@ -288,8 +280,9 @@ def _message(request: Request, status: int, title: str, said: str = "") -> Respo
 
 async def _not_found(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    said = "Go back, load the page anew and try again." if error.status_code != 404 else ""
-    return _message(request, error.status_code, TITLES.get(error.status_code, "That cannot be done"), said)
+    is_gone = error.status_code == 404
+    title = "There is no such page" if is_gone else f"That cannot be done: {error.detail}"
+    return _message(request, error.status_code, title, "" if is_gone else "Go back, load the page anew and try again.")
 
 
 async def _refused(request: Request, error: Exception) -> Response:

@@ -65,6 +65,7 @@ class Step:
     tone: str
     rows: Sequence[Row]
     open: bool
+    is_now: bool
 
 
 def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool = False) -> dict[str, Any]:
@@ -96,7 +97,8 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
         **facts,
         **evidence(view),
         "recorded": _recorded(entry),
-        "stages": _stages(view, stands),
+        "chips": steps[-CHIPS:],
+        "before": max(0, len(steps) - CHIPS),
         "now": [_working(shelf, entry, call) for call in view.now] if stands is Status.WORKING else [],
         "no_check": not view.pairs and any(call.report for call in view.calls.values()),
         "tells_nothing": view.shown_by is not None and not view.shown_by.get("by"),
@@ -190,11 +192,11 @@ def claims(call: CallView) -> dict[str, Any]:
 
 def _told(view: View, judged: set[str]) -> Iterator[Row]:
     """What is to be looked at, beside checks and judges: conflicts, what was not delivered, remarks, warnings."""
-    yield from (Row(*said[:3], SAID[said[3]]) for said in telling.of_run(view) if said[3] in ("bad", "note"))
     for key, call in view.calls.items():
         for one in call.report.remarks if call.report and key not in judged else ():
             tone = "failed" if one.kind is RemarkKind.CONFLICT else "waits"
             yield Row(call.member or call.agent, telling.remark(one), "", tone, key)
+    yield from (Row(*said[:3], SAID[said[3]]) for said in telling.of_run(view) if said[3] in ("bad", "note"))
 
 
 def _recorded(entry: Entry) -> str:
@@ -204,17 +206,6 @@ def _recorded(entry: Entry) -> str:
         return ""
     later = "" if entry.holder() else ", and is taken up when the run goes on"
     return f"{said.choice or said.what} by {said.who} is recorded{later}."
-
-
-def _stages(view: View, stands: Status) -> dict[str, Any]:
-    """The latest steps of the way so far, the present one among them."""
-    known = [step.name for step in view.steps if step.name]
-    last = len(known) - 1
-    chips = [
-        (screens.title(name), TONES[stands] if number == last else "done", number == last and not stands.has_ended)
-        for number, name in enumerate(known)
-    ]
-    return {"before": max(0, len(chips) - CHIPS), "chips": chips[-CHIPS:]}
 
 
 def _working(shelf: Shelf, entry: Entry, call: CallView) -> dict[str, Any]:
@@ -242,9 +233,9 @@ def _steps(view: View, narrator: Narrator, stands: Status) -> Iterator[Step]:
     few = sum(len(rows) for _, rows in every) <= FEW
     for step, rows in every:
         is_now = step is every[-1][0] and not stands.has_ended
-        ends = [row.tone for row in rows if row.key and row.tone in ("done", "failed")]
+        ends = [row.tone for row in rows if (row.key or row.who == "check") and row.tone in ("done", "failed")]
         tone = TONES[stands] if is_now else ends[-1] if ends else "done"
-        yield Step(screens.title(step.name), _in_short(view, step, rows), tone, rows, few or is_now)
+        yield Step(screens.title(step.name), _in_short(view, step, rows), tone, rows, few or is_now, is_now)
 
 
 def _rows(view: View, narrator: Narrator, step: StepView) -> Iterator[Row]:

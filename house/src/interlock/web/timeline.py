@@ -1,10 +1,13 @@
-"""When each agent worked, as a picture: a row each, bars for dispatches; time in which nothing happened is a gap."""
+"""When each agent worked, as a picture: a row each, bars for dispatches; time in which nobody worked is left out."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import accumulate
+from math import inf
 
 from interlock.cli import telling, text
 from interlock.engine.view import View
@@ -12,8 +15,6 @@ from interlock.engine.view import View
 ROW = 22
 """Pixels of a row."""
 MOST_ROWS = 14
-GAP = 3.0
-"""Percent that a gap takes, however long it was: a night at a gate is no work."""
 LEAST = 0.5
 """Percent of the shortest bar, so that it can be seen."""
 TOUCHES = 0.15
@@ -38,7 +39,6 @@ class Line:
 @dataclass(frozen=True)
 class Timeline:
     lines: Sequence[Line] = ()
-    gaps: Sequence[float] = ()
     left_out: int = 0
     took: str = ""
     """How long it was worked on, all in all."""
@@ -72,36 +72,24 @@ def timeline(view: View, now: datetime) -> Timeline:
             last.width = max(last.width, round(x + width - last.x, 2))
         else:
             line.bars.append(Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2)))
-    return Timeline(list(lines.values()), scale.gaps, len(left_out), text.running(scale.worked))
+    return Timeline(list(lines.values()), len(left_out), text.running(scale.worked))
 
 
 class Scale:
-    """Where a moment stands, in percent, with the time left out in which nobody worked."""
+    """Where a moment stands, in percent of the time in which somebody worked: a night at a gate is no work."""
 
     def __init__(self, spans: Sequence[tuple[float, float]]) -> None:
-        busy = _joined(spans, 0)
-        self.worked = sum(end - begin for begin, end in busy) or 1.0
-        self._busy = _joined(busy, self.worked * 0.1)  # what is short beside the work is drawn as it was
-        self._gap = min(GAP, 60 / len(self._busy)) if len(self._busy) > 1 else 0.0
-        whole = sum(end - begin for begin, end in self._busy) or 1.0
-        self._unit = (100 - self._gap * (len(self._busy) - 1)) / whole
-        self.gaps = [round(self.place(begin) - self._gap / 2, 2) for begin, _ in self._busy[1:]]
+        busy: list[tuple[float, float]] = []
+        for begin, end in spans:
+            last = busy[-1] if busy else (begin, begin)
+            if begin <= last[1]:
+                busy[-1:] = [(last[0], max(last[1], end))]
+            else:
+                busy.append((begin, end))
+        self._busy, self._before = busy, [0.0, *accumulate(end - begin for begin, end in busy)]
+        self.worked = self._before[-1] or 1.0
 
     def place(self, moment: float) -> float:
-        x = 0.0
-        for begin, end in self._busy:
-            if moment <= end:
-                return x + max(0.0, moment - begin) * self._unit
-            x += (end - begin) * self._unit + self._gap
-        return 100.0
-
-
-def _joined(spans: Sequence[tuple[float, float]], most: float) -> list[tuple[float, float]]:
-    """Those that follow each other within so many seconds, as one; they are in order."""
-    found: list[tuple[float, float]] = []
-    for begin, end in spans:
-        if found and begin - found[-1][1] <= most:
-            found[-1] = found[-1][0], max(found[-1][1], end)
-        else:
-            found.append((begin, end))
-    return found
+        at = bisect_right(self._busy, (moment, inf)) - 1
+        begin, end = self._busy[at]
+        return (self._before[at] + min(moment, end) - begin) / self.worked * 100
