@@ -24,6 +24,9 @@ def test_a_run_goes_on_elsewhere_with_unsaved_work_and_commits(office: Office, a
     sent = ada("fleet", "send", waiting)
     assert sent.code == 0, sent.err
     assert set(office.refs()) - set(before) == {f"refs/interlock/{waiting}"}
+    gone = ada("resume", waiting)
+    assert gone.code == 2 and f"interlock fleet take {waiting}" in gone.err
+    assert "can be taken" in ada("show", waiting).out
     bob = office.clone("bob")
     taken = bob("fleet", "take", waiting)
     assert taken.code == 0, taken.err
@@ -32,9 +35,6 @@ def test_a_run_goes_on_elsewhere_with_unsaved_work_and_commits(office: Office, a
     done = bob("approve", waiting)
     assert done.code == 0, done.err
     assert "# looked at" in bob.read("lib.py") and "# looked at" not in ada.read("lib.py")
-    gone = ada("resume", waiting)
-    assert gone.code == 2 and f"interlock fleet take {waiting}" in gone.err
-    assert "can be taken" in ada("show", waiting).out
     assert bob("fleet", "send", waiting).code == 0
     back = ada("fleet", "take", waiting)
     assert back.code == 0, back.err
@@ -280,7 +280,8 @@ def test_what_cannot_be_sent_or_asked_is_said(office: Office, ada: CommandLine, 
         ("git@example.org:team/app.git", "example.org/team/app"),
         ("ssh://git@example.org/team/app/", "example.org/team/app"),
         ("file:///srv/app.git", "/srv/app"),
-        ("/srv/app.git", "/srv/app"),
+        ("/srv/team/../app.git", "/srv/app"),
+        ("../srv/app.git", "/srv/app"),
         ("[::1]:team/app", "[::1]/team/app"),
     ],
 )

@@ -106,24 +106,23 @@ def pause(trial: Trial, worker: psutil.Process) -> None:
     """The whole machine sleeps, and wakes up when another one has done the run."""
     sleeps = [worker, *worker.children(recursive=True)]
     trial.old += sleeps[1:]
-    for process in sleeps:
-        process.suspend()
-    trial.later += [partial(wake, process) for process in sleeps]
+    told(sleeps, "suspend")
+    trial.later.append(partial(told, sleeps, "resume"))
 
 
 def orphan(trial: Trial, worker: psutil.Process) -> None:
     """Its child outlives it, stopped for as long as it takes another one to do the run."""
     children = worker.children(recursive=True)
     trial.old += children
-    for child in children:
-        child.suspend()
+    told(children, "suspend")
     worker.kill()
-    trial.later += [partial(wake, child) for child in children]
+    trial.later.append(partial(told, children, "resume"))
 
 
-def wake(process: psutil.Process) -> None:
-    with suppress(psutil.NoSuchProcess):  # whoever took the run over on this very machine has ended its agents
-        process.resume()
+def told(processes: list[psutil.Process], what: str) -> None:
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # whoever took the run over on this very machine has ended its agents
+            getattr(process, what)()
 
 
 def leave(trial: Trial, worker: psutil.Process) -> None:
@@ -171,20 +170,20 @@ def sweep(trial: Trial, fault: Callable[[Trial, psutil.Process], None], phase: s
 
 def check(trial: Trial, run: str) -> None:
     """It ended once, with the work of an undisturbed one; nothing that was recorded was done again."""
-    told, git = trial.workers.told(), trial.ada.run_git
+    said, git = trial.workers.told(), trial.ada.run_git
     assert trial.ada("fleet", "fetch", run).code == 0
     assert git("show", f"interlock/{run}:lib.py").startswith("def add(a, b):\n    return a + b")
     states = states_of(trial.office.remote, run)
     for before, after in zip(states[1:], states, strict=False):
-        assert after[1][: len(before[1])] == before[1], told  # each goes on from the one before it
+        assert after[1][: len(before[1])] == before[1], said  # each goes on from the one before it
     ends = [line["event"]["e"] for line in states[0][1]]
     done = [line["key"] for line in states[0][1] if line["event"]["e"] == "done"]
-    assert ends.count("ended") == 1 and len(done) == len(set(done)) == 2, told
+    assert ends.count("ended") == 1 and len(done) == len(set(done)) == 2, said
     known = {commit: {line["key"] for line in lines if line["event"]["e"] == "done"} for commit, lines in states}
     for call in (trial.office.folder / "calls").read_text().splitlines():
         dispatch, _, tip = call.split(" ")
-        assert dispatch not in known.get(tip, ()), told
-    assert not Queue(trial.database).jobs(), told
+        assert dispatch not in known.get(tip, ()), said
+    assert not Queue(trial.database).jobs(), said
 
 
 def states_of(remote: Path, run: str) -> list[tuple[str, list[dict[str, Any]]]]:

@@ -347,6 +347,6 @@ _command(
     "setup",
     "fleet.setup",
     "Show what workers need; change nothing.",
-    _option("--database", help="Make the tables of the queue, or bring them up to date."),
+    _option("--database", help="Make the tables of the queue."),
     group=_FLEET,
 )

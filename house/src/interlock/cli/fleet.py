@@ -71,16 +71,12 @@ def send(door: Door, run: str) -> int:
 def take(door: Door, run: str, *, over: bool) -> int:
     _person(door)
     taken = moving.take(door.place, run, over=over)
-    rows = [f"Run {run} is here: {taken.about.headline}"]
+    rows = [f"Run {run} is here: {taken.headline}"]
     if taken.laid:
         rows.append(f"  {text.count(len(taken.laid), 'file')} as the run has them: {text.few(taken.laid, FEW)}")
     if taken.away:
-        rows.append(f"  another branch is checked out; its files come with: git checkout {_branch(taken.about)}")
+        rows.append(f"  another branch is checked out; its files come with: git checkout {taken.away}")
     return _said(door, run, *rows, f"  go on with it: interlock resume {run}")
-
-
-def _branch(about: About) -> str:
-    return str(about.where.branch).removeprefix("refs/heads/")
 
 
 def fetch(door: Door, run: str) -> int:

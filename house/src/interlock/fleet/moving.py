@@ -65,19 +65,16 @@ def send(place: Place, entry: Entry, needs: Sequence[str] | None = None) -> Abou
     with entry.lock():
         if entry.view().start is None:
             raise Refused(f"run {entry.id} never began", remedy="Remove it: interlock runs --clean")
-        before = None
         if tip := remote.tips(ref).get(ref, ""):
             before = carried(remote, entry.id, tip)
             check_mine(place, entry, before)
-        wanted = before.about.needs if before and needs is None else tuple(needs or ())
-        commit = Packer(place.trees, entry).commit(tip, needs=wanted)
+            needs = before.about.needs if needs is None else needs
+        commit = Packer(place.trees, entry).commit(tip, needs=tuple(needs or ()))
         check_secrets(remote, commit, tip, place.redaction)
         about = read(place.trees, commit, entry.id).about
         held = {"remote": remote.shown, "tip": tip, "claim": entry.held.get("claim", ""), "sent": about.tree}
         note(entry.path, {**held, "leaving": commit})
-        shutil.rmtree(target, ignore_errors=True)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        entry.path.rename(target)
+        _set_aside(entry.path, target)
         try:
             if not remote.swap(ref, tip, commit):
                 raise Refused(f"run {entry.id} was taken elsewhere a moment before", remedy="See: interlock fleet")
@@ -91,15 +88,20 @@ def send(place: Place, entry: Entry, needs: Sequence[str] | None = None) -> Abou
     return about
 
 
+def _set_aside(folder: Path, target: Path) -> None:
+    """A run's folder is that of a run of elsewhere from now on, in place of any copy."""
+    shutil.rmtree(target, ignore_errors=True)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    folder.rename(target)
+
+
 def check_mine(place: Place, entry: Entry, now: Carried) -> None:
     """Refused where somebody else has the run by now: then this place changes nothing of it any more."""
     held = entry.held
     if not now.about.claim or now.about.claim == held.get("claim"):
         return
     target = far(place, entry.id)
-    shutil.rmtree(target, ignore_errors=True)
-    target.parent.mkdir(parents=True, exist_ok=True)
-    entry.path.rename(target)
+    _set_aside(entry.path, target)
     note(target, {**held, "claim": "", "tip": now.tip, "holder": now.about.holder})
     raise Refused(
         f"run {entry.id} is not here any more: {now.about.holder} took it over",
@@ -114,11 +116,11 @@ def check_mine(place: Place, entry: Entry, now: Carried) -> None:
 class Taken:
     """A run that is here now."""
 
-    about: About
+    headline: str
     laid: Sequence[str] = ()
     """Files of the workspace that are as the run has them now."""
-    away: bool = False
-    """Another branch is checked out: nothing was laid."""
+    away: str = ""
+    """Its branch, where another one is checked out, and nothing was laid."""
 
 
 def take(place: Place, run: str, *, over: bool = False) -> Taken:
@@ -131,9 +133,11 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
     remote, ref, target = remote_of(place), ref_of(run), far(place, run)
     here, gone = Entry(place.runs.path / run), Entry(target)
     tip = remote.tips(ref).get(ref, "")
-    if gone.held.get("leaving") and tip == gone.held["tip"]:  # it never left
+    held = gone.held
+    if held.get("leaving") and tip == held["tip"]:  # it never left
         gone.path.rename(here.path)
-        return Taken(_left_behind(here))
+        note(here.path, {name: held[name] for name in ("remote", "tip", "claim")})
+        return Taken(str(here.first["headline"]))
     now = carried(remote, run, tip)
     about = now.about
     coming = place.workspace.own / FAR / f".{run}.claim"
@@ -148,7 +152,7 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
             remedy=f"They give it back by: interlock fleet send {run}. If they surely do not work on it any more: "
             f"interlock fleet take {run} --over",
         )
-    lent = Lent(place, remote, about, gone.held.get("sent") or "")
+    lent = Lent(place, remote, about, held.get("sent") or "")
     with here.lock() if here.path.exists() else nullcontext():
         lent.check()
         if not asked or about.claim != asked:
@@ -162,23 +166,14 @@ def take(place: Place, run: str, *, over: bool = False) -> Taken:
         place.trees.git.run("update-ref", ref, about.keep)
         paths = lent.lay()
         if here.path.exists():  # what was here before somebody took it over
-            shutil.rmtree(target, ignore_errors=True)
-            here.path.rename(target)
+            _set_aside(here.path, target)
         place.layers.clean(run)
         held = {"remote": remote.shown, "tip": tip, "claim": about.claim, "holder": about.holder}
         lay(place.trees, now, target, held)
         here.path.parent.mkdir(exist_ok=True)
         target.rename(here.path)
     coming.unlink()
-    return Taken(about, paths, lent.away)
-
-
-def _left_behind(entry: Entry) -> About:
-    view = entry.view()
-    assert view.start is not None
-    held = entry.held
-    note(entry.path, {name: held[name] for name in ("remote", "tip", "claim")})
-    return About.model_construct(run=entry.id, headline=view.start.headline, status=view.status.value)
+    return Taken(about.headline, paths, about.where.branch.removeprefix(_BRANCHES) if lent.away else "")
 
 
 class Lent:
@@ -204,25 +199,24 @@ class Lent:
         return bool(ours and head) and ours != head and not self._is_before(head, ours)
 
     def _is_before(self, one: str, other: str) -> bool:
-        reply = self._remote.git("merge-base", "--is-ancestor", one, other)
-        return reply.code == 0
+        return self._remote.git("merge-base", "--is-ancestor", one, other).code == 0
 
     def check(self) -> None:
         """Refused where the run's state cannot come here without touching what is somebody's."""
         about = self._about
         where, name = str(self._place.workspace.top), self._branch.removeprefix(_BRANCHES)
-        elsewhere = "Or take it in another clone."
+        what, remedy = "", "Commit or stash it, then take the run"
         if self._fresh or self._branch in ("", DETACHED):
             return
         if self._behind and not self._is_before(self._ours, about.head):
             what = f"your branch {name} and that of the run have gone different ways"
-            raise Refused(what, where=where, remedy=f"Merge or rebase yours on {about.head[:12]}. {elsewhere}")
-        if self._behind and not self.away and self._repository.is_dirty():
+            remedy = f"Merge or rebase yours on {about.head[:12]}"
+        elif self._behind and not self.away and self._repository.is_dirty():
             what = f"the run's branch {name} has gone on, and you have work here that is not committed"
-            raise Refused(what, where=where, remedy=f"Commit or stash it, then take the run. {elsewhere}")
-        if not self.away and not self._behind and (clashes := self._merged()[1]):
+        elif not self.away and not self._behind and (clashes := self._merged()[1]):
             what = f"what you have not committed here and the run's workspace differ in {', '.join(clashes[:5])}"
-            raise Refused(what, where=where, remedy=f"Commit or stash it, or check out another branch. {elsewhere}")
+        if what:
+            raise Refused(what, where=where, remedy=f"{remedy}. Or take it in another clone.")
 
     def _merged(self) -> tuple[Tree, Sequence[str], Tree]:
         """The workspace now, the paths in conflict, and what it is to be."""
@@ -264,13 +258,9 @@ class Lent:
 
     def _check_out(self) -> None:
         branch, head = self._branch, self._about.head
-        if not head:
-            self._remote.asked("symbolic-ref", "HEAD", branch, ours=False)
-        elif branch == DETACHED:
-            self._remote.asked("checkout", "--quiet", "--force", "--detach", head, ours=False)
-        else:
-            name = branch.removeprefix(_BRANCHES)
-            self._remote.asked("checkout", "--quiet", "--force", "--no-track", "-B", name, head, ours=False)
+        onto = ("--detach",) if branch == DETACHED else ("--no-track", "-B", branch.removeprefix(_BRANCHES))
+        words = ("checkout", "--quiet", "--force", *onto, head) if head else ("symbolic-ref", "HEAD", branch)
+        self._remote.asked(*words, ours=False)
 
     def _came_along(self) -> None:
         """What is in no commit of theirs came from somebody else: as code it counts only when a person here says so."""
@@ -328,10 +318,8 @@ def _documents(place: Place, about: About, declared: Sequence[str], sent: str) -
     base = Tree(sent) if sent else trees.committed(about.head)
     paths = [delta.path for delta in trees.deltas(base, about.tree) if trees.is_document(delta.path)]
     now = trees.standing(about.run, about.where).tree
-    merged = trees.merge(base, now, trees.graft(base, about.tree, paths))
-    left = merged.conflicts
-    if left:
-        merged = trees.merge(base, now, trees.graft(base, about.tree, [one for one in paths if one not in left]))
+    left = trees.merge(base, now, trees.graft(base, about.tree, paths)).conflicts
+    merged = trees.merge(base, now, trees.graft(base, about.tree, [one for one in paths if one not in left]))
     landing = Delivery(trees).deliver(now, merged.tree or now)
     return list(landing.paths), left
 

@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, LiteralString
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
@@ -29,7 +28,6 @@ STALLED_S = 25.0
 KEPT_HOURS = 7 * 24
 _FORGOTTEN_S = 3600.0
 _SETUP_LOCK = 7_015_460_212_263_291_153
-_NOTED = "for procrastinate "
 _AT_ONCE = datetime(2000, 1, 1, tzinfo=UTC)
 """Clocks differ: what is in the past for everybody is due at once."""
 _PATIENCE: dict[str, Any] = {
@@ -38,7 +36,7 @@ _PATIENCE: dict[str, Any] = {
 }
 """What libpq is told where the address does not say otherwise: who vanishes is noticed within half a minute."""
 _TABLE: LiteralString = """
-CREATE TABLE IF NOT EXISTS interlock_workers (
+CREATE TABLE interlock_workers (
     worker_id bigint PRIMARY KEY REFERENCES procrastinate_workers(id) ON DELETE CASCADE, facts jsonb NOT NULL)
 """
 _JOBS: LiteralString = """
@@ -201,27 +199,20 @@ class Queue:
         return [row["facts"] for row in self._rows(_WORKERS) if row["alive"]]
 
     def setup(self) -> list[str]:
-        """Make the tables, or bring procrastinate's to its version; what was done."""
-        from procrastinate import __version__ as installed
+        """Make the tables that are not there; what was done."""
         from procrastinate.schema import SchemaManager
-        from psycopg.sql import SQL
 
         done = []
         with self._told(), self._lines.connection() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SETUP_LOCK])
-            asked = "SELECT to_regclass('procrastinate_jobs'), obj_description(to_regclass('interlock_workers'))"
-            jobs, noted = connection.execute(asked).fetchone() or (None, None)
+            there = connection.execute("SELECT to_regclass('procrastinate_jobs'), to_regclass('interlock_workers')")
+            jobs, workers = there.fetchone() or (None, None)
             if jobs is None:
                 connection.execute(SchemaManager.get_schema())
                 done.append("made the tables of procrastinate")
-            elif noted:
-                for place in _migrations(Path(SchemaManager.get_migrations_path()), noted):
-                    connection.execute(place.read_bytes())
-                    done.append(f"brought the tables of procrastinate up to {place.stem}")
-            if noted != (note := f"{_NOTED}{installed}"):
+            if workers is None:
                 connection.execute(_TABLE)
-                connection.execute(SQL("COMMENT ON TABLE interlock_workers IS {}").format(note))
-                done.append("made the table of workers" if noted is None else f"noted {note}")
+                done.append("made the table of workers")
         return done
 
     # -- what a worker asks
@@ -305,10 +296,3 @@ def _query(name: str) -> LiteralString:
     from procrastinate.sql import queries
 
     return queries[name]
-
-
-def _migrations(folder: Path, noted: str) -> list[Path]:
-    """What procrastinate changed since the version that a database was made for, in its order."""
-    made_for = [int(number) for number in noted.removeprefix(_NOTED).split(".")[:3]]
-    places = sorted(folder.glob("*.sql"))
-    return [place for place in places if [int(one) for one in place.name.split("_")[0].split(".")] > made_for]

@@ -79,7 +79,7 @@ class Remote:
     def address(self) -> str:
         """Where it is, without a name of a user, a password or a port: the same for every way that leads there."""
         found = os.fsdecode(self.git("ls-remote", "--get-url", self.name).out).strip()
-        return place_of(found)
+        return place_of(found, str(self._top))
 
     def git(self, *words: str, stdin: bytes = b"", patience: float = PATIENCE_S, ours: bool = True) -> Reply:
         """The user's git; RemoteAway where it does not come to an end.
@@ -181,8 +181,8 @@ class Remote:
         return _CREDENTIALS.sub("", "\n".join(said[-4:]))[-600:] or f"git ended with {reply.code}"
 
 
-def place_of(address: str) -> str:
-    """`HOST/PATH` of an address, or a path of this machine."""
+def place_of(address: str, top: str = "/") -> str:
+    """`HOST/PATH` of an address, or a path of this machine, as seen from a folder."""
     url = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", address, re.DOTALL)
     scp = re.fullmatch(r"(?:[^/@:]*@)?(\[[^\]/]*\]|[^\[/:]+):(.*)", address, re.DOTALL)
     host, path = "", address
@@ -192,5 +192,5 @@ def place_of(address: str) -> str:
         host, path = re.sub(r":\d*$", "", url[2].rpartition("@")[2]), url[3]
     elif scp:
         host, path = scp.groups()
-    place = re.sub("/+", "/", f"{host.lower()}/{path}" if host else path)
+    place = re.sub("/+", "/", f"{host.lower()}/{path}") if host else os.path.normpath(Path(top, path))
     return re.sub(r"(?<=.)(/|\.git)+$", "", place)
