@@ -53,12 +53,14 @@ def test_values_are_put_one_by_one_and_what_people_may_not_change_stops_it(old: 
 
 
 @pytest.mark.req("CLI-05")
-@pytest.mark.parametrize("text", ["n: 0\n", "- a list\n"])
-def test_what_people_took_away_meanwhile_is_named(text: str) -> None:
+@pytest.mark.parametrize(
+    ("text", "why"), [("n: 0\n", "is not there any more"), ("- a list\n", "is not there any more"), ("n: 0\nx\n", ":3")]
+)
+def test_what_people_took_away_or_broke_meanwhile_is_named(text: str, why: str) -> None:
     bench = Bench(small(keeping), files={FILE: TEXT.encode()}, commands=())
     bench.cast.moments["called"] = [lambda: bench.world.files.update({FILE: text.encode()})]
     view = bench.start()
-    assert view.why.startswith("what holds a value is not there any more") and FILE in view.why
+    assert (view.status, why in view.why, FILE in view.why) == ("stopped", True, True), view.why
 
 
 @pytest.mark.req("RUN-11", "CLI-05")

@@ -86,6 +86,7 @@ def _leaves(values: Mapping[Any, Any], above: Keys = ()) -> Iterator[tuple[Keys,
 
 @lru_cache(maxsize=2048)
 def _put(text: str, path: str, values: tuple[tuple[Keys, str], ...]) -> str:
+    data_of(text, path)  # what is no YAML any more is said with its line
     try:
         return changing.set_yaml(text, {keys: json.loads(value) for keys, value in values})
     except (KeyError, IndexError, TypeError) as error:

@@ -14,8 +14,6 @@ from interlock.playbooks.ticket.graph import Graph
 from interlock.playbooks.ticket.state import Ticket, weakened
 
 REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=spell)
-LATE = 3
-"""Times that commands run once more because the person's tree changed before the delivery."""
 
 
 async def review(t: Ticket) -> str:
@@ -73,27 +71,22 @@ async def commit(t: Ticket) -> str:
     with run.step("commit"):
         message, changes = await t.message(), await run.changed()
         t.relevant = architecture_relevant(changes)
-        for number in range(LATE):
-            commands = await t.commands()
-            t.proved = await run.prove(commands)
-            if clashes := t.red([one for one in t.proved if one.word == "conflict"]):
-                return await reject(t, clashes)
-            await must_be_green(t, t.proved, "with what changed in your tree since")
-            await must_be_green(t, await run.prove_commit(commands, message), "without what you have not committed")
-            if refused := await run.hooks(message, also):
-                raise await t.stop(f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}".strip())
-            delivered = await run.deliver(f"{t.n}-{number}", t.proved[0].tree if t.proved else None)
-            if delivered.state == "conflict":
-                return await reject(t, [clash(delivered.landing.conflicts if delivered.landing else ())])
-            if delivered.state != "other":
-                break
-        else:
-            raise await t.stop("your tree changed each time before the work could come into it")
+        commands = await t.commands()
+        t.proved = await run.prove(commands)
+        if clashes := t.red([one for one in t.proved if one.word == "conflict"]):
+            return await reject(t, clashes)
+        await must_be_green(t, t.proved, "with what changed in your tree since")
+        await must_be_green(t, await run.prove_commit(commands, message), "without what you have not committed")
+        if refused := await run.hooks(message, also):
+            raise await t.stop(f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}".strip())
+        landed = await run.land(commands, t.proved[0].tree if t.proved else None, f"{t.n}-")
+        if landed.state == "conflict":
+            return await reject(t, [*landed.against])
+        if landed.against:
+            raise await t.stop("\n".join(("the accepted work cannot come into your tree:", *landed.against.values())))
         made = await run.commit(message, also=also)
-        work = delivered.state == "away" or any(
-            one.state == "done" and one.label != "documents" for one in run.view.delivered
-        )
-        if made.problem and work:
+        done = [one for one in run.view.delivered if one.state == "done" and one.label != "documents"]
+        if made.problem and (done or landed.state == "away"):
             raise await t.stop(f"the work is accepted, but not committed: {made.problem}")
         if not made.commit:
             run.warn("there is nothing to commit: the accepted work left no file that differs from the last commit")
