@@ -192,29 +192,31 @@ class Page:
     def _form(self, request: Request) -> Response:
         return self._shown_form(request, {})
 
-    def _shown_form(self, request: Request, filled: Form, status: int = 200, **more: Any) -> Response:
+    def _shown_form(self, request: Request, form: Form, status: int = 200, **more: Any) -> Response:
         from interlock.web.starting import fields
 
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
-        return _page("start", request, status, playbook=playbook, fields=fields(playbook, filled), **facts)
+        known = fields(playbook)
+        filled = {name: rows[0] for name, rows in form.items() if rows[0]}
+        return _page("start", request, status, playbook=playbook, fields=known, filled=filled, **facts)
 
-    def _start(self, request: Request, filled: Form) -> Response:
+    def _start(self, request: Request, form: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
         from interlock.web.starting import digest, fields, plan, words
 
         name, folder = request.path_params["playbook"], self._shelf.folder
-        given = fields(self._shelf.door.place.playbook(name), filled)
-        planned, now = _one(filled, "planned"), digest(given)
-        if _one(filled, "do") == "start" and planned == now:
-            answer = typed(folder, "run", name, "--detach", *words(given))
+        said = words(fields(self._shelf.door.place.playbook(name)), form)
+        planned, now = _one(form, "planned"), digest(said)
+        if _one(form, "do") == "start" and planned == now:
+            answer = typed(folder, "run", name, "--detach", *said)
             if answer.run:
                 return _to(answer.run)
         else:
-            answer = typed(folder, "plan", name, *words(given))
+            answer = typed(folder, "plan", name, *said)
             if not answer.trouble:
-                return self._shown_form(request, filled, plan=plan(answer.facts), planned=now, changed=bool(planned))
-        return self._shown_form(request, filled, 409, problem=answer.trouble)
+                return self._shown_form(request, form, plan=plan(answer.facts), planned=now, changed=bool(planned))
+        return self._shown_form(request, form, 409, problem=answer.trouble)
 
 
 def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
