@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import click
 
@@ -58,9 +57,3 @@ def words(fields: Sequence[click.Parameter], form: Form) -> list[str]:
 def digest(words: Sequence[str]) -> str:
     """Tells whether a plan was for the same."""
     return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]
-
-
-def plan(facts: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """What `interlock plan --json` tells, in rows with a title."""
-    rows = [(name, value) for name, value in facts.items() if isinstance(value, list)]
-    return [(name, ["  ".join(filter(None, map(str, row))) for row in value]) for name, value in rows]
