@@ -34,7 +34,7 @@ def test_the_board_has_first_what_waits_for_a_person(site: Site) -> None:
     assert f'href="/runs/{ship}/gate"' in board.text
     assert f'href="/runs/{task}"' in board.text
     assert "<title>(1) Runs" in board.text
-    narrowed = {"?q=KITE": [[ship], [], []], "?status=complete": [[], [], [task]], "?playbook=ship": [[ship], [], []]}
+    narrowed = {"?q=KITE": [[ship], [], []], "?q=complete": [[], [], [task]], "?q=ship+waiting": [[ship], [], []]}
     for query, found in narrowed.items():
         assert parts(site, query) == found
     nothing = site.get("/?q=%3Cb%3E%22&page=9999999999")

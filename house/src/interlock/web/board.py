@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlencode
 
 from interlock.cli import screens
 from interlock.engine.runs import Entry, Head
@@ -18,32 +16,6 @@ from interlock.web.shelf import Shelf
 
 SHOWN = 25
 """Runs of one part of the board on one page."""
-
-
-@dataclass(frozen=True)
-class Asked:
-    """Which runs somebody wants to see."""
-
-    q: str = ""
-    status: str = ""
-    playbook: str = ""
-    page: int = 0
-
-    @classmethod
-    def of(cls, given: Mapping[str, str], page: int) -> Asked:
-        return cls(given.get("q", "")[:200], given.get("status", ""), given.get("playbook", ""), page)
-
-    def query(self, **other: Any) -> str:
-        """The same as the end of an address."""
-        known = {name: value for name, value in {**vars(self), **other}.items() if value}
-        return f"?{urlencode(known, errors='replace')}" if known else ""
-
-    def fits(self, entry: Entry, head: Head | None) -> bool:
-        if head is None:
-            return not (self.status or self.playbook) and self.q.casefold() in entry.id
-        words = f"{head.headline} {head.id} {head.key}".casefold()
-        is_so = self.status in ("", head.status.value) and self.playbook in ("", head.playbook)
-        return is_so and self.q.casefold() in words
 
 
 @dataclass(frozen=True)
@@ -61,12 +33,17 @@ class Listed:
     """A person is asked something."""
 
 
-def board(shelf: Shelf, asked: Asked) -> dict[str, Any]:
-    """All that the board tells."""
-    waiting, working, ended, playbooks = list[Listed](), list[Listed](), list[tuple[Entry, Head | None]](), set[str]()
+def board(shelf: Shelf, q: str, page: int) -> dict[str, Any]:
+    """All that the board tells.
+
+    Args:
+        q: words of which each stands in a run's headline, name, key, playbook or state.
+        page: of those that have ended.
+    """
+    waiting, working, ended = list[Listed](), list[Listed](), list[tuple[Entry, Head | None]]()
     for entry, head in shelf.runs():
-        playbooks |= {head.playbook} if head else set()
-        if not asked.fits(entry, head):
+        known = f"{head.headline} {head.key} {head.status}" if head else "damaged"
+        if not all(word in f"{known} {entry.id}".casefold() for word in q.casefold().split()):
             continue
         if head is None or head.status.has_ended:
             ended.append((entry, head))
@@ -74,11 +51,9 @@ def board(shelf: Shelf, asked: Asked) -> dict[str, Any]:
             listed = _open(shelf, entry, head)
             (working if listed.status in ("working", "elsewhere") else waiting).append(listed)
     pages = max(1, -(-len(ended) // SHOWN))
-    page = min(asked.page, pages - 1)
+    page = min(page, pages - 1)
     return {
-        "asked": asked,
-        "playbooks": sorted(playbooks),
-        "statuses": [one.value for one in Status if one.is_open or one.has_ended],
+        "q": q,
         "waiting": waiting[:SHOWN],
         "working": working[:SHOWN],
         "ended": [_ended(entry, head) for entry, head in ended[page * SHOWN : (page + 1) * SHOWN]],

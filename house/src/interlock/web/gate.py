@@ -5,10 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
-
-from markupsafe import Markup
 
 from interlock.documents.files import read
 from interlock.engine.keys import sha256
@@ -21,20 +18,6 @@ from interlock.web.run import OPEN, commands, evidence, head
 from interlock.web.shelf import Shelf
 
 
-@dataclass(frozen=True)
-class Document:
-    """One that the decision is about, as it is now."""
-
-    path: str
-    digest: str
-    about: str
-    """Its size, and whether it has changed."""
-    body: Markup
-    change: diffs.File | None
-    """What is new in it since somebody decided about it last, where that is known."""
-    cut: bool
-
-
 def gate_page(shelf: Shelf, entry: Entry) -> dict[str, Any] | None:
     """All that the page tells; None where nothing waits for a decision here."""
     view = shelf.view(entry)
@@ -43,21 +26,21 @@ def gate_page(shelf: Shelf, entry: Entry) -> dict[str, Any] | None:
         return None
     documents, changes = list(_documents(shelf, entry, view, gate)), shelf.changes(view)
     unseen = [f"{one.unseen} ({title})" for title, one in changes if one.unseen]
-    unseen += [f"the rest of {one.path}" for one in documents if one.cut]
+    unseen += [f"the rest of {one['path']}" for one in documents if one["cut"]]
     return {
         **head(entry, view),
         **evidence(view),
         "documents": documents,
         "changes": changes,
         "unseen": f"Not all is on this page: {', '.join(unseen)}." if unseen else "",
-        "seen": json.dumps({"opening": gate.opening, "shown": {one.path: one.digest for one in documents}}),
+        "seen": json.dumps({"opening": gate.opening, "shown": {one["path"]: one["digest"] for one in documents}}),
         "commands": commands(view, entry.status(view), shelf.door.work(view)),
         "free": gate.choices == ("*",),
         "open": OPEN,
     }
 
 
-def _documents(shelf: Shelf, entry: Entry, view: View, gate: GateView) -> Iterator[Document]:
+def _documents(shelf: Shelf, entry: Entry, view: View, gate: GateView) -> Iterator[dict[str, Any]]:
     """The digests are of the very bytes that are shown."""
     decided = [one.shown for one in view.gates.values() if one.gate == gate.gate and one.decision]
     about = shelf.door.shown(view)
@@ -70,4 +53,11 @@ def _documents(shelf: Shelf, entry: Entry, view: View, gate: GateView) -> Iterat
             with suppress(InterlockError):  # its words of then are kept where the run itself read or wrote it
                 old = shelf.redacted(entry.folder.get(str(before))).decode("utf-8", "replace")
                 change = diffs.compared(path, old, said)
-        yield Document(path, digest, about.get(path, ""), prose(said), change, len(said) > LONGEST)
+        yield {
+            "path": path,
+            "digest": digest,
+            "about": about.get(path, ""),
+            "body": prose(said),
+            "change": change,  # since somebody decided about it last
+            "cut": len(said) > LONGEST,
+        }

@@ -23,7 +23,7 @@ from starlette.routing import Route
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError, Refused
 from interlock.web.acting import typed
-from interlock.web.board import Asked, board
+from interlock.web.board import board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
 from interlock.web.guarding import Guard, Threshold
@@ -31,6 +31,7 @@ from interlock.web.live import Live, version
 from interlock.web.rendering import MEDIA, Visit, render, static
 from interlock.web.run import OPEN, head, run_page
 from interlock.web.shelf import Shelf, Stamp
+from interlock.web.starting import digest, fields, offers, words
 
 FORM_BYTES = 1_000_000
 MOST_FIELDS = 500
@@ -106,8 +107,8 @@ class Page:
             raise HTTPException(404) from None
 
     def _board(self, request: Request) -> Shown:
-        asked = Asked.of(request.query_params, _number(request, "page") or 0)
-        return Shown("board", self._shelf.stamp, partial(board, self._shelf, asked))
+        words, number = request.query_params.get("q", "")[:200], _number(request, "page") or 0
+        return Shown("board", self._shelf.stamp, partial(board, self._shelf, words, number))
 
     def _run(self, request: Request) -> Shown:
         entry = self._found(request)
@@ -185,36 +186,32 @@ class Page:
     # --- starting
 
     def _offers(self, request: Request) -> Response:
-        from interlock.web.starting import offers
-
         return _page("start", request, offers=offers(self._shelf), playbook=None)
 
     def _form(self, request: Request) -> Response:
         return self._shown_form(request, {})
 
-    def _shown_form(self, request: Request, filled: Form, status: int = 200, **more: Any) -> Response:
-        from interlock.web.starting import fields
-
+    def _shown_form(self, request: Request, form: Form, status: int = 200, **more: Any) -> Response:
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
-        return _page("start", request, status, playbook=playbook, fields=fields(playbook, filled), **facts)
+        known = fields(playbook)
+        filled = {name: rows[0] for name, rows in form.items() if rows[0]}
+        return _page("start", request, status, playbook=playbook, fields=known, filled=filled, **facts)
 
-    def _start(self, request: Request, filled: Form) -> Response:
+    def _start(self, request: Request, form: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
-        from interlock.web.starting import digest, fields, plan, words
-
         name, folder = request.path_params["playbook"], self._shelf.folder
-        given = fields(self._shelf.door.place.playbook(name), filled)
-        planned, now = _one(filled, "planned"), digest(given)
-        if _one(filled, "do") == "start" and planned == now:
-            answer = typed(folder, "run", name, "--detach", *words(given))
+        said = words(fields(self._shelf.door.place.playbook(name)), form)
+        planned, now = _one(form, "planned"), digest(said)
+        if _one(form, "do") == "start" and planned == now:
+            answer = typed(folder, "run", name, "--detach", *said)
             if answer.run:
                 return _to(answer.run)
         else:
-            answer = typed(folder, "plan", name, *words(given))
+            answer = typed(folder, "plan", name, *said)
             if not answer.trouble:
-                return self._shown_form(request, filled, plan=plan(answer.facts), planned=now, changed=bool(planned))
-        return self._shown_form(request, filled, 409, problem=answer.trouble)
+                return self._shown_form(request, form, plan=answer.facts, planned=now, changed=bool(planned))
+        return self._shown_form(request, form, 409, problem=answer.trouble)
 
 
 def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
