@@ -31,7 +31,7 @@ PROTOCOL = frozenset(
         *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN", "WORKER"),
     )
 )
-"""What the engine tells an agent (DESIGN 5). What an agent starts inherits it: these are never settings."""
+"""What the engine tells an agent. What an agent starts inherits it: these are never settings."""
 _COMMANDS = "[commands] build, test, and any other name"
 BEFORE: Mapping[str, str] = {
     "mcp.*": "nothing: a client that can ask its person asks",

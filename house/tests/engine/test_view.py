@@ -1,4 +1,4 @@
-"""The one read model, folded line by line (DESIGN 2, RUN-09, RUN-14, PERSON-02)."""
+"""The one read model, folded line by line (RUN-09, RUN-14, PERSON-02)."""
 
 from __future__ import annotations
 

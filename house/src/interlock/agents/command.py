@@ -1,4 +1,4 @@
-"""Any program that reads a brief and writes an answer is an agent: the plain protocol (DESIGN 5).
+"""Any program that reads a brief and writes an answer is an agent: the plain protocol.
 
 The brief is on its standard input, what it prints is its final message, exit status 0 or failure.  Where a form is
 asked for, its JSON Schema stands in the file that `INTERLOCK_SCHEMA` names, and the form may be written as JSON to the

@@ -123,7 +123,7 @@ class Ask(Model):
     marker: str = ""
     """Stands in the environment of everything that this call starts, so that leftovers are found."""
     env: dict[str, str] = {}
-    """What settings give to this runner, and the plain protocol's variables (DESIGN 5); they win over all others."""
+    """What settings give to this runner, and the plain protocol's variables; they win over all others."""
     timeout_s: float = 3600
     grace_s: float = 0
     """At the deadline partial results are asked for, and this long waited for."""

@@ -1,4 +1,4 @@
-"""The brief: all that an agent is told (DESIGN 5, AGENT-03).
+"""The brief: all that an agent is told (AGENT-03).
 
 What comes from other agents and files is fenced and called data; what a person said stands under a heading of its
 own, with name and time, and is an instruction.  Roles and prompts are words; outputs, rules and the form follow from

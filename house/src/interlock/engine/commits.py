@@ -1,4 +1,4 @@
-"""Commits of a run's work: hooks first, in a layer and as a check; then the object; then one compare-and-swap (TREES).
+"""Commits of a run's work: hooks first, in a layer and as a check; then the object; then one compare-and-swap.
 
 The id is known and noted before the ref moves, so that it happens once; nothing of the person's is run for it.
 """

@@ -6,7 +6,7 @@ Whoever reads this knows what happens between a playbook's `run.dispatch` and it
 2. The call is noted (`Started`), synced, made (`world.call`).
 3. What the layer holds is looked at (`examine`): one report, with everything that is wrong at once.
 4. A table says what follows: wait for a limit, repeat after weather, ask once more with the complaint, or end.
-5. What counts moves the run's pending pair on, and only then is it recorded (`Done`).
+5. What counts is merged into the run's pending pair and recorded with it (`Done`); the fold moves the pair on.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class Ground:
     """Paths on which the run's work could not be shown beside what the person wrote: theirs stands."""
     session: str = ""
     failure: str = ""
-    goes_on: bool = False
-    """It is the layer of a process that died while the agent worked, as it lies."""
+    at_work: bool = False
+    """A process died while the agent worked here: it is its layer, as it lies."""
 
 
 async def dispatch(run: Run, call: Call) -> ev.Report:
@@ -119,7 +119,7 @@ class Dispatch:
         if ground is None:
             return
         failure, session = ground.failure, ground.session
-        exit_ = await self._ended_unseen(ground) if ground.goes_on else None
+        exit_ = await self._ended_unseen(ground) if ground.at_work else None
         while True:
             if exit_ is None:
                 exit_ = await self._call(ground, session, failure)
@@ -189,7 +189,7 @@ class Dispatch:
         else:
             session, complained, at_work = self._went_on(same=last.runner == self.role.runner)
             why += [complained] if complained else []
-        return Ground(seat, standing, pair, shown, lost, session, "\n\n".join(why), at_work)
+        return Ground(seat, standing, pair, shown, lost, session, failure="\n\n".join(why), at_work=at_work)
 
     @property
     def _layer_name(self) -> str:
@@ -390,22 +390,22 @@ class Dispatch:
     async def _settle(self, ground: Ground, report: ev.Report) -> None:
         """The pending pair moves on with what counts, and the dispatch is recorded: one after the other.
 
-        `work' = merge(shown, merge(B, now, W), result)`: with what others of the run did meanwhile; a conflict there is
-        between members, and the later one has failed.
+        `work' = merge(shown, merge(B, began, W), result)`: with what others of the run did meanwhile; a conflict there
+        is between members, and the later one has failed.
         """
         run = self.run
         async with run.pair_lock:
             pair = run.pending
             if report.did is not None or ground.lost:
-                now, result = ground.standing.tree, report.did.work if report.did else ground.shown
-                theirs, _ = await delivery.merged(run.world, pair, now)
+                began, result = ground.standing.tree, report.did.work if report.did else ground.shown
+                theirs, _ = await delivery.merged(run.world, pair, began)
                 merge = await run.world.merge(ground.shown, theirs, result)
                 if merge.tree is None:
                     clash = {"outcome": "fault", "reason": "conflict", "did": None, "paths": (), "kept": result}
                     conflicts = (*report.conflicts, *merge.conflicts)
                     report = report.model_copy(update={**clash, "conflicts": conflicts})
                 else:
-                    pair = Pending(base=now, work=merge.tree)
+                    pair = Pending(base=began, work=merge.tree)
             left = [report.did.work] if report.did else [report.kept] if report.kept else []
             await run.world.keep([pair.base, pair.work, ground.shown, *left])
             self.slot.settle(ev.Done(report=report, pair=pair, standing=ground.standing))

@@ -268,8 +268,6 @@ class Proved(Outcome):
     tests: tuple[str, ...] = ()
     """Names of the tests that made the word, the first twenty."""
     weak: Weak | None = None
-    shows: Literal["yes", "no", ""] = ""
-    """Whether it is red with the changed product as before (EVID-14); empty: not asked."""
 
     @property
     def weakened(self) -> tuple[str, ...]:

@@ -98,7 +98,6 @@ class Recorder:
         short = shortly(asked)
         self._asked.add(key)
         self._unasked.pop(key, None)
-        self._unasked.pop(key, None)
         line = self._outcomes.get(key) or self._unknown.get(key)
         traces = self._traces.get(key, [])
         if line is not None and not isinstance(line.event, kind):

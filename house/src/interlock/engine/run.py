@@ -1,4 +1,4 @@
-"""What a playbook sees: a `Run` and its verbs (DESIGN 2).
+"""What a playbook sees: a `Run` and its verbs.
 
 Each verb has a key and one outcome.  Recorded, it returns at once; else it happens, is recorded, and only then seen.
 A playbook touches the world through these alone, so that the same function runs for real and in simulation.

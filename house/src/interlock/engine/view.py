@@ -1,4 +1,4 @@
-"""The one read model: what people see of a run, folded from its lines (DESIGN 2).
+"""The one read model: what people see of a run, folded from its lines.
 
 Terminal, page, MCP, report, notices and `--json` render a `View`; nobody else looks at an event.  Folding is
 incremental and touches nothing.  The engine itself asks the same fold for what counts now: the pending pair, who was
@@ -471,7 +471,6 @@ def _pair_json(pair: PairView) -> dict[str, Any]:
         "tests": list(proved.tests) if proved else [],
         "weakened": list(proved.weak.paths) if proved and proved.weak else [],
         "flaky": bool(proved and proved.flaky),
-        "shows": proved.shows if proved else "",
     }
 
 

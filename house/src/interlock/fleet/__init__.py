@@ -1,4 +1,4 @@
-"""Runs on more than one machine: a run moves as one git ref, and PostgreSQL places it (DESIGN 8).
+"""Runs on more than one machine: a run moves as one git ref, and PostgreSQL places it.
 
 remote.py    the user's git and a remote: what its refs say, and how one is moved from what it was
 carriage.py  a run as a commit: packed, read and checked, laid out again
