@@ -18,13 +18,13 @@ import pytest
 from interlock.agents import process
 from interlock.agents.client import Client, call
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended
+from interlock.agents.process import ProcessEnd
 from interlock.agents.process_tree import MARKER
 from interlock.agents.redaction import Redaction
 from interlock.agents.values import Ask, Exit, News, Role
 from tests.real import NoLayer, Plain
 
-Execute = Callable[..., Awaitable[Ended]]
+Execute = Callable[..., Awaitable[ProcessEnd]]
 Program = Callable[[str], list[str]]
 
 
@@ -98,7 +98,7 @@ def program(tmp_path: Path) -> Program:
 
 @pytest.fixture
 def execute(tmp_path: Path, marker: str, monkeypatch: pytest.MonkeyPatch) -> Execute:
-    async def go(argv: list[str], *, cwd: Path = tmp_path, grace_s: float = 0.3, **options: Any) -> Ended:
+    async def go(argv: list[str], *, cwd: Path = tmp_path, grace_s: float = 0.3, **options: Any) -> ProcessEnd:
         how = {name: options.pop(name) for name in ("pass_fds", "exit_file") if name in options}
         given = {"deadline_s": 600.0, "marker": marker, "redact": Redaction(), "transcript": tmp_path / "out"}
         monkeypatch.setattr(process, "GRACE_S", grace_s)

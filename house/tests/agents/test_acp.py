@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.acp import ROWS, Acp, Profile, meta, profile_of
-from interlock.agents.values import Ask, Exit, Role, Seat, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, Role, Room, TroubleKind, Usage
 from tests.agents.conftest import Calls, says, too_long_when
 
 AGENT = Path(__file__).parent / "acp_agent.py"
@@ -283,10 +283,10 @@ def test_how_a_row_is_started() -> None:
     """A model by the program's own way, variables that keep it quiet, its own count of a budget."""
     role = Role(name="b", runner="m", type="acp", model="big")
     ask = Ask(role=role, brief="", transcript=Path("t"), budget_tokens=5, budget_usd=1.0)
-    gemini = Acp("gemini", "--acp").start(ask, Seat("gemini", exchange="/x"))
+    gemini = Acp("gemini", "--acp").start(ask, Room("gemini", exchange="/x"))
     assert gemini.argv == ("gemini", "--acp", "--model=big")
     assert gemini.files.keys() == {"gemini-settings.json"}
-    codex = json.loads(Acp("codex-acp").start(ask, Seat("codex-acp")).env["CODEX_CONFIG"])
+    codex = json.loads(Acp("codex-acp").start(ask, Room("codex-acp")).env["CODEX_CONFIG"])
     assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)
     claude = meta(profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
     assert claude == {"model": "big", "maxBudgetUsd": 1.0}

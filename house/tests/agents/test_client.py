@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 from interlock.agents import client, process
-from interlock.agents.client import Row, Start, call, model_hosts, read_back
+from interlock.agents.client import ClientRow, Start, call, model_hosts, read_back
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended
+from interlock.agents.process import ProcessEnd
 from interlock.agents.reading import Json, Reading
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Seat, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, NewsKind, Role, Room, TroubleKind, Usage
 from tests.agents.conftest import says, too_long_when
 from tests.real import NoLayer
 
@@ -44,7 +44,7 @@ class Stream(Reading):
                 case _:
                     getattr(self, word)(*said)
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         self.left = dict(left)
 
 
@@ -54,16 +54,16 @@ class Plain:
 
     lines: tuple[dict[str, Any], ...]
     script: str = ""
-    ROW = Row("plain", "Plain", "sh", install="apt install plain")
+    ROW = ClientRow("plain", "Plain", "sh", install="apt install plain")
 
-    def start(self, ask: Ask, seat: Seat) -> Start:
+    def start(self, ask: Ask, room: Room) -> Start:
         printed = "\n".join(json.dumps(line) for line in self.lines)
-        argv = (seat.program, "-c", f'printf "%s\\n" "$LINES"; {self.script}')
+        argv = (room.program, "-c", f'printf "%s\\n" "$LINES"; {self.script}')
         env = {"LINES": printed, "WHOSE": "client's", "INTERLOCK_STEP": "client's"}
         return Start(argv, ask.brief, env, {"settings": "new"}, leaves=("left",))
 
-    def reader(self, ask: Ask, seat: Seat) -> Stream:
-        self.heard = Stream(ask, seat)
+    def reader(self, ask: Ask, room: Room) -> Stream:
+        self.heard = Stream(ask, room)
         return self.heard
 
 
@@ -235,14 +235,14 @@ async def test_a_form_that_nobody_could_handle_is_a_complaint(made: Call) -> Non
     """Nested without end."""
 
     class Deep(Stream):
-        def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+        def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
             self.left = {}
             for _ in range(10_000):
                 self.form = [self.form]
 
     class Odd(Plain):
-        def reader(self, ask: Ask, seat: Seat) -> Stream:
-            self.heard = Deep(ask, seat)
+        def reader(self, ask: Ask, room: Room) -> Stream:
+            self.heard = Deep(ask, room)
             return self.heard
 
     got, _ = await made(by=Odd((END,)))
@@ -255,7 +255,7 @@ async def test_a_program_of_the_workspace_does_not_get_the_persons_login(
 ) -> None:
     """One of the client's name lies before it on PATH; it is started only where the person has none."""
     one, path = Plain((END,)), os.environ["PATH"]
-    one.ROW = Row("plain", "Plain", "plain", logins=(".plain/login",))
+    one.ROW = ClientRow("plain", "Plain", "plain", logins=(".plain/login",))
     for folder, own, code in ((no_layer.root / ".venv/bin", path, 7), (tmp_path / "own", f"{tmp_path}/own:{path}", 8)):
         folder.mkdir(parents=True)
         (folder / "plain").write_text(f"#!/bin/sh\nexit {code}\n")
@@ -346,8 +346,8 @@ async def test_a_secret_that_comes_in_pieces_is_told_to_nobody(made: Call) -> No
             self.speak(self.text)
 
     class Torn(Plain):
-        def reader(self, ask: Ask, seat: Seat) -> Stream:
-            self.heard = Pieces(ask, seat)
+        def reader(self, ask: Ask, room: Room) -> Stream:
+            self.heard = Pieces(ask, room)
             return self.heard
 
     got, news = await made(by=Torn(({"piece": SECRET[:9]}, {"piece": SECRET[9:]})))
@@ -368,8 +368,8 @@ async def test_a_line_that_is_nested_nearly_too_deeply_is_passed_over(made: Call
             json.dumps(value) if depth == 0 else self.look(value, depth - 1)
 
     class Odd(Plain):
-        def reader(self, ask: Ask, seat: Seat) -> Stream:
-            self.heard = Deep(ask, seat)
+        def reader(self, ask: Ask, room: Room) -> Stream:
+            self.heard = Deep(ask, room)
             return self.heard
 
     line = """printf '{"a": '; printf '[%.0s' $(seq $n); printf ']%.0s' $(seq $n); echo '}'"""
@@ -418,7 +418,7 @@ def test_the_hosts_of_a_model_are_the_usual_ones_and_those_of_a_gateway(tmp_path
     (tmp_path / "config.toml").write_text(
         '[x]\nbase_url = "https://Gate.example.org/v1"\n"baseURL": "http://[::1]:80/"'
     )
-    row = Row("x", "X", "x", hosts=("api.example.com",), urls=("X_URL", "Y_URL"), logins=("config.toml", "none"))
+    row = ClientRow("x", "X", "x", hosts=("api.example.com",), urls=("X_URL", "Y_URL"), logins=("config.toml", "none"))
     variables = {"X_URL": "http://me:secret@127.0.0.1:8099/v1?a", "Y_URL": "nothing"}
     hosts = ("api.example.com", "127.0.0.1:8099", "gate.example.org", "[::1]:80")
     assert model_hosts(row, variables, tmp_path) == hosts

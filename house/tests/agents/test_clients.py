@@ -12,7 +12,7 @@ import pytest
 
 from interlock.agents import clients
 from interlock.agents.client import Client
-from interlock.agents.values import Ask, Role, Seat
+from interlock.agents.values import Ask, Role, Room
 from interlock.errors import ConfigInvalid
 from interlock.settings import CLIENTS, Runner
 
@@ -32,7 +32,7 @@ def test_a_coding_agent_is_a_module_of_its_name(tmp_path: Path, name: str) -> No
     client: Client = clients.client(Runner(type=name), tmp_path)  # type: ignore[arg-type]
     ask = Ask(role=Role(name="builder", runner=name, type=name), brief="Do it.", transcript=tmp_path / "t")
     assert client.ROW.name == clients.row(name).name == name
-    assert client.start(ask, Seat(client.ROW.program)).argv[0] == client.ROW.program
+    assert client.start(ask, Room(client.ROW.program)).argv[0] == client.ROW.program
     assert client.ROW.install and client.ROW.sign_in and client.ROW.hosts
     assert all("/" in mark or mark.isupper() for mark in client.ROW.signed_in)
 
@@ -42,7 +42,7 @@ def test_the_others_are_made_of_their_settings(tmp_path: Path) -> None:
     (tmp_path / "play.yaml").write_text("reactions: [{agent: a}]")
     command = clients.client(Runner(type="command", argv=("python3", "x.py")), tmp_path)
     ask = Ask(role=Role(name="builder", runner="m", type="command"), brief="", transcript=tmp_path / "t")
-    assert command.start(ask, Seat(command.ROW.program)).argv == ("python3", "x.py")
+    assert command.start(ask, Room(command.ROW.program)).argv == ("python3", "x.py")
     spoken = clients.client(Runner(type="acp", argv=("opencode", "acp")), tmp_path)
     assert (spoken.ROW.title, spoken.ROW.logins) == ("OpenCode", clients.row("opencode").logins)
     assert clients.client(Runner(type="scripted", scenario="play.yaml"), tmp_path).ROW.title == "scripted agent"

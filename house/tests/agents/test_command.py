@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.command import Command, filled
-from interlock.agents.values import Ask, Exit, Role, Seat, TroubleKind
+from interlock.agents.values import Ask, Exit, Role, Room, TroubleKind
 from tests.agents.conftest import Calls, Program
 
 FORM = {"type": "object", "properties": {"status": {"type": "string"}}}
@@ -116,4 +116,4 @@ async def test_a_brief_of_odd_letters_arrives_as_it_is_recorded(run: Run) -> Non
 def test_what_is_filled_in_is_never_filled_again() -> None:
     """Values may hold braces; what is no placeholder stays as it is."""
     ask = Ask(role=Role(name="{model}", runner="m", type="command", model="x"), brief="", transcript=Path("t"))
-    assert filled(("{agent}", "{{agent}}", "{a: 1}"), ask, Seat("x")) == ("{model}", "{{model}}", "{a: 1}")
+    assert filled(("{agent}", "{{agent}}", "{a: 1}"), ask, Room("x")) == ("{model}", "{{model}}", "{a: 1}")

@@ -13,7 +13,7 @@ import pytest
 from interlock.agents.client import Client, Start
 from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.schemas import plain, strict
-from interlock.agents.values import Ask, Role, Seat
+from interlock.agents.values import Ask, Role, Room
 
 CLIENTS = ("claude", "codex", "copilot", "gemini", "opencode", "qwen")
 FORM = {
@@ -31,8 +31,8 @@ FORM = {
 def start(name: str, *, confined: bool = True, brief: str = "Do it.", model: str = "", **asked: Any) -> Start:
     module: Client = importlib.import_module(f"interlock.agents.clients.{name}")
     role = Role(name="tester", runner=name, type=name, model=model)
-    seat = Seat(name, confined, Path("/work"), "/exchange", "NEW")
-    return module.start(Ask(role=role, brief=brief, transcript=Path("/t"), **asked), seat)
+    room = Room(name, confined, Path("/work"), "/exchange", "NEW")
+    return module.start(Ask(role=role, brief=brief, transcript=Path("/t"), **asked), room)
 
 
 @pytest.mark.req("AGENT-01", "RUN-19")

@@ -19,9 +19,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from interlock.agents import clients
-from interlock.agents.process import Ended
+from interlock.agents.process import ProcessEnd
 from interlock.agents.reading import Json, Reading, parsed
-from interlock.agents.values import Ask, News, NewsKind, Role, Seat, Usage
+from interlock.agents.values import Ask, News, NewsKind, Role, Room, Usage
 from interlock.settings import CLIENTS, Runner
 
 Line = dict[str, Any]
@@ -63,11 +63,11 @@ def heard(name: str, row: Line, lines: list[Line]) -> tuple[Reading, list[News]]
         form=row.get("form"),
         spent=usage(row.get("spent", [None, None, None])),
     )
-    said, news = client.reader(ask, Seat(name, new_session="NEW")), list[News]()
+    said, news = client.reader(ask, Room(name, new_session="NEW")), list[News]()
     said.hear = news.append
     for line in [*(OPENING if name == "acp" else []), *lines]:
         said.read(Json(line))
-    said.end(Ended(stderr=row.get("stderr", "")), row.get("files", {}))
+    said.end(ProcessEnd(stderr=row.get("stderr", "")), row.get("files", {}))
     return said, news
 
 

@@ -41,9 +41,9 @@ def started(**more: Any) -> ev.RunStarted:
     return ev.RunStarted(**{**facts, "where": {}, "standing": STANDING, "at": AT, **more})
 
 
-def call(pair: str = "t0", **more: Any) -> ev.Started:
+def call(pair: str = "t0", **more: Any) -> ev.Called:
     facts = {"agent": "a", "member": "", "step": "", "attempt": 1, "n": 1, "runner": "r", "layer": "l", "brief": ""}
-    return ev.Started(**{**facts, "standing": STANDING, "pair": {"base": "t0", "work": pair}, "shown": pair, **more})
+    return ev.Called(**{**facts, "standing": STANDING, "pair": {"base": "t0", "work": pair}, "shown": pair, **more})
 
 
 def report(outcome: str = "done", **more: Any) -> ev.Report:

@@ -55,7 +55,7 @@ def lay(
         facts = {"agent": agent, "member": "", "attempt": 1}
         add(
             key,
-            ev.Started(
+            ev.Called(
                 **facts,
                 step=top,
                 n=1,

@@ -59,7 +59,7 @@ async def test_an_agent_is_watched_while_it_works(site: Site) -> None:
     """The run's page and its dispatch's, with what it says; as data."""
     runs = site.entry().path.parent
     facts = {"agent": "builder", "member": "", "attempt": 1, "runner": "mine"}
-    call = ev.Started(
+    call = ev.Called(
         **facts, step="x", n=1, standing=STILL, pair=NOTHING, shown=EMPTY, layer="x", brief=ev.Digest("0" * 64)
     )
     run = lay(runs, 9, dispatches=0, then=[("round-1/builder#1", call)])

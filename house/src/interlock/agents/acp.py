@@ -22,13 +22,13 @@ from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any, cast
 
-from interlock.agents.client import Client, Row, Start
+from interlock.agents.client import Client, ClientRow, Start
 from interlock.agents.clients.codex import rollout_budget
 from interlock.agents.command import filled
-from interlock.agents.process import Ended, Pipe
+from interlock.agents.process import Pipe, ProcessEnd
 from interlock.agents.reading import REFUSED, Json, Reading, other
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
+from interlock.agents.values import Ask, Room, Trouble, TroubleKind
 
 _VERSION = 1
 GREETING_S = 60.0
@@ -68,10 +68,10 @@ class Profile:
     def headless(self) -> Client | None:
         return cast("Client", import_module(f"interlock.agents.clients.{self.client}")) if self.client else None
 
-    def row(self, program: str) -> Row:
+    def row(self, program: str) -> ClientRow:
         """As people and layers need to know it."""
         if self.headless is None:
-            return Row("acp", title=program, program=program)
+            return ClientRow("acp", title=program, program=program)
         known = self.headless.ROW
         title = known.title if self.words[0] == known.program else f"{known.title} ({self.words[0]})"
         return replace(known, name="acp", title=title, program=program, install=self.install or known.install)
@@ -91,15 +91,15 @@ class Acp:
         self.ROW = self._profile.row(argv[0])
         self._args = argv[1:]
 
-    def start(self, ask: Ask, seat: Seat) -> Start:
+    def start(self, ask: Ask, room: Room) -> Start:
         row, headless = self._profile, self._profile.headless
-        usual = Start(()) if headless is None else headless.start(ask, seat)
+        usual = Start(()) if headless is None else headless.start(ask, room)
         model = (f"{row.model}={ask.role.model}",) if row.model and ask.role.model else ()
-        argv = (seat.program, *filled(self._args, ask, seat), *model)
+        argv = (room.program, *filled(self._args, ask, room), *model)
         return Start(argv, "", {**usual.env, **variables(row, ask)}, usual.files)
 
-    def reader(self, ask: Ask, seat: Seat) -> Conversation:
-        return Conversation(self._profile, ask, seat)
+    def reader(self, ask: Ask, room: Room) -> Conversation:
+        return Conversation(self._profile, ask, room)
 
 
 class _Failed(Exception):
@@ -109,8 +109,8 @@ class _Failed(Exception):
 class Conversation(Reading):
     """One session: what is said in it, and our side of it. The prompt follows what prepares it."""
 
-    def __init__(self, profile: Profile, ask: Ask, seat: Seat) -> None:
-        super().__init__(ask, seat)
+    def __init__(self, profile: Profile, ask: Ask, room: Room) -> None:
+        super().__init__(ask, room)
         self._profile = profile
         self.talk = self._talk
         self._pipe: Pipe | None = None
@@ -145,7 +145,7 @@ class Conversation(Reading):
         elif not method:
             self._answered(number, line)
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         self._pause()
 
     def _update(self, update: Json) -> None:
@@ -208,9 +208,9 @@ class Conversation(Reading):
     def _permission(self, number: Any, params: Json) -> None:
         tool = self._tool(params.at("toolCall"), asked=True)
         options = {one.text("kind"): one.text("optionId") for one in reversed(params.each("options"))}
-        why = "" if self.seat.confined else self._objection(tool)
+        why = "" if self.room.confined else self._objection(tool)
         # A lasting yes would hold for other files, too.
-        kinds = ("allow_once", "allow_always") if self.seat.confined else ("allow_once",)
+        kinds = ("allow_once", "allow_always") if self.room.confined else ("allow_once",)
         if why:
             kinds = ("reject_once", "reject_always")
             self.tool(tool.text("toolCallId"), tool.text("kind") or "tool", _subject(tool), REFUSED, why)
@@ -224,9 +224,9 @@ class Conversation(Reading):
         if tool.text("kind") not in ("edit", "delete", "move") and not _edits(tool):
             sandboxed = tool.text("kind") == "execute" and self._profile.modes
             return "the command would leave the sandbox" if sandboxed else ""
-        inside = [os.path.realpath(self.seat.root), os.path.realpath(self.seat.exchange or self.seat.root)]
+        inside = [os.path.realpath(self.room.root), os.path.realpath(self.room.exchange or self.room.root)]
         for path in _files(tool):
-            real = Path(os.path.realpath(self.seat.root / path.replace("\0", "")))
+            real = Path(os.path.realpath(self.room.root / path.replace("\0", "")))
             if not any(real.is_relative_to(folder) for folder in inside):
                 return f"{path} is outside of the workspace"
         return ""
@@ -290,7 +290,7 @@ class Conversation(Reading):
             raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {_VERSION}"))
         offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
         if self._profile.modes:
-            await self._choose(offer, "mode", self._profile.modes[0 if self.seat.confined else 1])
+            await self._choose(offer, "mode", self._profile.modes[0 if self.room.confined else 1])
         if self.ask.role.model and self._profile.model is None:
             await self._choose(offer, "model", self.ask.role.model)
         prompt = [{"type": "text", "text": self.ask.brief.encode(errors="backslashreplace").decode()}]
@@ -300,7 +300,7 @@ class Conversation(Reading):
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""
-        opening = {"cwd": str(self.seat.root / self.seat.place), "mcpServers": [], **meta(self._profile, self.ask)}
+        opening = {"cwd": str(self.room.root / self.room.place), "mcpServers": [], **meta(self._profile, self.ask)}
         if not self.ask.session:
             return await self._request("session/new", opening)
         text = "the agent does not know the session that it should go on with"

@@ -20,12 +20,12 @@ from typing import Any, Protocol
 
 from interlock.agents import process
 from interlock.agents.environment import Environment
-from interlock.agents.process import Ended
+from interlock.agents.process import ProcessEnd
 from interlock.agents.process_tree import Wrapped
 from interlock.agents.reading import Hear, Json, Reading, cut, other, parsed
 from interlock.agents.redaction import Redaction
 from interlock.agents.trouble import kind_of_words, trouble
-from interlock.agents.values import Ask, Exit, News, Seat, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, Room, Trouble, TroubleKind, Usage
 from interlock.documents.files import read_plain
 
 PARTIAL = "partial"
@@ -33,7 +33,7 @@ PARTIAL = "partial"
 
 
 @dataclass(frozen=True)
-class Row:
+class ClientRow:
     """A client, as people and layers need to know it."""
 
     name: str
@@ -86,9 +86,9 @@ class Client(Protocol):
     """A coding agent: a module of this shape."""
 
     @property
-    def ROW(self) -> Row: ...
-    def start(self, ask: Ask, seat: Seat) -> Start: ...
-    def reader(self, ask: Ask, seat: Seat) -> Reading: ...
+    def ROW(self) -> ClientRow: ...
+    def start(self, ask: Ask, room: Room) -> Start: ...
+    def reader(self, ask: Ask, room: Room) -> Reading: ...
 
 
 class Layer(Protocol):
@@ -128,8 +128,8 @@ async def call(
         program = str(layer.root / program)
     elif client.ROW.logins:  # a program of the workspace may have its name, and would get the person's login
         program = shutil.which(program, path=ask.env.get("PATH") or env.path) or program
-    seat = Seat(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
-    start, said = client.start(ask, seat), client.reader(ask, seat)
+    room = Room(program, layer.confined, layer.root, layer.inside_exchange, str(uuid.uuid4()), place)
+    start, said = client.start(ask, room), client.reader(ask, room)
     loop, enough, ends = asyncio.get_running_loop(), asyncio.Event(), list[asyncio.TimerHandle]()
 
     def hear_line(line: bytes) -> None:
@@ -148,7 +148,7 @@ async def call(
     given = {**env.variables, **start.env, **ask.env}
     if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
-        return _exit(ask, said, Ended(error=f"{program!r} is not found.{remedy}"), redact)
+        return _exit(ask, said, ProcessEnd(error=f"{program!r} is not found.{remedy}"), redact)
     asks = layer.exchange / PARTIAL
     for name in (*start.files, *start.leaves, PARTIAL):
         with contextlib.suppress(FileNotFoundError):
@@ -194,20 +194,20 @@ def read_back(
     Args:
         exit_file: where the layer noted how its program ended: all that tells it of one without a stream.
     """
-    seat = Seat(client.ROW.program, layer.confined, layer.root, layer.inside_exchange, ask.session)
-    said = client.reader(ask, seat)
+    room = Room(client.ROW.program, layer.confined, layer.root, layer.inside_exchange, ask.session)
+    said = client.reader(ask, room)
     try:
         out = ask.transcript.read_bytes()
     except OSError:
         return None
     for line in out.split(b"\n"):
         _heard(said, line)
-    ended = Ended(exit=process.recorded_exit(exit_file) if exit_file else None, out=out)
-    said.end(ended, _left(layer.exchange, client.start(ask, seat), redact))
+    ended = ProcessEnd(exit=process.recorded_exit(exit_file) if exit_file else None, out=out)
+    said.end(ended, _left(layer.exchange, client.start(ask, room), redact))
     return _exit(ask, said, ended, redact) if said.finished else None
 
 
-def model_hosts(row: Row, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:
+def model_hosts(row: ClientRow, variables: Mapping[str, str], home: Path) -> tuple[str, ...]:
     """Where a client's model answers: the usual hosts, and where variables or its own settings send it."""
     urls = [variables.get(name, "") for name in row.urls]
     for path in row.logins:
@@ -247,7 +247,7 @@ _LEAVES_S = 120.0
 """How long a client may take to exit, without another word, after the end of its turn: some never do."""
 
 
-def _exit(ask: Ask, said: Reading, ended: Ended, redact: Redaction, *, cut_off: bool = False) -> Exit:
+def _exit(ask: Ask, said: Reading, ended: ProcessEnd, redact: Redaction, *, cut_off: bool = False) -> Exit:
     """What a call comes to. The final text and the exit status are never enough.
 
     Some agents answer an error of their service as text, some end with 0 when they were told to stop, some end a turn
@@ -280,7 +280,7 @@ def _redacted(form: Any, redact: Redaction) -> Any:
     return "the form is nested too deeply"
 
 
-def _trouble(ask: Ask, said: Reading, ended: Ended) -> Trouble | None:
+def _trouble(ask: Ask, said: Reading, ended: ProcessEnd) -> Trouble | None:
     if ended.error:
         return other(ended.error)
     if ended.timed_out:  # asleep through a limit is not slow

@@ -38,7 +38,7 @@ _STDERR = 64_000
 
 
 @dataclass(frozen=True)
-class Ended:
+class ProcessEnd:
     """How a program ended, as facts; texts are redacted."""
 
     exit: int | None = None
@@ -75,7 +75,7 @@ async def run(
     one_stream: bool = False,
     watch: Callable[[], str] | None = None,
     enough: asyncio.Event | None = None,
-) -> Ended:
+) -> ProcessEnd:
     """Runs a program to its end, or to its deadline, and ends everything that it started.
 
     Args:
@@ -95,7 +95,7 @@ async def run(
             file = [cleanup.enter_context(Transcript(transcript))] if transcript else []
             tree = ProcessTree(program, marker, stderr=subprocess.STDOUT if one_stream else subprocess.PIPE)
         except (OSError, ValueError) as failure:
-            return Ended(error=_why(failure, program.argv), seconds=time.monotonic() - began)
+            return ProcessEnd(error=_why(failure, program.argv), seconds=time.monotonic() - began)
         finally:
             for handle in program.pass_fds:
                 os.close(handle)
@@ -125,7 +125,7 @@ async def _follow(
     deadline: float,
     watch: Callable[[], str] | None,
     enough: asyncio.Event,
-) -> Ended:
+) -> ProcessEnd:
     """Waits for whatever comes first, and ends what is left in order."""
     pipe, _ = await asyncio.get_running_loop().connect_write_pipe(asyncio.BaseProtocol, tree.popen.stdin)
     exited, talk = tree.exited(), None
@@ -164,7 +164,7 @@ async def _follow(
     for task in (*heard, *([talk] if talk in done else [])):
         if not task.cancelled():
             task.result()
-    return Ended(timed_out=not done, over=watching.result() if watching in done else "")
+    return ProcessEnd(timed_out=not done, over=watching.result() if watching in done else "")
 
 
 async def _watch(watch: Callable[[], str] | None) -> str:

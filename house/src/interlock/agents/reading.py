@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from interlock.agents.process import Ended, Talk
-from interlock.agents.values import Ask, News, NewsKind, Seat, Trouble, TroubleKind, Usage
+from interlock.agents.process import ProcessEnd, Talk
+from interlock.agents.values import Ask, News, NewsKind, Room, Trouble, TroubleKind, Usage
 
 Hear = Callable[[News], None]
 
@@ -75,8 +75,8 @@ def parsed(text: str) -> Any:
 class Reading:
     """What the stream of one call has said so far."""
 
-    def __init__(self, ask: Ask, seat: Seat) -> None:
-        self.ask, self.seat = ask, seat
+    def __init__(self, ask: Ask, room: Room) -> None:
+        self.ask, self.room = ask, room
         self.session = self.model = ""
         self.words: list[str] = []
         """The final message, in pieces."""
@@ -104,7 +104,7 @@ class Reading:
         """Takes in one object of the stream; nothing of what is not known. Total."""
         raise NotImplementedError
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         """Takes in what is said beside the stream, when the program has ended.
 
         Args:

@@ -26,10 +26,10 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from interlock.agents.answers import PROSE, best, said
-from interlock.agents.client import Row, Start
+from interlock.agents.client import ClientRow, Start
 from interlock.agents.command import Answer
 from interlock.agents.output import TRANSCRIPT_LIMIT
-from interlock.agents.values import Ask, Seat
+from interlock.agents.values import Ask, Room
 from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import Text, read_yaml
@@ -87,17 +87,17 @@ class Scenario(Model):
 class Scripted:
     """An agent for every name: does what the scenario says, and else what form and contract ask for."""
 
-    ROW = Row("scripted", "scripted agent", "/bin/sh", tells_tokens=False)
+    ROW = ClientRow("scripted", "scripted agent", "/bin/sh", tells_tokens=False)
 
     def __init__(self, scenario: Scenario | None = None) -> None:
         self._scenario = scenario or Scenario()
 
-    def start(self, ask: Ask, seat: Seat) -> Start:
+    def start(self, ask: Ask, room: Room) -> Start:
         reaction = next((one for one in self._scenario.reactions if one.fits(ask.env)), Reaction())
-        return Start((seat.program, "-s"), "\n".join(_script(reaction, ask, seat.root)), keep=TRANSCRIPT_LIMIT)
+        return Start((room.program, "-s"), "\n".join(_script(reaction, ask, room.root)), keep=TRANSCRIPT_LIMIT)
 
-    def reader(self, ask: Ask, seat: Seat) -> Answer:
-        return Answer(ask, seat)
+    def reader(self, ask: Ask, room: Room) -> Answer:
+        return Answer(ask, room)
 
 
 def _script(reaction: Reaction, ask: Ask, root: Path) -> Iterator[str]:

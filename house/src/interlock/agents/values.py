@@ -136,7 +136,7 @@ class Ask(Model):
 
 
 @dataclass(frozen=True)
-class Seat:
+class Room:
     """Where a client is started, as far as its command line depends on it."""
 
     program: str

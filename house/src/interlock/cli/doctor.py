@@ -16,7 +16,7 @@ from typing import Any, Literal
 
 from interlock.agents import client as clients_client
 from interlock.agents import clients
-from interlock.agents.client import Row
+from interlock.agents.client import ClientRow
 from interlock.agents.environment import Environment, environment
 from interlock.agents.values import Ask, Role, TroubleKind
 from interlock.cli import text
@@ -157,7 +157,7 @@ def _program(door: Door, name: str, table: Runner, given: Environment) -> Found:
     return Found("BROKEN", "runner", f"{name}: {program!r} is not found", f"Correct [runners.{name}] argv.")
 
 
-async def _asked(door: Door, name: str, table: Runner, row: Row, given: Environment) -> Found:
+async def _asked(door: Door, name: str, table: Runner, row: ClientRow, given: Environment) -> Found:
     """Whether it answers: asked in an empty folder, with the person's own login."""
     place = door.place
     role = Role(name="doctor", runner=name, type=table.type, program=table.program or "", model=table.model or "")

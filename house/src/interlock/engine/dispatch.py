@@ -3,7 +3,7 @@
 Whoever reads this knows what happens between a playbook's `run.dispatch` and its `Report`:
 
 1. The layer shows the person's tree of this moment with what the run has done so far (`shown`).
-2. The call is noted (`Started`), synced, made (`world.call`).
+2. The call is noted (`Called`), synced, made (`world.call`).
 3. What the layer holds is looked at (`examine`): one report, with everything that is wrong at once.
 4. A table says what follows: wait for a limit, repeat after weather, ask once more with the complaint, or end.
 5. What counts is merged into the run's pending pair and recorded with it (`Done`); the fold moves the pair on.
@@ -198,11 +198,11 @@ class Dispatch:
         return who if not self.call.row.judges else f"{who}-{self.slot.key.replace('/', '-').replace('#', '-')}"[-150:]
 
     @property
-    def _cut_off(self) -> ev.Started | None:
+    def _cut_off(self) -> ev.Called | None:
         """The call to go on from: a dead process made it, waited behind it, or the money ended; None: it is done
         anew."""
         for trace in reversed(self.slot.traces):
-            if isinstance(trace, ev.Started):
+            if isinstance(trace, ev.Called):
                 return trace
             if isinstance(trace, ev.Tried) and trace.move == "gave up" and not _is_spent(trace.report):
                 return None
@@ -212,14 +212,14 @@ class Dispatch:
         """Session and complaint of a dispatch that goes on, and whether its agent was at work; `same`: with its
         client."""
         traces = self.slot.traces
-        last = next(trace for trace in reversed(traces) if isinstance(trace, ev.Started | ev.Tried))
+        last = next(trace for trace in reversed(traces) if isinstance(trace, ev.Called | ev.Tried))
         repairs = [trace for trace in self._tries if trace.move == "repair"]
         failure = complaint(repairs[-1].report) if repairs else ""
         if not same or (isinstance(last, ev.Tried) and last.move == "repeat"):
             return "", failure, False
         heard = [trace.news.facts.get("session") for trace in traces if isinstance(trace, ev.Heard)]
         session = next((one for one in reversed(heard) if one), "")
-        return str(session), failure, isinstance(last, ev.Started)
+        return str(session), failure, isinstance(last, ev.Called)
 
     # --- the call
 
@@ -232,9 +232,9 @@ class Dispatch:
             brief.render(self, ground, session=session, heard=heard, failure=failure, held=await self._held())
         )
         content = text.encode("utf-8", "backslashreplace")
-        n = 1 + sum(isinstance(trace, ev.Started) for trace in slot.traces)
+        n = 1 + sum(isinstance(trace, ev.Called) for trace in slot.traces)
         ask = self._ask(text, session, share, n)
-        started = ev.Started(
+        started = ev.Called(
             agent=call.row.agent,
             member=call.member,
             step=ask.env["INTERLOCK_STEP"],

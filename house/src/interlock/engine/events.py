@@ -312,7 +312,7 @@ class GateDecided(Outcome):
     shown: dict[str, str]
 
 
-class Started(Event):
+class Called(Event):
     """One call of an agent begins."""
 
     e: Literal["call"] = "call"
@@ -440,7 +440,7 @@ class Committed(Outcome):
 
 AnyEvent = Annotated[
     RunStarted | Resumed | Reopened | Paused | Left | Ended | Warned | Refused | Intended | Undone | Got
-    | Decided | Turn | Joined | Noted | Said | Based | Proved | Wrote | GateOpened | GateDecided | Started | Heard
+    | Decided | Turn | Joined | Noted | Said | Based | Proved | Wrote | GateOpened | GateDecided | Called | Heard
     | Tried | Done | Delivered | Committed | Turned | Switched,
     Field(discriminator="e"),
 ]  # fmt: skip

@@ -40,7 +40,7 @@ async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool
         outcome="fault",
         text=world.folder.put(content),
         shown=ground.shown,
-        calls=sum(isinstance(trace, ev.Started) for trace in slot.traces),
+        calls=sum(isinstance(trace, ev.Called) for trace in slot.traces),
         usage=exit_.usage,
         seconds=exit_.seconds,
         session=exit_.session,

@@ -45,7 +45,7 @@ def records(path: Path) -> str:
     """What is called is recorded before and behind, one call more for each time that it was cut off."""
     started, came = Counter[str](), Counter[str]()
     for key, event in path.lines:
-        started[key] += isinstance(event, ev.Started)
+        started[key] += isinstance(event, ev.Called)
         came[key] += isinstance(event, ev.Tried) or (isinstance(event, ev.Done) and event.report.calls > 0)
     for key in {*started, *path.began}:
         began, ended = path.began[key], path.ended[key]

@@ -204,7 +204,7 @@ class View:
                     self.gates[key].decision = event
                 if event.note:
                     self.words.append(ev.Words(text=event.note, who=event.who, at=event.at, gate=event.gate))
-            case ev.Started():
+            case ev.Called():
                 self._started(key, event, at)
             case ev.Heard():
                 self._heard(key, event.news)
@@ -260,7 +260,7 @@ class View:
                 pass
 
     def _place(self, key: str, event: ev.Event) -> None:
-        shows = (ev.Started, ev.Based, ev.Proved, ev.GateOpened, ev.Turn, ev.Committed, ev.Delivered)
+        shows = (ev.Called, ev.Based, ev.Proved, ev.GateOpened, ev.Turn, ev.Committed, ev.Delivered)
         if not key or not isinstance(event, shows):
             return
         top = key.split("/", 1)[0] if "/" in key else ""
@@ -296,7 +296,7 @@ class View:
         for step in self.steps:
             step.keys = [key for key in step.keys if key not in keys]
 
-    def _started(self, key: str, event: ev.Started, at: datetime) -> None:
+    def _started(self, key: str, event: ev.Called, at: datetime) -> None:
         call = self._call(key, event, at)
         call.calls += 1
         call.earlier = call.spent
@@ -324,7 +324,7 @@ class View:
         self.stopped = ""
         self.standing = event.standing
 
-    def _call(self, key: str, event: ev.Started | ev.Report, at: datetime) -> CallView:
+    def _call(self, key: str, event: ev.Called | ev.Report, at: datetime) -> CallView:
         """The dispatch of that key; one of whose calls none was made, or none is known, is there, too."""
         if key not in self.calls:
             step = key.partition("/")[0] if "/" in key else ""

@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from interlock.agents import clients
 from interlock.agents.reading import Json, Reading, parsed
-from interlock.agents.values import Ask, News, NewsKind, Role, Seat
+from interlock.agents.values import Ask, News, NewsKind, Role, Room
 from interlock.cli import live, text
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView
@@ -117,7 +117,7 @@ def _reader(shelf: Shelf, call: CallView) -> Reading | None:
         if runner.type not in ("command", "scripted"):
             role = Role(name=call.agent, runner=call.runner, type=runner.type)
             ask = Ask(role=role, brief="", transcript=Path())
-            return clients.client(runner, shelf.top).reader(ask, Seat("", True, Path(), "", ""))
+            return clients.client(runner, shelf.top).reader(ask, Room("", True, Path(), "", ""))
     return None
 
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import cast
 
-from interlock.agents.client import Client, Row
+from interlock.agents.client import Client, ClientRow
 from interlock.documents.files import read
 from interlock.errors import ConfigInvalid
 from interlock.settings import CLIENTS, Runner
@@ -31,12 +31,12 @@ def client(runner: Runner, top: Path) -> Client:
     return Scripted(Scenario.parse(raw, runner.scenario))
 
 
-def row(type: str, argv: Sequence[str] = ()) -> Row:
+def row(type: str, argv: Sequence[str] = ()) -> ClientRow:
     """What is to be known of a client; of `acp` and `command` by their command line."""
     return _client(type, argv).ROW
 
 
-def rows() -> list[Row]:
+def rows() -> list[ClientRow]:
     """Of all coding agents with a module of their own."""
     return [row(name) for name in CLIENTS]
 
@@ -51,7 +51,7 @@ def _client(type: str, argv: Sequence[str]) -> Client:
 class Installed:
     """A coding agent that is there."""
 
-    row: Row
+    row: ClientRow
     signed_in: bool
     """As far as a file or a variable tells; a login in the system's key ring does not."""
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from datetime import UTC, datetime
 
-from interlock.agents.client import Row, Start, chosen
+from interlock.agents.client import ClientRow, Start, chosen
 from interlock.agents.reading import Json, Reading, other
 from interlock.agents.schemas import plain
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Seat
+from interlock.agents.values import Ask, Room
 
-ROW = Row(
+ROW = ClientRow(
     name="claude",
     title="Claude Code",
     program="claude",
@@ -33,13 +33,13 @@ _FREE = "Bash,Glob,Grep,Read,Skill,Task,TodoWrite,WebFetch,WebSearch"
 """What an agent may use without asking where nothing holds it, besides editing in its folder."""
 
 
-def start(ask: Ask, seat: Seat) -> Start:
-    argv, env = [seat.program, "-p", "--output-format", "stream-json", "--verbose"], _ENVIRONMENT
-    if seat.confined:
+def start(ask: Ask, room: Room) -> Start:
+    argv, env = [room.program, "-p", "--output-format", "stream-json", "--verbose"], _ENVIRONMENT
+    if room.confined:
         argv.append("--dangerously-skip-permissions")
         env = {**env, "IS_SANDBOX": "1"}  # else it refuses that to root
     else:  # Nobody is there to be asked: what is not allowed is refused.
-        argv += ["--permission-mode", "acceptEdits", "--add-dir", seat.exchange, "--allowedTools", _FREE]
+        argv += ["--permission-mode", "acceptEdits", "--add-dir", room.exchange, "--allowedTools", _FREE]
     if ask.budget_usd is not None:
         argv += ["--max-budget-usd", f"{max(ask.budget_usd, 0.000001):.6f}"]
     if ask.form is not None:
@@ -51,8 +51,8 @@ class Stream(Reading):
     whole = False
     """Its result counts the whole session."""
 
-    def __init__(self, ask: Ask, seat: Seat) -> None:
-        super().__init__(ask, seat)
+    def __init__(self, ask: Ask, room: Room) -> None:
+        super().__init__(ask, room)
         self._until: datetime | None = None
         self._spoken: list[str] = []
         """Since the last tool."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from interlock.agents.client import Row, Start
+from interlock.agents.client import ClientRow, Start
 from interlock.agents.reading import BEGAN, DONE, FAILED, REFUSED, Json, Reading, parsed
 from interlock.agents.schemas import strict
 from interlock.agents.trouble import trouble, used_up
-from interlock.agents.values import Ask, Seat
+from interlock.agents.values import Ask, Room
 
-ROW = Row(
+ROW = ClientRow(
     name="codex",
     title="Codex",
     program="codex",
@@ -43,21 +43,21 @@ which codex would take from them: builds and tests need it, if only on loopback.
 _SCHEMA = "schema-codex.json"
 
 
-def start(ask: Ask, seat: Seat) -> Start:
-    argv, settings, files = [seat.program, "exec", "--color", "never"], [*_SETTINGS], {}
+def start(ask: Ask, room: Room) -> Start:
+    argv, settings, files = [room.program, "exec", "--color", "never"], [*_SETTINGS], {}
     settings += [f"features.rollout_budget.{name}={json.dumps(value)}" for name, value in rollout_budget(ask).items()]
     argv += [*(("resume",) if ask.session else ()), "--json", "--skip-git-repo-check"]
-    if seat.confined:
+    if room.confined:
         argv.append("--dangerously-bypass-approvals-and-sandbox")
     else:
-        settings += [*_HELD, f'permissions.interlock.filesystem={{{json.dumps(seat.exchange)}="write"}}']
+        settings += [*_HELD, f'permissions.interlock.filesystem={{{json.dumps(room.exchange)}="write"}}']
     for setting in settings:
         argv += ["-c", setting]
     if ask.role.model:
         argv.append(f"--model={ask.role.model}")
     if ask.form is not None and (schema := strict(ask.form)) is not None:
         files[_SCHEMA] = json.dumps(schema)
-        argv += ["--output-schema", f"{seat.exchange}/{_SCHEMA}"]
+        argv += ["--output-schema", f"{room.exchange}/{_SCHEMA}"]
     return Start((*argv, *(("--", ask.session) if ask.session else ()), "-"), ask.brief, files=files)
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from interlock.agents.client import Row, Start, chosen
-from interlock.agents.process import Ended
+from interlock.agents.client import ClientRow, Start, chosen
+from interlock.agents.process import ProcessEnd
 from interlock.agents.reading import Json, Reading, other, parsed
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Seat, Trouble, TroubleKind
+from interlock.agents.values import Ask, Room, Trouble, TroubleKind
 
-ROW = Row(
+ROW = ClientRow(
     name="copilot",
     title="GitHub Copilot CLI",
     program="copilot",
@@ -31,11 +31,11 @@ _QUIET = ("--output-format=json", "--stream=off", "--no-color", "--no-ask-user",
 _USAGE = "copilot-usage.json"
 
 
-def start(ask: Ask, seat: Seat) -> Start:
+def start(ask: Ask, room: Room) -> Start:
     # Its own check of paths would stop commands that name any other folder, and no edit that a command makes.
-    argv = [seat.program, *_QUIET, "--allow-all", f"--usage-output-file={seat.exchange}/{_USAGE}"]
+    argv = [room.program, *_QUIET, "--allow-all", f"--usage-output-file={room.exchange}/{_USAGE}"]
     if not ask.session:
-        argv.append(f"--session-id={seat.new_session}")
+        argv.append(f"--session-id={room.new_session}")
     return Start((*argv, *chosen(ask)), ask.brief, {"COPILOT_AUTO_UPDATE": "false"}, leaves=(_USAGE,))
 
 
@@ -44,7 +44,7 @@ class Stream(Reading):
         data = line.at("data")
         match line.text("type"):
             case "user.message":
-                self.began(self.ask.session or self.seat.new_session)
+                self.began(self.ask.session or self.room.new_session)
             case "assistant.turn_start":
                 self.wrong = None
             case "assistant.message" if not data.text("parentToolCallId") and data.text("content"):
@@ -69,7 +69,7 @@ class Stream(Reading):
                 if self.wrong is None and (code := line.count("exitCode")):
                     self.wrong = other(f"it ended its turn with exit code {code}")
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         """Its own account counts in credits, never in dollars."""
         used = [model.at("usage") for model in Json(parsed(left.get(_USAGE, ""))).each("modelMetrics")]
         into = sum(one.count("inputTokens") or 0 for one in used)

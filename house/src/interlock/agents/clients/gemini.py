@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
-from interlock.agents.client import Row, Start, chosen
-from interlock.agents.process import Ended
+from interlock.agents.client import ClientRow, Start, chosen
+from interlock.agents.process import ProcessEnd
 from interlock.agents.reading import Json, Reading, other
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Seat
+from interlock.agents.values import Ask, Room
 
 _LOGIN = (".gemini/oauth_creds.json", ".gemini/google_accounts.json", ".gemini/.env", ".gemini/installation_id")
-ROW = Row(
+ROW = ClientRow(
     name="gemini",
     title="Gemini CLI",
     program="gemini",
@@ -42,16 +42,16 @@ _FILE, _POLICY = "gemini-settings.json", "gemini-policy.toml"
 _NO_SEARCH = '[[rule]]\ntoolName = ["glob"]\ndecision = "deny"\npriority = 999\n'
 
 
-def start(ask: Ask, seat: Seat) -> Start:
-    argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
-    files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, seat.root / seat.place)
+def start(ask: Ask, room: Room) -> Start:
+    argv = [room.program, "-o", "stream-json", "--approval-mode", "yolo", "--skip-trust"]
+    files, brief = {_FILE: json.dumps(_SETTINGS)}, taken_literally(ask.brief, room.root / room.place)
     if _MENTION.search(brief):
         # Where no file has the name after an "@", gemini searches for one that contains it, if it has this tool.
-        argv += ["--admin-policy", f"{seat.exchange}/{_POLICY}"]
+        argv += ["--admin-policy", f"{room.exchange}/{_POLICY}"]
         files[_POLICY] = _NO_SEARCH
-    if not seat.confined:
-        argv += ["--include-directories", seat.exchange]
-    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
+    if not room.confined:
+        argv += ["--include-directories", room.exchange]
+    env = {"GEMINI_CLI_TRUST_WORKSPACE": "true", "GEMINI_CLI_SYSTEM_DEFAULTS_PATH": f"{room.exchange}/{_FILE}"}
     return Start((*argv, *chosen(ask)), brief, env, files)
 
 
@@ -106,7 +106,7 @@ class Stream(Reading):
                     self.wrong = other(f"it stopped by itself: {self._stopped}")
                 self.spend(line.count("stats", "input_tokens"), line.count("stats", "output_tokens"))
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         # Neither speaking nor at work: then an answer of the service is due.
         for found in () if self._speaking or self.at_work else _ATTEMPT.finditer(ended.stderr):
             self.waiting = " ".join(found["why"].split()).strip(" .:") or "a request failed"

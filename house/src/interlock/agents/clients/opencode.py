@@ -11,14 +11,14 @@ from collections.abc import Mapping
 from contextlib import suppress
 from datetime import datetime
 
-from interlock.agents.client import Row, Start, chosen
-from interlock.agents.process import Ended
+from interlock.agents.client import ClientRow, Start, chosen
+from interlock.agents.process import ProcessEnd
 from interlock.agents.reading import DONE, Json, Reading, not_done, other
 from interlock.agents.trouble import after, trouble
-from interlock.agents.values import Ask, Seat, TroubleKind
+from interlock.agents.values import Ask, Room, TroubleKind
 
 _LOGIN = ".local/share/opencode/auth.json"
-ROW = Row(
+ROW = ClientRow(
     name="opencode",
     title="OpenCode",
     program="opencode",
@@ -37,13 +37,13 @@ _SETTINGS = {"autoupdate": False, "share": "disabled", "snapshot": False}
 """Nothing is fetched or published by itself; its snapshots would only repeat ours, after every step."""
 
 
-def start(ask: Ask, seat: Seat) -> Start:
+def start(ask: Ask, room: Room) -> Start:
     # --auto answers what would be asked of a person; what is denied stays denied. A title of its own saves the request
     # to a model that would invent one. Errors of its own parts are in its log alone.
-    argv = [seat.program, "run", "--format", "json", "--auto", "--title", "interlock"]
+    argv = [room.program, "run", "--format", "json", "--auto", "--title", "interlock"]
     argv += ["--print-logs", "--log-level", "ERROR"]
-    outside = {"external_directory": {"*": "deny", f"{seat.exchange}/*": "allow"}}
-    settings = {**_SETTINGS, "permission": {"*": "allow"} if seat.confined else outside}
+    outside = {"external_directory": {"*": "deny", f"{room.exchange}/*": "allow"}}
+    settings = {**_SETTINGS, "permission": {"*": "allow"} if room.confined else outside}
     env = {"OPENCODE_CONFIG_CONTENT": json.dumps(settings), "OPENCODE_DISABLE_AUTOUPDATE": "1"}
     return Start((*argv, *chosen(ask, session="--session")), ask.brief, env)
 
@@ -89,7 +89,7 @@ class Stream(Reading):
         self._cost += step.number("cost") or 0.0
         self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
 
-    def end(self, ended: Ended, left: Mapping[str, str]) -> None:
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         for found in _AGAIN.finditer(ended.stderr):
             # Before it tries a request again it says nothing in its stream.
             with suppress(ValueError, OverflowError):

@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import json
 
-from interlock.agents.client import Row, Start, chosen
+from interlock.agents.client import ClientRow, Start, chosen
 from interlock.agents.clients import claude
 from interlock.agents.clients.gemini import taken_literally
 from interlock.agents.reading import Json
 from interlock.agents.trouble import trouble
-from interlock.agents.values import Ask, Seat
+from interlock.agents.values import Ask, Room
 
 _LOGIN = ".qwen/oauth_creds.json"
-ROW = Row(
+ROW = ClientRow(
     name="qwen",
     title="Qwen Code",
     program="qwen",
@@ -38,13 +38,13 @@ _SETTINGS = {
 _FILE = "qwen-settings.json"
 
 
-def start(ask: Ask, seat: Seat) -> Start:
-    argv = [seat.program, "-o", "stream-json", "--approval-mode", "yolo"]
-    if not seat.confined:
-        argv += ["--include-directories", seat.exchange]
+def start(ask: Ask, room: Room) -> Start:
+    argv = [room.program, "-o", "stream-json", "--approval-mode", "yolo"]
+    if not room.confined:
+        argv += ["--include-directories", room.exchange]
     # The lowest of its settings files, so that all that a person has set stays.
-    env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{seat.exchange}/{_FILE}"}
-    brief = taken_literally(ask.brief, seat.root / seat.place)
+    env = {"QWEN_CODE_SYSTEM_DEFAULTS_PATH": f"{room.exchange}/{_FILE}"}
+    brief = taken_literally(ask.brief, room.root / room.place)
     return Start((*argv, *chosen(ask)), brief, env, {_FILE: json.dumps(_SETTINGS)})
 
 
