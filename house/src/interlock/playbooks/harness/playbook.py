@@ -11,7 +11,7 @@ from interlock.documents.files import digest
 from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, Stop, clash
+from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, Stop, clash, difference
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
 from interlock.errors import Status as Ended
@@ -70,10 +70,8 @@ async def turn(house: House) -> bool:
         await unverified(house, answers)
     house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
-    own, now = house.state.position(), state.position()
-    if not asked["resumed"] and (changed := [name for name in own if own[name] != now[name]]):
-        told = f"{changed[0]}: expected {own[changed[0]]!r}, found {now[changed[0]]!r}"
-        raise house.edited(f"{RUN_STATE} was changed by a person: {told}")
+    if not asked["resumed"] and (changed := difference(house.state.position(), state.position())):
+        raise house.edited(f"{RUN_STATE} was changed by a person: {changed}")
     house.state = state
     try:
         house.task = read_task(await run.read(task.path) or "", task.path)
