@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -152,6 +153,9 @@ class Page:
             opening, shown = int(seen["opening"]), {str(path): str(one) for path, one in seen["shown"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise HTTPException(400) from None
+        if entry.is_far:  # it went there after this was shown: a word said here would be lost
+            remedy = f"Bring it here: interlock fleet take {entry.id}"
+            return self._told(request, f"Nothing was decided: the run is elsewhere. {remedy}")
         choice, note = (_one(form, name).replace("\r\n", "\n").strip() for name in ("choice", "note"))
         if not choice:
             return self._gate(request, form, "Nothing was decided: an answer is needed.", 400)
@@ -253,7 +257,7 @@ def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], 
             raise HTTPException(413) from None
         if not hmac.compare_digest(visit_of(request).token.encode(), _one(form, "token").encode()):
             raise HTTPException(403)
-        return await asyncio.to_thread(answer, request, form)
+        return await run_in_threadpool(answer, request, form)  # not with those who look: a command may take long
 
     return posted
 
