@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import psutil
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
+from interlock.engine import events as ev
 from tests.web.many import lay
 
 WATCHERS = 50
@@ -100,12 +101,14 @@ def main() -> None:
         there = top / ".interlock/runs"
         there.mkdir(parents=True)
         subprocess.run(["git", "init", "-q", top], check=True)
+        asks = ev.GateOpened(gate="it", question="Ship it?", choices=("approve", "reject"), shown={}, opening=1)
+        waits = [("gate-it#1", asks), ("", ev.Paused(status="waiting", why="It asks."))]
         for number in range(2, runs + 1):
-            lay(there, number)
+            lay(there, number, then=() if number % 5 else waits)
         long = lay(there, 1, dispatches=dispatches)
         page = Page(top)
         try:
-            page.measured(f"board of {runs} runs", "/", times)
+            page.measured(f"board of {runs} runs, one of five open", "/", times)
             page.measured(f"run of {dispatches} dispatches", f"/runs/{long}", times)
             heard = page.heard("/stream/", lambda: lay(there, runs + 1))
             print(f"{WATCHERS} who watch the board heard of a run after {min(heard):.1f} to {max(heard):.1f} s")

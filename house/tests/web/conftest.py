@@ -21,7 +21,6 @@ import pytest
 
 from interlock.engine.runs import Entry
 from interlock.web.entering import Browsers, Proxy
-from interlock.web.guarding import Threshold
 from interlock.web.page import Page
 from tests.cli.conftest import CommandLine, person
 
@@ -85,7 +84,9 @@ class Site:
     def __init__(self, person: CommandLine, proxy: Proxy | None = None, origin: str = ORIGIN) -> None:
         self.interlock, self.origin, self.browsers = person, origin, Browsers()
         self.entered = 0
-        self.page = Page(person.top, Threshold(origin, self.browsers, "ada", proxy, self._entered))
+        self.page = Page(
+            person.top, origin=origin, browsers=self.browsers, person="ada", proxy=proxy, entered=self._entered
+        )
         self.cookie = ""
         if proxy is None:
             self.cookie = self.get(f"/enter?token={self.browsers.token()}").header("set-cookie").partition(";")[0]

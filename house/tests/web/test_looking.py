@@ -11,6 +11,7 @@ import shutil
 
 import pytest
 
+from interlock.engine.runs import Entry
 from interlock.web.dispatch import dispatch_page
 from interlock.web.rendering import static
 from interlock.web.run import ROWS
@@ -44,7 +45,7 @@ def test_the_board_has_first_what_waits_for_a_person(site: Site) -> None:
 @pytest.mark.req("PAGE-01")
 def test_runs_that_cannot_be_read_or_are_elsewhere_stand_on_the_board(site: Site) -> None:
     """A damaged one says what to do, and so does its page; one of elsewhere is looked at and not decided here."""
-    task, ship = site.entry("task"), site.entry("ship")
+    task, ship, form = site.entry("task"), site.entry("ship"), site.deciding()
     task.journal.write_bytes(b'{"<b>"\n' + task.journal.read_bytes())
     away = ship.path.parents[1] / "far" / ship.id
     away.parent.mkdir()
@@ -59,6 +60,9 @@ def test_runs_that_cannot_be_read_or_are_elsewhere_stand_on_the_board(site: Site
     assert "working elsewhere" in page.words
     assert "<form" not in page.text
     assert site.get(f"/runs/{ship.id}/gate").status == 303
+    late = site.post(f"/runs/{ship.id}/gate", form)
+    assert (late.status, f"interlock fleet take {ship.id}" in late.words) == (409, True)
+    assert Entry(away).folder.messages() == []
 
 
 @pytest.mark.req("PAGE-01", "CLI-03", "CLI-07")

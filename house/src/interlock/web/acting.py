@@ -31,10 +31,6 @@ class Answer:
     trouble: str = ""
     """Why it did not do what it was asked for, in its own words; empty: it did."""
 
-    @property
-    def run(self) -> str:
-        return str(self.facts.get("run_id") or "")
-
 
 def typed(folder: Path, *words: str) -> Answer:
     """What comes of a command with `--json`, as it is typed in a folder."""

@@ -40,27 +40,30 @@ def board(shelf: Shelf, q: str, page: int) -> dict[str, Any]:
         q: words of which each stands in a run's headline, name, key, playbook or state.
         page: of those that have ended.
     """
-    waiting, working, ended = list[Listed](), list[Listed](), list[tuple[Entry, Head | None]]()
+    parts: dict[str, list[tuple[Entry, Head | None]]] = {"waiting": [], "working": [], "ended": []}
     for entry, head in shelf.runs():
         known = f"{head.headline} {head.key} {head.status}" if head else "damaged"
-        if not all(word in f"{known} {entry.id}".casefold() for word in q.casefold().split()):
-            continue
-        if head is None or head.status.has_ended:
-            ended.append((entry, head))
-        else:
-            listed = _open(shelf, entry, head)
-            (working if listed.status in ("working", "elsewhere") else waiting).append(listed)
-    pages = max(1, -(-len(ended) // SHOWN))
+        if all(word in f"{known} {entry.id}".casefold() for word in q.casefold().split()):
+            parts[_part(entry, head)].append((entry, head))
+    working = [_open(shelf, *one) for one in parts["working"][:SHOWN]]  # only what is shown is read as a whole
+    asking = [one for one in working if one.asks]
+    pages = max(1, -(-len(parts["ended"]) // SHOWN))
     page = min(page, pages - 1)
     return {
         "q": q,
-        "waiting": waiting[:SHOWN],
-        "working": working[:SHOWN],
-        "ended": [_ended(entry, head) for entry, head in ended[page * SHOWN : (page + 1) * SHOWN]],
-        "counts": (len(waiting), len(working), len(ended)),
+        "waiting": [*asking, *(_open(shelf, *one) for one in parts["waiting"][:SHOWN])],
+        "working": [one for one in working if not one.asks],
+        "ended": [_ended(*one) for one in parts["ended"][page * SHOWN : (page + 1) * SHOWN]],
+        "counts": (len(parts["waiting"]) + len(asking), len(parts["working"]) - len(asking), len(parts["ended"])),
         "page": page,
         "pages": pages,
     }
+
+
+def _part(entry: Entry, head: Head | None) -> str:
+    if head is None or head.status.has_ended:
+        return "ended"
+    return "working" if head.status is Status.WORKING or entry.is_far else "waiting"
 
 
 def _ended(entry: Entry, head: Head | None) -> Listed:
@@ -71,7 +74,8 @@ def _ended(entry: Entry, head: Head | None) -> Listed:
     return Listed(entry.id, head.headline, head.playbook, status.value, TONES[status], head.why, head.changed)
 
 
-def _open(shelf: Shelf, entry: Entry, head: Head) -> Listed:
+def _open(shelf: Shelf, entry: Entry, head: Head | None) -> Listed:
+    assert head is not None
     status, how, view = head.status, head.why, View()
     with suppress(InterlockError):
         view = shelf.view(entry)

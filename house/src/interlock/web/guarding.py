@@ -42,29 +42,6 @@ ENTER, STATIC = "/enter", "/static/"
 COMES_BACK = '<meta http-equiv="refresh" content="0">'
 
 
-@dataclass(frozen=True)
-class Threshold:
-    """Under which address the page is reached, and how people are known there."""
-
-    origin: str
-    """As browsers say it: scheme, name and, if unusual, port."""
-    browsers: Browsers
-    person: str
-    """Who comes in by a cookie."""
-    proxy: Proxy | None = None
-    entered: Callable[[], None] = lambda: None
-    """Hears that a browser came in: the address that let it in is used up."""
-
-    @property
-    def host(self) -> str:
-        return urlsplit(self.origin).netloc
-
-    def who(self, headers: Headers) -> str | None:
-        if self.proxy is not None:
-            return self.proxy.person(headers)
-        return self.person if any(map(self.browsers.knows, _brought(headers))) else None
-
-
 def _brought(headers: Headers) -> Iterator[str]:
     """Every cookie of our name: whoever serves something under a sibling of it can have a browser send more."""
     for pair in ";".join(headers.getlist("cookie")).split(";"):
@@ -73,11 +50,19 @@ def _brought(headers: Headers) -> Iterator[str]:
             yield value.strip()
 
 
+@dataclass(frozen=True)
 class Guard:
     """Lets requests through to the page that are what they should be, each with its visit."""
 
-    def __init__(self, app: ASGIApp, threshold: Threshold) -> None:
-        self._app, self._threshold = app, threshold
+    app: ASGIApp
+    origin: str
+    """Under which browsers reach it, as they say it: scheme, name and, if unusual, port."""
+    browsers: Browsers
+    person: str
+    """Who comes in by a cookie."""
+    proxy: Proxy | None = None
+    entered: Callable[[], None] = lambda: None
+    """Hears that a browser came in: the address that let it in is used up."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":  # a web socket gets nothing
@@ -90,35 +75,36 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        await (self._stopped(scope) or self._app)(scope, receive, dressed)
+        await (self._stopped(scope) or self.app)(scope, receive, dressed)
 
     def _stopped(self, scope: Scope) -> Response | None:
         """What is answered instead of the page; None for whom it is meant, whose visit is noted."""
         headers, changes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
-        if headers.getlist("host") != [self._threshold.host]:
+        if headers.getlist("host") != [urlsplit(self.origin).netloc]:
             return _plain("This page is not served under that name. Open the address that interlock web printed.", 421)
-        if changes and headers.getlist("origin") != [self._threshold.origin]:
+        if changes and headers.getlist("origin") != [self.origin]:
             return _plain("This can only be asked for by the page itself.", 403)
         by_link = not changes and headers.get("sec-fetch-mode", "navigate") == "navigate"
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not by_link:
             return _plain("This can only be asked for by the page itself.", 403)
-        if scope["path"] == ENTER and self._threshold.proxy is None:
+        if scope["path"] == ENTER and self.proxy is None:
             return self._entered(scope)
         if scope["path"].startswith(STATIC):
             return None
-        person = self._threshold.who(headers)
+        known = any(map(self.browsers.knows, _brought(headers)))
+        person = self.proxy.person(headers) if self.proxy else self.person if known else None
         if person is None:
             return self._stranger(headers)
-        visit = Visit(person, self._threshold.browsers.form_token(person), named=self._threshold.proxy is not None)
+        visit = Visit(person, self.browsers.form_token(person), named=self.proxy is not None)
         scope.setdefault("state", {})["visit"] = visit
         return None
 
     def _entered(self, scope: Scope) -> Response:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        cookie = self._threshold.browsers.enter(token) if scope["method"] == "GET" else None
+        cookie = self.browsers.enter(token) if scope["method"] == "GET" else None
         if cookie is None:
             return self._stranger(Headers(scope=scope), "This address was used already, or is not one of ours.")
-        self._threshold.entered()
+        self.entered()
         response = RedirectResponse("/", 303)
         response.set_cookie("interlock", cookie, path="/", httponly=True, samesite="strict")
         return response
@@ -130,7 +116,7 @@ class Guard:
         """
         how = (
             "Come through the proxy, which says who you are."
-            if self._threshold.proxy is not None
+            if self.proxy is not None
             else "Open the address that interlock web printed last, in its terminal. Each lets one browser in."
         )
         why = why or "This page is for whoever serves it."

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.gzip import GZipMiddleware
@@ -26,9 +27,9 @@ from interlock.web.acting import typed
 from interlock.web.board import board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
-from interlock.web.guarding import Guard, Threshold
+from interlock.web.guarding import Guard
 from interlock.web.live import Live, version
-from interlock.web.rendering import MEDIA, Visit, render, static
+from interlock.web.rendering import MEDIA, render, static
 from interlock.web.run import OPEN, head, run_page
 from interlock.web.shelf import Shelf, Stamp
 from interlock.web.starting import digest, fields, offers, words
@@ -51,7 +52,11 @@ class Shown:
 class Page:
     """Answers that read files are plain functions: they are given off the loop, side by side."""
 
-    def __init__(self, folder: Path, threshold: Threshold) -> None:
+    def __init__(self, folder: Path, **guard: Any) -> None:
+        """
+        Args:
+            guard: who is let in, and under which address.
+        """
         self._shelf = Shelf(folder)
         self.live = Live()
         run, post = "/runs/{run}", ["POST"]
@@ -72,7 +77,7 @@ class Page:
         ]
         handlers: Any = {HTTPException: _not_found, InterlockError: _refused, Exception: _fault}
         middleware = [Middleware(GZipMiddleware, minimum_size=2000, compresslevel=5)]
-        self.app = Guard(Starlette(routes=routes, exception_handlers=handlers, middleware=middleware), threshold)
+        self.app = Guard(Starlette(routes=routes, exception_handlers=handlers, middleware=middleware), **guard)
 
     # --- looking
 
@@ -83,7 +88,7 @@ class Page:
             return self._page(shown(request), request)
 
         async def stream(request: Request) -> Response:
-            page, visit = await asyncio.to_thread(shown, request), visit_of(request)
+            page, visit = await asyncio.to_thread(shown, request), request.state.visit
             asked = tuple(one for one in request.query_params.multi_items() if one[0] != "since")
             key = (request.url.path, asked, visit.person)
             seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
@@ -146,12 +151,15 @@ class Page:
 
     def _decide(self, request: Request, form: Form) -> Response:
         """Recorded for exactly what was shown; the run goes on with it, unless somebody works on it."""
-        entry, visit = self._found(request), visit_of(request)
+        entry, visit = self._found(request), request.state.visit
         try:
             seen = json.loads(_one(form, "seen"))
             opening, shown = int(seen["opening"]), {str(path): str(one) for path, one in seen["shown"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise HTTPException(400) from None
+        if entry.is_far:  # it went there after this was shown: a word said here would be lost
+            remedy = f"Bring it here: interlock fleet take {entry.id}"
+            return self._told(request, f"Nothing was decided: the run is elsewhere. {remedy}")
         choice, note = (_one(form, name).replace("\r\n", "\n").strip() for name in ("choice", "note"))
         if not choice:
             return self._gate(request, form, "Nothing was decided: an answer is needed.", 400)
@@ -205,8 +213,8 @@ class Page:
         planned, now = _one(form, "planned"), digest(said)
         if _one(form, "do") == "start" and planned == now:
             answer = typed(folder, "run", name, "--detach", *said)
-            if answer.run:
-                return _to(answer.run)
+            if not answer.trouble:
+                return _to(str(answer.facts.get("run_id")))
         else:
             answer = typed(folder, "plan", name, *said)
             if not answer.trouble:
@@ -215,7 +223,7 @@ class Page:
 
 
 def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
-    return HTMLResponse(render(name, visit_of(request), **facts), code)
+    return HTMLResponse(render(name, request.state.visit, **facts), code)
 
 
 def _to(run: str) -> Response:
@@ -228,12 +236,6 @@ def _static(request: Request) -> Response:
         raise HTTPException(404)
     kept = {"cache-control": "private, max-age=86400"} if request.url.query else {}
     return Response(static()[name], media_type=MEDIA[Path(name).suffix], headers=kept)
-
-
-def visit_of(request: Request) -> Visit:
-    visit = request.state.visit
-    assert isinstance(visit, Visit)
-    return visit
 
 
 def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
@@ -251,9 +253,9 @@ def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], 
             form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
         except ValueError:  # too many fields
             raise HTTPException(413) from None
-        if not hmac.compare_digest(visit_of(request).token.encode(), _one(form, "token").encode()):
+        if not hmac.compare_digest(request.state.visit.token.encode(), _one(form, "token").encode()):
             raise HTTPException(403)
-        return await asyncio.to_thread(answer, request, form)
+        return await run_in_threadpool(answer, request, form)  # not with those who look: a command may take long
 
     return posted
 

@@ -21,7 +21,7 @@ from interlock.cli.door import Door
 from interlock.cli.output import complain
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.web.entering import Browsers, Proxy, led_to, own_name, state_folder
-from interlock.web.guarding import ENTER, Threshold
+from interlock.web.guarding import ENTER
 from interlock.web.page import Page
 
 LOOPBACK = "127.0.0.1"
@@ -54,12 +54,12 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
         way.close()  # it leads nowhere any more
         complain(f"A browser came in. For another one: {invite()}")
 
-    page = Page(door.folder, Threshold(origin, browsers, who(), behind, entered))
+    page = Page(door.folder, origin=origin, browsers=browsers, person=who(), proxy=behind, entered=entered)
     first = origin if behind else invite()
     complain(f"The page: {first}", "  Ctrl-C ends it; runs go on.")
     with way:
         shown = first if behind or not open else way.enter_context(led_to(folder, first)).as_uri()
-        asyncio.run(_served(page, sockets, shown if open else "", way))
+        asyncio.run(Server(page, shown if open else "", way).serve(sockets))
     return 0
 
 
@@ -128,7 +128,12 @@ def _listening(host: str, port: int) -> socket.socket:
 class Server(uvicorn.Server):
     """Ends at once: streams that would go on for ever end with it."""
 
-    def __init__(self, page: Page) -> None:
+    def __init__(self, page: Page, shown: str, way: ExitStack) -> None:
+        """
+        Args:
+            shown: what a browser is opened with, if one is.
+            way: there, which leads nowhere after a while.
+        """
         config = uvicorn.Config(
             page.app,
             log_config=None,
@@ -142,22 +147,20 @@ class Server(uvicorn.Server):
             limit_concurrency=1000,
         )
         super().__init__(config)
-        self._page = page
+        self._page, self._shown, self._way = page, shown, way
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        loop = asyncio.get_running_loop()
+        loop.call_later(LEADS_S, self._way.close)
+        if self._shown:  # one in a terminal comes back when it is left
+            loop.run_in_executor(None, self._opened)
+
+    def _opened(self) -> None:
+        if not webbrowser.open(self._shown):
+            complain("No browser could be opened: open the address above.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._page.live.close()
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
-
-
-async def _served(page: Page, sockets: list[socket.socket], shown: str, way: ExitStack) -> None:
-    loop = asyncio.get_running_loop()
-    loop.call_later(LEADS_S, way.close)
-    if shown:  # the sockets listen already: a browser only waits
-        loop.run_in_executor(None, _opened, shown)
-    await Server(page).serve(sockets)
-
-
-def _opened(shown: str) -> None:
-    if not webbrowser.open(shown):
-        complain("No browser could be opened: open the address above.")

@@ -19,7 +19,7 @@ from interlock.workspace.values import Change, Pending
 
 Stamp = tuple[Any, ...]
 """What is another one when files have changed."""
-KEPT = 12
+KEPT = 60
 """Runs whose fold is remembered."""
 
 
