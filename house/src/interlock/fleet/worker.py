@@ -63,7 +63,7 @@ class Worker:
         self._name = name or f"{os.uname().nodename}:{place.workspace.top.name}"
         self._remote = remote_of(place)
         self._address = self._remote.address
-        self._folder = place.workspace.prepared() / "work" / re.sub(r"[^\w.-]", "-", self._name)
+        self._folder = place.workspace.prepared() / "work" / re.sub(r"[^\w-]", "-", self._name)
         self._id: int | None = None
         self._lacks: dict[str, list[str]] = {}
         self._run = ""
@@ -232,6 +232,8 @@ class Worker:
                 program, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
         self._child = child if leaves else None
+        if leaves and self._leaving:  # it was told while the program started
+            child.send_signal(signal.SIGTERM)
         while child.poll() is None:
             self._rest(0.2, child)
         self._child = None
@@ -243,8 +245,8 @@ class Worker:
             self._sign()
         except DatabaseAway as error:
             self._is_away(error)
-            silent = time.monotonic() - self._away_since > SILENT_S
-            if silent and child is not None:
+            if child is not None and time.monotonic() - self._away_since > SILENT_S:
+                self._away_since = time.monotonic()
                 try:
                     self._remote.tips("refs/interlock/none")
                 except RemoteAway:
