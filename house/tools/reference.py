@@ -29,7 +29,8 @@ def commands() -> str:
     for name, command in app.commands.items():
         parts = [(name, command)]
         if isinstance(command, click.Group):
-            parts = [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]  # type: ignore[misc]
+            below = [(f"{name} {one}", command.get_command(context, one)) for one in command.list_commands(context)]
+            parts = [*(parts if command.invoke_without_command else []), *below]  # type: ignore[list-item]
         for words, one in parts:
             if name != "plan":
                 lines += _command(words, one)

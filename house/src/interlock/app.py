@@ -12,6 +12,7 @@ import os
 import shlex
 import shutil
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -94,8 +95,10 @@ class Watcher:
     """After each line: the run as it stands now, and the key that the line is about."""
     ask: Callable[[GateView], Awaitable[Message | None]] | None = None
     """The person at the terminal, if one is there."""
-    saved: Callable[[], Awaitable[None]] | None = None
-    """Awaited after each dispatch, before the playbook goes on (`interlock.fleet`)."""
+
+
+Saved = Callable[[], Awaitable[None]]
+"""Awaited after each dispatch, before the playbook goes on."""
 
 
 @dataclass
@@ -106,6 +109,8 @@ class Place:
     options: Mapping[str, Any] = field(default_factory=dict)
     speak: Callable[[Entry, Message], None] = lambda entry, message: entry.folder.say(message)
     """Leaves a person's word for whoever works on a run, also elsewhere (`interlock.fleet`)."""
+    hold: Callable[[Entry], AbstractAsyncContextManager[Saved | None]] = lambda entry: nullcontext()
+    """While a run is gone on with that a remote carries: what brings it to safety there."""
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -313,10 +318,11 @@ class Place:
             if getattr(flags, "from_", "") and view.gate is not None:
                 remedy = f"Reject it: interlock reject {entry.id} --note TEXT. Or end it: interlock cancel {entry.id}"
                 raise Refused(f"run {entry.id} waits for a decision, and goes nowhere before that", remedy=remedy)
-            player = self._player(playbook, entry, watcher, runner, flags)
-            known = _known(runner=runner, **options)
-            player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
-            return await self._play(player)
+            async with self.hold(entry) as saved:
+                player = self._player(playbook, entry, watcher, runner, flags, saved)
+                known = _known(runner=runner, **options)
+                player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
+                return await self._play(player)
 
     async def _play(self, player: Player) -> View:
         """Play it; a word that cancels it is heard while agents work, too (RUN-07)."""
@@ -333,7 +339,13 @@ class Place:
         return work.result()
 
     def _player(
-        self, playbook: Playbook, entry: Entry, watcher: Watcher, runner: str = "", flags: Model | None = None
+        self,
+        playbook: Playbook,
+        entry: Entry,
+        watcher: Watcher,
+        runner: str = "",
+        flags: Model | None = None,
+        saved: Saved | None = None,
     ) -> Player:
         where = entry.first.get("where")
         self.trees.declare(entry.first.get("documents", ()))
@@ -363,7 +375,7 @@ class Place:
             flags=dict(flags) if flags else {},
             hear=watcher.hear,
             told=lambda event, key: watcher.told(player.view, key),
-            saved=watcher.saved,
+            saved=saved,
         )
         return player
 

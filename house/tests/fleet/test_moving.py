@@ -140,6 +140,24 @@ def test_who_has_a_run_is_asked_for_it_or_fenced_out(office: Office, ada: Comman
     assert bob("fleet", "take", waiting).code == 2  # it is Cyd's
 
 
+@pytest.mark.req("FLEET-03", "RUN-08")
+@pytest.mark.parametrize("words", [("resume", "RUN"), ("Make add right",)])
+def test_what_is_recorded_of_a_taken_run_is_pushed(
+    office: Office, ada: CommandLine, waiting: str, words: tuple[str, ...]
+) -> None:
+    """However it is gone on with: who looks from elsewhere sees it, and who took it over meanwhile keeps it."""
+    assert ada("fleet", "send", waiting).code == 0
+    bob, cyd = office.clone("bob"), office.clone("cyd")
+    assert bob("fleet", "take", waiting).code == 0
+    copy = cyd.top / ".interlock" / "far" / waiting / "journal.jsonl"
+    assert cyd("show", waiting).code == 0 and '"resumed"' not in copy.read_text()
+    typed = [waiting if word == "RUN" else word for word in words]
+    assert bob(*typed).code == 4
+    assert cyd("show", waiting).code == 0 and '"resumed"' in copy.read_text()
+    assert cyd("fleet", "take", waiting, "--over").code == 0
+    assert "took it over" in bob(*typed).err
+
+
 @pytest.mark.req("FLEET-06")
 @pytest.mark.parametrize("carried_out", [False, True])
 @pytest.mark.parametrize("verb", ["send", "take"])

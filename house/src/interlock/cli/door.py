@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import takewhile
@@ -16,7 +16,7 @@ from interlock.cli import output, text
 from interlock.errors import BadInput, InterlockError, Refused
 
 if TYPE_CHECKING:  # what lists the commands imports this
-    from interlock.app import Place
+    from interlock.app import Place, Saved
     from interlock.engine.afterwards import Work
     from interlock.engine.folder import Message
     from interlock.engine.runs import Entry, Runs
@@ -44,7 +44,7 @@ class Door:
     def place(self) -> Place:
         from interlock.app import Place
 
-        place = Place(self.folder, {"limits.budget_usd": self.budget}, self._speak)
+        place = Place(self.folder, {"limits.budget_usd": self.budget}, self._speak, self._hold)
         place.runs = self.runs
         return place
 
@@ -73,20 +73,28 @@ class Door:
         return Runs(self.workspace.own, self._look)
 
     def _look(self, name: str) -> None:
-        """Renew what is known of runs of elsewhere, where this place has to do with such and may ask."""
+        """Renew what is known of runs of elsewhere, where a run is named that is not here."""
+        if not re.search(r"-\d{8}", name):
+            return
+        from interlock.fleet.far import look
         from interlock.settings import reaches_out
 
-        if not (self.workspace.own / "far").exists() and not self.place.settings.fleet.model_fields_set:
+        try:
+            settings, trust = self.place.settings, self.place.library.trust
+            parts = reaches_out(settings)
+            if not parts or trust.allows(self.workspace.top / settings.file, parts):
+                look(self.place, name)
+        except BadInput:  # no remote, no repository: there is no elsewhere
             return
-        from interlock.fleet import far
+        except InterlockError as error:
+            output.complain(f"{error.what}: runs of elsewhere are as they were last seen here")
 
-        settings, trust = self.place.settings, self.place.library.trust
-        parts = reaches_out(settings)
-        if not parts or trust.allows(self.workspace.top / settings.file, parts):
-            try:
-                far.look(self.place, name)
-            except InterlockError as error:
-                output.complain(f"{error.what}: runs of elsewhere are as they were last seen here")
+    def _hold(self, entry: Entry) -> AbstractAsyncContextManager[Saved | None]:
+        if not entry.held.get("claim"):
+            return nullcontext()
+        from interlock.fleet.holding import held
+
+        return held(self.place, entry)
 
     def _speak(self, entry: Entry, message: Message) -> None:
         if not entry.is_far:

@@ -180,11 +180,12 @@ FACTS = ("run", "playbook", "headline", "status", "at", "holder")
 def _listed(runs: Sequence[About], told: dict[str, str], queued: bool) -> Iterator[str]:
     for one in runs:
         who = one.holder or "nobody"
-        yield text.line(f"{one.run}  {one.status:11}  {who:20}  {one.headline}", text.WIDTH)
-        unqueued = queued and not one.holder and one.status == "interrupted"
-        why = told.get(one.run) or ("nobody is asked to work on it: interlock resume " + one.run if unqueued else "")
-        if why:
-            yield f"  {why}"
+        why = told.get(one.run, "")
+        if queued and not why and not one.holder and one.status == "interrupted":
+            why = f"nobody is asked to work on it: interlock resume {one.run}"
+        status = "queued" if why.startswith("waits") else one.status
+        yield text.line(f"{one.run}  {status:11}  {who:20}  {one.headline}", text.WIDTH)
+        yield from [f"  {why}"] if why else []
 
 
 def _stands(job: dict[str, Any], workers: Sequence[dict[str, Any]]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from interlock.app import Watcher, said_as
@@ -57,14 +57,7 @@ def _go_on(door: Door, entry: Entry, **how: Any) -> int:
     door.runner = door.runner or entry.view().options.get("runner", "")
 
     async def begin(watcher: Watcher) -> tuple[Entry, View]:
-        def resumed(watcher: Watcher) -> Awaitable[View]:
-            return door.place.resume(entry, watcher, runner=door.runner, **how)
-
-        if not entry.held:
-            return entry, await resumed(watcher)
-        from interlock.fleet.holding import held
-
-        return entry, await held(door.place, entry, watcher, resumed)
+        return entry, await door.place.resume(entry, watcher, runner=door.runner, **how)
 
     return work(door, begin, entry.first.get("playbook", ""), entry.first.get("source", ""))
 

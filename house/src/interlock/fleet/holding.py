@@ -11,13 +11,12 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from dataclasses import replace
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager, suppress
 from typing import NoReturn, TypeVar
 
 from interlock.agents.process_tree import kill_everything
-from interlock.app import Place, Watcher
+from interlock.app import Place, Saved
 from interlock.documents.files import replace as replace_file
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError
@@ -33,15 +32,14 @@ LOOK_S, SURE_S = 5.0, 10.0
 _clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
-async def held(place: Place, entry: Entry, watcher: Watcher, work: Callable[[Watcher], Awaitable[T]]) -> T:
-    """Work on a run, with what is recorded in safety at the remote that carries it; one that is not carried as ever."""
-    if not entry.held.get("claim"):
-        return await work(watcher)
+@asynccontextmanager
+async def held(place: Place, entry: Entry) -> AsyncIterator[Saved]:
+    """A run that is carried is worked on here: what brings what it recorded into safety."""
     holding = Holding(place, entry)
     await holding.patiently(holding.begin)
     beside = asyncio.ensure_future(holding.watch())
     try:
-        return await work(replace(watcher, saved=holding.saved))
+        yield holding.saved
     finally:
         beside.cancel()
         with suppress(RemoteAway):  # whoever goes on here pushes it

@@ -63,7 +63,7 @@ class Worker:
         self._name = name or f"{os.uname().nodename}:{place.workspace.top.name}"
         self._remote = remote_of(place)
         self._address = self._remote.address
-        self._folder = place.workspace.prepared() / "work" / re.sub(r"[^\w.-]", "-", self._name)
+        self._folder = place.workspace.prepared() / "work" / re.sub(r"[^\w-]", "-", self._name)
         self._id: int | None = None
         self._lacks: dict[str, list[str]] = {}
         self._run = ""
@@ -243,8 +243,8 @@ class Worker:
             self._sign()
         except DatabaseAway as error:
             self._is_away(error)
-            silent = time.monotonic() - self._away_since > SILENT_S
-            if silent and child is not None:
+            if child is not None and time.monotonic() - self._away_since > SILENT_S:
+                self._away_since = time.monotonic()
                 try:
                     self._remote.tips("refs/interlock/none")
                 except RemoteAway:
