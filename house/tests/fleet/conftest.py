@@ -191,5 +191,5 @@ def until(happened: Callable[[], Any], told: Callable[[], str], patience_s: floa
     end = time.monotonic() + patience_s
     while not (found := happened()):
         assert time.monotonic() < end, told()
-        time.sleep(0.1)
+        time.sleep(0.4)
     return found

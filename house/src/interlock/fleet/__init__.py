@@ -7,5 +7,4 @@ holding.py   the process that works on a run that is carried: checkpoints, fence
 far.py       runs of elsewhere, looked at and spoken to from any clone
 queue.py     procrastinate on PostgreSQL: who is asked to work on what
 worker.py    takes runs from the queue, by the commands that a person types
-door.py      `interlock fleet ...`
 """

@@ -159,10 +159,8 @@ class Queue:
             cause = error if isinstance(error, psycopg.Error) else error.__cause__ or error
             where, found = f"fleet.database: {self._lines.shown}", self._lines.redacted(cause)
             if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedFunction):
-                what, remedy = (
-                    "the database is not prepared for a fleet",
-                    "Prepare it: interlock fleet setup --database",
-                )
+                what = "the database is not prepared for a fleet"
+                remedy = "Prepare it: interlock fleet setup --database"
                 raise ConfigInvalid(what, where=where, found=found, remedy=remedy) from None
             away = isinstance(cause, psycopg.OperationalError | psycopg.InterfaceError)
             away = away or isinstance(cause, psycopg.errors.ReadOnlySqlTransaction)

@@ -232,6 +232,8 @@ class Worker:
                 program, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
             )
         self._child = child if leaves else None
+        if leaves and self._leaving:  # it was told while the program started
+            child.send_signal(signal.SIGTERM)
         while child.poll() is None:
             self._rest(0.2, child)
         self._child = None
