@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -29,3 +31,15 @@ def test_the_page_runs_as_it_stands(office: Office, ada: CommandLine, waiting: s
         assert said.code == (4 if words[0] == "resume" else 0), (line, said.err)
         who = bob
     assert f"{len(PAIRS)} pairs" in PAGE
+
+
+@pytest.mark.long
+@pytest.mark.req("FLEET-05")
+def test_the_demo_ends_well(tmp_path: Path) -> None:
+    """Six runs, three workers, one of them killed: all complete, nothing done again, in a folder that was not there."""
+    words = [sys.executable, "-m", "interlock.demo.fleet", str(tmp_path / "shown")]
+    shown = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert shown.returncode == 0, shown.stderr
+    assert "6 runs complete" in shown.stdout and "is killed" in shown.stdout
+    (tmp_path / "mine").mkdir()
+    assert subprocess.run([*words[:-1], str(tmp_path / "mine")], capture_output=True, check=False).returncode == 1

@@ -102,6 +102,7 @@ def test_a_worker_that_is_to_leave_hands_its_run_over(office: Office, ada: Comma
     assert [(one["agent"], one["calls"]) for one in calls] == [("builder", 1), ("reviewer", 2)]
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-04")
 def test_a_worker_takes_only_what_it_has_all_for(office: Office, ada: CommandLine, workers: Workers) -> None:
     """`fleet` says what is missing; whoever has it takes the run."""
@@ -120,6 +121,7 @@ def test_a_worker_takes_only_what_it_has_all_for(office: Office, ada: CommandLin
     assert stands(ada, first) == "interrupted"
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-04", "OWN-01", "OWN-06")
 def test_what_nobody_trusts_is_not_run(
     office: Office, ada: CommandLine, workers: Workers, monkeypatch: pytest.MonkeyPatch
@@ -139,6 +141,7 @@ def test_what_nobody_trusts_is_not_run(
     assert (stands(ada, run), stands(ada, other)) == ("interrupted", "interrupted")
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-03", "RUN-13")
 def test_what_failed_waits_for_a_person(office: Office, ada: CommandLine, workers: Workers) -> None:
     """An agent that failed as often as it is repeated: told with the reason, and gone on with from any clone."""

@@ -62,5 +62,6 @@ def wake(place: Place, entry: Entry, words: Sequence[str] | None = None) -> str:
     if place.settings.fleet.database is None or about.is_with_a_person:
         return about.holder or "whoever takes the run"
     lines = 0 if words is None else len(entry.journal.read_bytes().splitlines())
-    Queue(place.settings.fleet.database).put(entry.id, about.needs, words or (), lines)
+    said = [place.redaction(word) for word in words or ()]
+    Queue(place.settings.fleet.database).put(entry.id, about.needs, said, lines)
     return about.holder or "a worker"
