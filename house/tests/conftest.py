@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 
 import hypothesis
 import pytest
@@ -11,7 +12,8 @@ import pytest
 from tools import clients
 
 # A busy machine is no failure, and the folder may be somebody else's.
-hypothesis.settings.register_profile("house", deadline=None, database=None)
+EXAMPLES = int(os.environ.get("INTERLOCK_EXAMPLES", "30"))
+hypothesis.settings.register_profile("house", deadline=None, database=None, max_examples=EXAMPLES)
 hypothesis.settings.load_profile("house")
 pytest_plugins = ["tests.real"]
 

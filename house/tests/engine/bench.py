@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import pytest
 
 from interlock import testing
 from interlock.agents.values import CommandExit
 from interlock.documents.model import Model
 from interlock.engine.forms import Form, Judgement
+from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
+from interlock.engine.rehearsal import Path
 from interlock.engine.run import Outcome, Row, Run
 from interlock.engine.view import View
 from interlock.playbooks.task import TASK
 from interlock.testing import VERSION, Cast, Died, Synced, cut_off_anywhere, said, verdict
 
 __all__ = ["VERSION", "Bench", "Cast", "Died", "Synced", "cut_off_anywhere", "said", "verdict"]
+SAMPLED = pytest.mark.parametrize("sample", [60, pytest.param(0, id="all", marks=pytest.mark.long)])
+"""Of the paths of a playbook the quick tests play some, drawn by a seed."""
 GREEN, RED = CommandExit(exit=0), CommandExit(exit=1, out="1 failed")
+
+
+def wrong(paths: Iterable[Path]) -> list[tuple[dict[str, str], list[str]]]:
+    """What does not hold, by the path that shows it."""
+    return [(dict(path.schedule), why) for path in paths if (why := broken(path))]
 
 
 class Nothing(Model):

@@ -12,7 +12,7 @@ from interlock.engine.holds import broken
 from interlock.engine.rehearsal import Path, explore
 from interlock.engine.stage import BREAKS, CANCELS, COMMITS, DIES, EACH, FULL, LEAVES, MEANS_IT, MEETS, REFUSES, WEAKENS
 from interlock.playbooks.task import TASK
-from tests.engine.bench import Nothing
+from tests.engine.bench import SAMPLED, Nothing, wrong
 from tests.engine.everything import EVERYTHING
 
 pytestmark = pytest.mark.req("PROOF-01")
@@ -26,21 +26,22 @@ def _play(schedule: Mapping[str, str], **asked: Any) -> Path:
     return Path(TASK, _inputs(**asked), schedule).play()
 
 
+@SAMPLED
 @pytest.mark.req("OWN-02", "RUN-03")
-def test_every_path_of_a_process_with_all_verbs_holds() -> None:
+def test_every_path_of_a_process_with_all_verbs_holds(sample: int) -> None:
     """Documents, gates, members side by side, answers in documents, git."""
-    paths = list(explore(EVERYTHING, Nothing()))
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
-    assert {path.view.status.value for path in paths} == {"complete", "stopped", "cancelled"}
+    paths = list(explore(EVERYTHING, Nothing(), sample=sample))
+    assert wrong(paths) == []
+    assert {path.view.status.value for path in paths} <= {"complete", "stopped", "cancelled"}
     reports = [call.report for path in paths for call in path.view.calls.values() if call.report]
-    assert {"conflict", "crash", "scope"} <= {report.reason for report in reports}
+    assert sample or {"conflict", "crash", "scope"} <= {report.reason for report in reports}
     assert {"state.json", "docs/plan.md", "src/coder.txt", "checks/tester.txt"} <= {*paths[0].world.files}
 
 
 @pytest.mark.long
 def test_two_deviations_of_it_hold_in_a_sample() -> None:
     paths = explore(EVERYTHING, Nothing(), deviations=2, sample=1000, seed=1)
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert wrong(paths) == []
 
 
 def test_each_thing_that_could_have_happened_is_played_once() -> None:

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from interlock.app import SHIPPED
-from interlock.engine.holds import broken
 from interlock.engine.rehearsal import explore, variants
 from interlock.engine.simulation import Act
 from interlock.errors import BadInput, Status
@@ -18,6 +17,7 @@ from interlock.playbooks.adopt.drafts import Made, checked
 from interlock.playbooks.adopt.playbook import TAKEN
 from interlock.playbooks.adopt.statements import Statement, name_of
 from interlock.testing import Bench, cut_off_anywhere, said
+from tests.engine.bench import SAMPLED, wrong
 
 PROMPT = """\
 # Mend things
@@ -299,8 +299,9 @@ def test_killed_behind_each_line_it_ends_as_undisturbed() -> None:
         assert made.world.files == usual.world.files, line
 
 
+@SAMPLED
 @pytest.mark.req("PROOF-01", "PROOF-03")
-def test_every_path_holds() -> None:
-    paths = list(explore(ADOPT, next(iter(variants(ADOPT)))))
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
-    assert len(paths) > 100
+def test_every_path_holds(sample: int) -> None:
+    paths = list(explore(ADOPT, next(iter(variants(ADOPT))), sample=sample))
+    assert wrong(paths) == []
+    assert sample or len(paths) > 100

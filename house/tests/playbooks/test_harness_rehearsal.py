@@ -29,7 +29,7 @@ from interlock.errors import Status
 from interlock.playbooks.harness import HARNESS, playbook
 from interlock.playbooks.harness.stages import CONTRACTS, ORDER, Stage
 from interlock.workspace.values import Tree
-from tests.engine.bench import cut_off_anywhere
+from tests.engine.bench import SAMPLED, cut_off_anywhere, wrong
 from tests.playbooks.broken import Copy, swap
 from tests.playbooks.harnesses import ARTIFACTS, BUILD, ID, QA, TASK, Task, bad, qa, reject
 
@@ -44,25 +44,26 @@ def world(text: str, *, asks: bool = True) -> Playbook:
     return replace(HARNESS, files={f"harness/tasks/{ID}.md": text, CONTRACTS: contracts})
 
 
+@SAMPLED
 @pytest.mark.req("PROOF-01", "RUN-03", "RUN-10", "EVID-10", "HN-06", "HN-07", "HN-109")
-def test_every_path_with_one_deviation_holds() -> None:
-    paths = list(explore(HARNESS, INPUTS))
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
-    assert len(paths) > 600
+def test_every_path_with_one_deviation_holds(sample: int) -> None:
+    paths = list(explore(HARNESS, INPUTS, sample=sample))
+    assert wrong(paths) == []
+    assert sample or len(paths) > 600
 
 
 @pytest.mark.req("PROOF-01", "HN-94")
 def test_every_path_holds_where_nobody_is_asked() -> None:
     nobody = replace(world(AUTONOMOUS), invariants={})
     paths = explore(nobody, INPUTS, only=lambda name: "=" in name or name in (WRONG, IDLE, MEETS, "red", f"red{EACH}"))
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert wrong(paths) == []
 
 
 @pytest.mark.long
 @pytest.mark.req("PROOF-03")
 def test_two_deviations_hold_in_a_sample() -> None:
     paths = explore(HARNESS, INPUTS, deviations=2, sample=2000, seed=1)
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert wrong(paths) == []
 
 
 def _skips(stage: Stage) -> Stage:
@@ -87,7 +88,9 @@ COPIES = {
 
 
 @pytest.mark.req("PROOF-03")
-@pytest.mark.parametrize("name", COPIES)
+@pytest.mark.parametrize(
+    "name", ["skips a stage", "approves itself", pytest.param("returns for ever", marks=pytest.mark.long)]
+)
 def test_a_broken_copy_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     copy = COPIES[name]
     copy.patch(monkeypatch)

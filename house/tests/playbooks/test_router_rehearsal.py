@@ -17,7 +17,7 @@ from interlock.engine.run import Outcome, Run
 from interlock.playbooks.router import ROUTER, playbook
 from interlock.playbooks.router.decisions import STATUSES, Came
 from interlock.playbooks.router.playbook import EXAMPLE, Inputs
-from tests.engine.bench import cut_off_anywhere, said
+from tests.engine.bench import cut_off_anywhere, said, wrong
 from tests.playbooks.broken import Copy, swap
 from tests.playbooks.test_router import HEADER, IMPLEMENT, Router
 
@@ -29,7 +29,7 @@ TEXT = replace(ROUTER, files={**EXAMPLE, IMPLEMENT: HEADER.format("agent: lean-a
 @pytest.mark.parametrize("router", [ROUTER, TEXT], ids=["json", "text"])
 def test_every_path_with_one_deviation_holds(router: Playbook) -> None:
     paths = list(explore(router, ASKED))
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert wrong(paths) == []
     assert len(paths) > 60
 
 
@@ -37,7 +37,7 @@ def test_every_path_with_one_deviation_holds(router: Playbook) -> None:
 @pytest.mark.req("PROOF-03")
 def test_two_deviations_hold_in_a_sample() -> None:
     paths = explore(ROUTER, ASKED, deviations=2, sample=2000, seed=1)
-    assert [(dict(path.schedule), why) for path in paths if (why := broken(path))] == []
+    assert wrong(paths) == []
 
 
 async def _asks(run: Run, inputs: Any) -> Outcome:
@@ -121,10 +121,11 @@ def answer(draw: random.Random) -> tuple[str, dict[str, Any] | None]:
 
 
 @pytest.mark.req("EVID-11", "RT-59", "RT-30", "RT-75")
-def test_nobody_is_believed_against_what_they_say_and_nobody_honest_is_refused() -> None:
-    """1,000 who want it to count, and 100 who say what is so."""
+@pytest.mark.parametrize("number", [300, pytest.param(1000, marks=pytest.mark.long)])
+def test_nobody_is_believed_against_what_they_say_and_nobody_honest_is_refused(number: int) -> None:
+    """So many who want it to count, and a tenth of them who say what is so."""
     accepted = 0
-    for seed in range(1000):
+    for seed in range(number):
         draw = random.Random(seed)
         returns = draw.choice(("json", "text"))
         router = Router({IMPLEMENT: HEADER.format(f"agent: implementer\nreturns: {returns}")})
@@ -142,8 +143,8 @@ def test_nobody_is_believed_against_what_they_say_and_nobody_honest_is_refused()
             assert "session_id" not in last, seed
         if "done.txt" in router.world.files:
             assert view.ended is not None and view.ended.exit in (0, 1, 3), seed
-    assert accepted > 100
-    for seed in range(100):
+    assert accepted > number / 10
+    for seed in range(number // 10):
         status = STATUSES[seed % 4]
         text = (f"Done.\n\n**Status**: {status}\n", f"Status: {status}", json.dumps({"status": status, "x": [1]}))[
             seed % 3

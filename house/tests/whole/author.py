@@ -6,8 +6,6 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from interlock.app import Watcher, playbook_named
-from interlock.engine.runs import Entry
 from interlock.engine.view import View
 from tests.whole.bench import Bench
 
@@ -70,6 +68,8 @@ DOCUMENTS = {
 class Author(Bench):
     """The small project, with the author's agents."""
 
+    playbook, asked = "feature", {"request": REQUEST}
+
     def __init__(self, top: Path) -> None:
         super().__init__(top)
         self.write("agent.sh", AGENT)
@@ -78,18 +78,8 @@ class Author(Bench):
             self.write(f".github/agents/{role}.agent.md", f"{front}You are the **{role}** of the pipeline.\n")
         self.commit("agents")
 
-    async def begins(
-        self, request: str = REQUEST, *, watcher: Watcher | None = None, new_run: bool = False, **asked: Any
-    ) -> tuple[Entry, View]:
-        playbook, place = playbook_named("feature"), self.place()
-        assert playbook.flags is not None
-        inputs = place.inputs(playbook, {"request": request, **asked})
-        flags = playbook.flags.model_validate({"new_run": new_run})
-        return await place.run(playbook, inputs, watcher or Watcher(), flags=flags)
-
-    def feature(self, request: str = REQUEST, **asked: Any) -> View:
-        self.entry, view = asyncio.run(self.begins(request, **asked))
-        return view
+    def feature(self, **asked: Any) -> View:
+        return asyncio.run(self.begin(**asked))
 
     def documents(self, slug: str = "make-add-right-please") -> dict[str, str]:
         root = self.top / "docs" / "feature" / slug

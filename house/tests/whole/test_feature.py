@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -82,11 +81,7 @@ def test_a_complete_feature_is_run_again_only_where_that_is_asked_for(usual: Aut
     with pytest.raises(Refused, match="make-add-right-please exists and its run is DONE; use --new-run to run again"):
         usual.feature()
     usual.commit("a feature")
-    usual.run_git("clone", "-q", str(usual.top), str(tmp_path / "clone"))
-    clone = Author.there(tmp_path / "clone")
-    clone.run_git("config", "user.name", "P")
-    clone.run_git("config", "user.email", "p@example.org")
-    assert isinstance(clone, Author)
+    clone = Author.clone(usual, tmp_path / "clone")
     view = broken_again(clone).feature()
     assert view.status is Status.COMPLETE, view.why
     before, after = usual.documents(), clone.documents()
@@ -102,29 +97,10 @@ def test_two_features_at_once(tmp_path: Path) -> None:
 
     async def both() -> list[View]:
         slugs = ("one", "two")
-        return [view for _, view in await asyncio.gather(*(bench.begins(slug=slug) for slug in slugs))]
+        return list(await asyncio.gather(*(bench.begin(slug=slug) for slug in slugs)))
 
     assert [view.status for view in asyncio.run(both())] == [Status.COMPLETE] * 2
     assert bench.documents("one").keys() == bench.documents("two").keys()
-
-
-DIES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from interlock.app import Watcher
-from tests.whole.author import Author
-
-bench, at = Author.there(Path(sys.argv[1])), int(sys.argv[2])
-seen = 0
-
-def told(view, key):
-    global seen
-    seen += 1
-    if seen == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(bench.begins(watcher=Watcher(told=told)))
-"""
 
 
 def told_of(bench: Author) -> dict[str, str]:
@@ -133,13 +109,7 @@ def told_of(bench: Author) -> dict[str, str]:
 
 def ends_as(usual: Author, place: Path, event: int) -> None:
     bench = Author(place)
-    done = subprocess.run(
-        [sys.executable, "-c", DIES, str(bench.top), str(event)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode == -signal.SIGKILL
+    assert bench.killed_at(event)
     place_ = bench.place()
     entry = place_.runs.all()[0]
     ended = {key: call.calls for key, call in entry.view().calls.items() if call.report}
@@ -162,6 +132,7 @@ def test_a_run_killed_at_random_ends_as_undisturbed(usual: Author, tmp_path: Pat
         ends_as(usual, tmp_path / str(event), event)
 
 
+@pytest.mark.long
 @pytest.mark.req("AGENT-01", "FT-17")
 def test_with_agents_that_play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The scripted runner; a person is asked, since a variable says so, and comes back by the command line's calls."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import re
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +51,8 @@ STATE, REPORT = "harness/run-state.md", f"harness/runs/{ID}-run-report.md"
 class Town(Bench):
     """The small project of `task`, with a governed task and agents that play."""
 
+    playbook, asked = "harness", {"task": ID}
+
     def __init__(self, top: Path, task: str = TASK, **bench: Any) -> None:
         super().__init__(top, **bench)
         self.write("interlock.toml", SETTINGS)
@@ -65,20 +63,6 @@ class Town(Bench):
         if self.git:
             self.commit("a task")
 
-    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        env = {**os.environ, "XDG_DATA_HOME": str(self.top.parent / "data")}  # what this person trusts
-        return subprocess.run(program, cwd=self.top, env=env, capture_output=True, text=True, check=False)
-
-    async def begin(self, watcher: Watcher | None = None, task: str = ID, **given: Any) -> View:
-        playbook = playbook_named("harness")
-        assert playbook.flags is not None
-        flags = {name: given.pop(name) for name in [*given] if name in playbook.flags.model_fields}
-        inputs = playbook.inputs.model_validate({"task": task, **given})
-        made = playbook.flags.model_validate(flags)
-        _, view = await self.place().run(playbook, inputs, watcher or Watcher(), said=made.note, flags=made)  # type: ignore[attr-defined]
-        return view
-
     def calls(self, view: View) -> list[str]:
         return [call.agent for call in view.calls.values() if call.report]
 
@@ -86,42 +70,40 @@ class Town(Bench):
 @pytest.mark.req("HN-23", "HN-07", "HN-80", "HN-88", "HN-97", "RUN-08", "CLI-04", "TREE-14", "PERSON-05")
 def test_from_init_to_complete_by_the_command_line(tmp_path: Path) -> None:
     """Two gates, answered by commands that are printed; the code is in the tree behind the last one alone."""
-    town = Bench(tmp_path / "p")
-    town.__class__ = Town
-    assert isinstance(town, Town)
+    town = Town.there(Bench(tmp_path / "p").top)
     town.write("interlock.toml", SETTINGS)
     town.write("scenario.yaml", SCENARIO)
     said = town.types("run", "harness")
-    assert (said.returncode, "No task to run: name a task or provide" in said.stderr) == (2, True), said.stderr
+    assert (said.code, "No task to run: name a task or provide" in said.err) == (2, True), said.err
     said = town.types("run", "harness", ID)
-    assert said.returncode == 2 and "Task file not found: harness/tasks/TASK-001.md" in said.stderr
-    assert said.stderr.count("Missing required file") == 7 and "interlock init harness" in said.stderr
+    assert said.code == 2 and "Task file not found: harness/tasks/TASK-001.md" in said.err
+    assert said.err.count("Missing required file") == 7 and "interlock init harness" in said.err
     made = town.types("init", "harness")
-    assert made.stdout.count("written: harness/") == 7 and "kept as it is: interlock.toml" in made.stdout
-    assert town.types("init", "harness").stdout.count("kept as it is") == 8
+    assert made.out.count("written: harness/") == 7 and "kept as it is: interlock.toml" in made.out
+    assert town.types("init", "harness").out.count("kept as it is") == 8
     town.write(f"harness/tasks/{ID}.md", TASK)
     town.commit("a task")
     before = town.read("lib.py")
     said = town.types("run", "harness", ID)
-    assert (said.returncode, said.stdout) == (4, ""), said.stderr
-    assert "Approve the plan of TASK-001, Make add right, before Build?" in said.stderr
-    run = re.findall(r"interlock approve (\S+)", said.stderr)[-1]
+    assert (said.code, said.out) == (4, ""), said.err
+    assert "Approve the plan of TASK-001, Make add right, before Build?" in said.err
+    run = re.findall(r"interlock approve (\S+)", said.err)[-1]
     refused = town.types("resume", run, "--from", "Design")
-    assert refused.returncode == 2 and "waits for a decision" in refused.stderr
+    assert refused.code == 2 and "waits for a decision" in refused.err
     again = town.types("run", "harness")
-    assert again.returncode == 4 and "interlock approve" in again.stderr, "the task of run-state"
+    assert again.code == 4 and "interlock approve" in again.err, "the task of run-state"
     said = town.types("approve", run)
-    assert said.returncode == 4 and "for Complete?" in said.stderr and town.read("lib.py") == before
-    assert "return a + b" in town.types("diff", run).stdout
+    assert said.code == 4 and "for Complete?" in said.err and town.read("lib.py") == before
+    assert "return a + b" in town.types("diff", run).out
     said = town.types("approve", run)
-    assert said.returncode == 0 and "return a + b" in town.read("lib.py"), said.stderr
-    assert "red -> green, mended" in said.stderr
-    assert town.types("run", "harness", ID).returncode == 0
+    assert said.code == 0 and "return a + b" in town.read("lib.py"), said.err
+    assert "red -> green, mended" in said.err
+    assert town.types("run", "harness", ID).code == 0
     assert town.run_git("status", "--porcelain").split() == [
         *("M", "lib.py", "??", "harness/artifacts/", "??", STATE, "??", "harness/runs/")
     ]  # fmt: skip
     undone = town.types("undo", run)
-    assert undone.returncode == 0 and town.read("lib.py") == before
+    assert undone.code == 0 and town.read("lib.py") == before
 
 
 @pytest.mark.req("HN-116", "HN-02", "CLI-01")
@@ -129,19 +111,19 @@ def test_options_of_one_process_reach_it_from_resume(tmp_path: Path) -> None:
     town = Town(tmp_path / "p", AUTONOMOUS)
     town.write("scenario.yaml", f"{SCENARIO}  - agent: qa\n    misbehave: lie\n")
     said = town.types("run", "harness", ID)
-    assert said.returncode == 5 and "qa.md: missing" in said.stderr, said.stderr
-    assert town.types("run", "harness", ID).returncode == 3, "Blocked, and nobody resumed"
+    assert said.code == 5 and "qa.md: missing" in said.err, said.err
+    assert town.types("run", "harness", ID).code == 3, "Blocked, and nobody resumed"
     qa = "# QA\n\nValidation Result: Passed\nApproval Readiness: Ready\n\n## Blocking Issues\n\n- None\n\n"
     town.write(f"harness/artifacts/{ID}/qa.md", f"{qa}## Acceptance Criteria\n\n- [x] AC1: seen by me\n")
     said = town.types("resume", "--fallback", "QA")
-    assert said.returncode == 0, said.stderr
+    assert said.code == 0, said.err
     assert "a person (fallback)" in town.read(REPORT) and "return a + b" in town.read("lib.py")
     wrong = town.types("resume", "--from", "Nowhere")
-    assert wrong.returncode == 2 and "Implementation Planning" in wrong.stderr
+    assert wrong.code == 2 and "Implementation Planning" in wrong.err
 
 
 @pytest.mark.req("TREE-03", "TREE-04", "PERSON-04", "HN-05", "HN-89")
-@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
 def test_a_person_works_on_meanwhile_and_an_agent_sets_everything_back(tmp_path: Path, mode: str) -> None:
     """Their unsaved lines, a new file, a remark in run-state and the plan as they changed it at its gate stay."""
     town = Town(tmp_path / "p", mode=mode)
@@ -208,6 +190,7 @@ echo "I did it."
 """
 
 
+@pytest.mark.long
 @pytest.mark.req("RUN-08", "HN-117", "HN-39")
 def test_another_clone_goes_on_at_each_gate(tmp_path: Path) -> None:
     """Without `.interlock/`: at the gate before Build the plan is approved there; before Complete the code is missing,
@@ -215,20 +198,16 @@ def test_another_clone_goes_on_at_each_gate(tmp_path: Path) -> None:
     town = Town(tmp_path / "here")
     assert asyncio.run(town.begin()).status is Status.WAITING
     town.commit("a plan to be approved")
-    town.run_git("clone", "-q", ".", "../there")
-    there = Town.there(tmp_path / "there")
-    assert isinstance(there, Town)
+    there = Town.clone(town, tmp_path / "there")
     said = there.types("run", "harness")
-    assert said.returncode == 4 and "before Build?" in said.stderr
-    assert there.types("approve").returncode == 4
+    assert said.code == 4 and "before Build?" in said.err
+    assert there.types("approve").code == 4
     there.commit("built")
     assert "return a - b" in there.read("lib.py")
-    there.run_git("clone", "-q", ".", "../third")
-    third = Town.there(tmp_path / "third")
-    assert isinstance(third, Town)
+    third = Town.clone(there, tmp_path / "third")
     said = third.types("run", "harness")
-    assert said.returncode == 4 and "not here: Build makes it again" in said.stderr, said.stderr
-    assert third.types("approve").returncode == 0
+    assert said.code == 4 and "not here: Build makes it again" in said.err, said.err
+    assert third.types("approve").code == 0
     assert "return a + b" in third.read("lib.py")
     assert third.calls(third.place().runs.find("latest").view()) == ["build", "qa"]
 
@@ -260,36 +239,13 @@ def test_two_at_once(tmp_path: Path) -> None:
 
 # --- killed
 
-DIES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from interlock.app import Watcher
-from tests.whole.test_harness import Town
-
-town, at, seen = Town.there(Path(sys.argv[1])), int(sys.argv[2]), 0
-
-def told(view, key):
-    global seen
-    seen += 1
-    if seen == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(town.begin(Watcher(told=told)))
-"""
 CHANCE = r"20\d\d-\d\d-\d\d(T[\d:.]+Z)?"
 
 
 def ends_as_undisturbed(top: Path, event: int, usual: dict[str, str]) -> bool:
     """Killed at that event and gone on; False: it had ended before."""
     town = Town(top, AUTONOMOUS)
-    done = subprocess.run(
-        [sys.executable, "-c", DIES, str(top), str(event)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL)
-    if done.returncode == 0:
+    if not town.killed_at(event):
         return False
     view = asyncio.run(town.begin())
     assert view.status is Status.COMPLETE, (event, view.why)
@@ -311,10 +267,9 @@ def undisturbed(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.req("RUN-03", "RUN-05", "HN-112")
-@pytest.mark.parametrize("event", [25, 80, 125])
-def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, event: int, undisturbed: dict[str, str]) -> None:
+def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
     """Both documents byte for byte but for times, all other files, nobody who had ended called again."""
-    assert ends_as_undisturbed(tmp_path / "p", event, undisturbed)
+    assert ends_as_undisturbed(tmp_path / "p", 80, undisturbed)
 
 
 @pytest.mark.long
@@ -396,9 +351,7 @@ OWN_AGENT = AGENT.replace("git stash -uq; git reset -q --hard; git clean -qfdx; 
 @pytest.mark.req("AGENT-07", "AGENT-02", "PERSON-07", "HN-12", "HN-53", "HN-89", "HN-91")
 def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
     """Agents for another client, standards, contracts, templates and a task in the layout that the seed leads to."""
-    town = Bench(tmp_path / "p")
-    town.__class__ = Town
-    assert isinstance(town, Town)
+    town = Town.there(Bench(tmp_path / "p").top)
     for name in ORDER:
         town.write(f".github/agents/{name}.agent.md", ROLE.format(name=name))
     town.write(".github/agents/orchestrator.agent.md", ROLE.format(name="orchestrator"))
@@ -420,14 +373,14 @@ def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
     town.write(f"harness/tasks/{ID}.md", OWN_TASK)
     town.write("agent.sh", OWN_AGENT)
     town.commit("as the team has it")
-    assert town.types("playbooks", "trust", "interlock.toml").returncode == 0
+    town.trust()
     shown = town.types("plan", "harness", ID)
-    assert all(f".github/agents/{name}.agent.md" in shown.stdout for name in ORDER), shown.stdout + shown.stderr
+    assert all(f".github/agents/{name}.agent.md" in shown.out for name in ORDER), shown.out + shown.err
     said = town.types("run", "harness", ID)
-    assert said.returncode == 4 and "for Complete?" in said.stderr, said.stderr
-    assert "requires, as it is written: Specification: harness/tasks/TASK-ID.md" in " ".join(said.stderr.split())
+    assert said.code == 4 and "for Complete?" in said.err, said.err
+    assert "requires, as it is written: Specification: harness/tasks/TASK-ID.md" in " ".join(said.err.split())
     said = town.types("approve")
-    assert said.returncode == 0, said.stderr
+    assert said.code == 0, said.err
     assert "return a + b" in town.read("lib.py")
     state, report = town.read(STATE), town.read(REPORT)
     assert state.startswith("# Run State\n\n## Task ID\n\nTASK-001\n") and "Owner: Ann" in state

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.app import Watcher, playbook_named
+from interlock.app import Watcher
 from interlock.engine.view import View
 from interlock.errors import Status
 from tests.whole.bench import Bench
@@ -45,6 +42,8 @@ TOKEN = "<promise>COMPLETE</promise>"
 class Road(Bench):
     """The small project of `task`, with a roadmap of two items and agents that play."""
 
+    playbook, asked = "roadmap", {}
+
     def __init__(self, top: Path, **bench: Any) -> None:
         super().__init__(top, **bench)
         self.write("interlock.toml", SETTINGS)
@@ -61,37 +60,25 @@ class Road(Bench):
         found = json.loads(self.read(file))
         return {one["id"]: (one["status"], one["passes"], one.get("retryCount", 0)) for one in found}
 
-    async def begin(self, watcher: Watcher | None = None, once: bool = False, **inputs: Any) -> View:
-        playbook = playbook_named("roadmap")
-        assert playbook.flags is not None
-        made, flags = playbook.inputs.model_validate(inputs), playbook.flags.model_validate({"once": once})
-        _, view = await self.place().run(playbook, made, watcher or Watcher(), flags=flags)
-        return view
-
-    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
-        program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        return subprocess.run(program, cwd=self.top, capture_output=True, text=True, check=False)
-
 
 @pytest.mark.req("RM-20", "RM-77", "RM-92", "RM-01", "RM-05", "RM-11", "RM-86", "RUN-08", "CLI-04")
 def test_once_takes_one_item_and_the_next_call_goes_on_in_a_fresh_clone(tmp_path: Path) -> None:
     """The state is in the file: without `.interlock/` the next item is chosen, and then it is complete."""
     road = Road(tmp_path / "here")
     said = road.types("run", "roadmap", "--once")
-    assert said.returncode == 0, said.stderr
-    assert "- Selected item: A Mend add\n" in said.stdout and "- Next candidate: B Say hello\n" in said.stdout
-    assert TOKEN not in said.stdout
+    assert said.code == 0, said.err
+    assert "- Selected item: A Mend add\n" in said.out and "- Next candidate: B Say hello\n" in said.out
+    assert TOKEN not in said.out
     assert road.states() == {"B": ("ready", False, 0), "A": ("done", True, 0)}
     changed = road.run_git("diff", "--unified=0", "roadmap.json").split("\n")
     assert [line for line in changed if line.startswith("+ ")] == ['+    "status": "done",', '+    "passes": true,']
     road.commit("one item")
-    road.run_git("clone", "-q", ".", "../there")
-    there = Road.there(tmp_path / "there")
+    there = Road.clone(road, tmp_path / "there")
     done = there.types("run", "roadmap")
-    assert (done.returncode, done.stdout.endswith(f"\n{TOKEN}\n")) == (0, True), done.stderr
-    assert "- Selected item: B Say hello\n" in done.stdout and "A Mend add" not in done.stdout
+    assert (done.code, done.out.endswith(f"\n{TOKEN}\n")) == (0, True), done.err
+    assert "- Selected item: B Say hello\n" in done.out and "A Mend add" not in done.out
     again = there.types("run", "roadmap")
-    assert (again.returncode, again.stdout) == (0, f"{TOKEN}\n")
+    assert (again.code, again.out) == (0, f"{TOKEN}\n")
 
 
 @pytest.mark.req("RM-03", "RM-07")
@@ -99,19 +86,19 @@ def test_what_is_wrong_is_told_and_nothing_is_left_behind(tmp_path: Path) -> Non
     road = Road(tmp_path / "p")
     road.plan({**ITEMS[1], "complexity": "hard", "priority": "high"})
     said = road.types("run", "roadmap")
-    assert (said.returncode, said.stdout) == (2, "")
+    assert (said.code, said.out) == (2, "")
     for text in (
         'item A "Mend add": complexity',
         "simple | medium | complex",
         'item A "Mend add": priority',
         "integer",
     ):
-        assert text in said.stderr
+        assert text in said.err
     assert not [*(road.top / ".interlock" / "runs").glob("*")]
 
 
 @pytest.mark.req("RM-72", "RM-73", "RM-102", "RM-100", "RUN-08", "TREE-14")
-@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
 def test_a_blocked_item_leaves_the_tree_as_it_was_and_goes_on_from_its_work(tmp_path: Path, mode: str) -> None:
     """Three attempts that are red; set back to ready, a new run begins with what they left."""
     road = Road(tmp_path / "p", mode=mode)
@@ -196,35 +183,11 @@ def test_each_item_that_is_done_is_one_commit(tmp_path: Path) -> None:
 
 # --- killed
 
-DIES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from interlock.app import Watcher
-from tests.whole.test_roadmap import Road
-
-road, at, seen = Road.there(Path(sys.argv[1])), int(sys.argv[2]), 0
-
-def told(view, key):
-    global seen
-    seen += 1
-    if seen == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(road.begin(Watcher(told=told)))
-"""
-
 
 def ends_as_undisturbed(top: Path, event: int, usual: dict[str, str]) -> bool:
     """Killed at that event and gone on; False: it had ended before."""
     road = Road(top)
-    done = subprocess.run(
-        [sys.executable, "-c", DIES, str(top), str(event)],
-        cwd=Path(__file__).parents[2],
-        stderr=subprocess.DEVNULL,
-        check=False,
-    )
-    assert done.returncode in (0, -signal.SIGKILL)
-    if done.returncode == 0:
+    if not road.killed_at(event):
         return False
     view = asyncio.run(road.begin())
     assert view.status is Status.COMPLETE, (event, view.why)
@@ -246,10 +209,9 @@ def undisturbed(tmp_path: Path) -> dict[str, str]:
 
 
 @pytest.mark.req("RUN-03", "RUN-05", "RM-17", "RM-75")
-@pytest.mark.parametrize("event", [6, 20, 29])
-def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, event: int, undisturbed: dict[str, str]) -> None:
+def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
     """The roadmap byte for byte, and all other files; nobody who had ended is called again."""
-    assert ends_as_undisturbed(tmp_path / "p", event, undisturbed)
+    assert ends_as_undisturbed(tmp_path / "p", 20, undisturbed)
 
 
 @pytest.mark.long
@@ -350,9 +312,9 @@ def test_a_teams_own_agents_and_planner_work_as_they_are(tmp_path: Path) -> None
     road.write("interlock.toml", 'runner = "mine"\n[runners.mine]\ntype = "command"\nargv = ["sh", "agent.sh"]\n')
     shown = road.types("plan", "roadmap")
     for name in ("research", "architect", "testing", "review"):
-        assert f".github/agents/{name}.agent.md" in shown.stdout, shown.stdout + shown.stderr
+        assert f".github/agents/{name}.agent.md" in shown.out, shown.out + shown.err
     said = road.types("run", "roadmap")
-    assert (said.returncode, said.stdout.endswith(f"\n{TOKEN}\n")) == (0, True), said.stdout + said.stderr
+    assert (said.code, said.out.endswith(f"\n{TOKEN}\n")) == (0, True), said.out + said.err
     assert "a + b" in road.read("lib.py")
     now = json.loads(road.read("roadmap.json"))
     assert now == {**PLANNED, "items": [{**PLANNED["items"][0], "status": "done", "passes": True}]}  # type: ignore[index]

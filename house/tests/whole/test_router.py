@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.app import Watcher, playbook_named
+from interlock.app import Watcher
 from interlock.engine.view import View
 from interlock.errors import Status
 from tests.whole.bench import Bench
@@ -74,6 +72,8 @@ RUN = f'"{sys.executable}" -m interlock.cli.main run router'
 class Checker(Bench):
     """The seed's project: its task list, command files and agents, in the layout that it shows."""
 
+    playbook, asked = "router", {"request": "/implement 259"}
+
     def __init__(self, top: Path, *, timeout: int = 7200, **bench: Any) -> None:
         super().__init__(top, **bench)
         self.write(TODO, LIST)
@@ -89,33 +89,25 @@ class Checker(Bench):
         self.write("interlock.toml", argv + sandbox)
         self.act("lean-implementation-agent", f"{MENDS}\necho 'add adds now.'\necho\necho 'Status: completed'\n")
         self.act("implementer", "echo '# hello' >> lib.py; printf 'Said \\342\\210\\200.\\nNo more.'\n")
-
-    def types(self, *words: str) -> subprocess.CompletedProcess[bytes]:
-        program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        return subprocess.run(program, cwd=self.top, capture_output=True, check=False)
-
-    async def begin(self, request: str = "/implement 259", watcher: Watcher | None = None) -> View:
-        playbook = playbook_named("router")
-        made = playbook.inputs.model_validate({"request": request})
-        return (await self.place().run(playbook, made, watcher or Watcher()))[1]
+        self.trust()
 
 
 @pytest.mark.req("RT-03", "RT-40", "RT-46", "RT-54", "RT-56", "RT-61", "AGENT-07", "PERSON-07", "TREE-14", "RT-15")
-@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
 def test_in_the_seeds_own_files_tasks_go_to_their_agents_and_answers_come_back(tmp_path: Path, mode: str) -> None:
     """Byte for byte on standard output; the role is the file that the seed names, whoever else has that name."""
     checker = Checker(tmp_path / "p", mode=mode)
     checker.write("notes.txt", "one\nTWO, unsaved\nthree\n")
     said = checker.types("run", "router", "/implement 259 be brief")
-    assert (said.returncode, said.stdout) == (0, b"add adds now.\n\nStatus: completed\n"), said.stderr
+    assert (said.code, said.out) == (0, "add adds now.\n\nStatus: completed\n"), said.err
     assert "a + b" in checker.read("lib.py")
     run = checker.place().runs.find("latest")
     brief = next(run.path.rglob("brief.md")).read_text()
     assert "You are the lean-implementation-agent of ProofChecker." in brief and "permissions" not in brief
     assert '"task_description": "`add` in lib.py subtracts.\\n\\nIt must add."' in brief
     said = checker.types("run", "router", "/implement 196")
-    assert (said.returncode, said.stdout) == (1, "Said ∀.\nNo more.".encode()), said.stderr
-    assert b"unverified" in said.stderr and "# hello" in checker.read("lib.py")
+    assert (said.code, said.out) == (1, "Said ∀.\nNo more."), said.err
+    assert "unverified" in said.err and "# hello" in checker.read("lib.py")
     brief = next(checker.place().runs.find("latest").path.rglob("brief.md")).read_text()
     assert "You are the implementer of ProofChecker." in brief and "somebody else" not in brief
     assert checker.read(TODO) == LIST and checker.read("notes.txt") == "one\nTWO, unsaved\nthree\n"
@@ -140,8 +132,8 @@ def test_each_error_is_literal_ends_with_2_and_leaves_nothing(tmp_path: Path) ->
     }
     for request, text in expected.items():
         said = checker.types("run", "router", request)
-        assert (said.returncode, said.stdout) == (2, b"")
-        assert said.stderr.decode().endswith(text), said.stderr.decode()
+        assert (said.code, said.out) == (2, "")
+        assert said.err.endswith(text), said.err
     assert not [*(checker.top / ".interlock" / "runs").glob("*")]
 
 
@@ -152,7 +144,7 @@ def test_at_the_deadline_partial_results_are_asked_for(tmp_path: Path) -> None:
     wait = 'until [ -e "$INTERLOCK_PARTIAL" ]; do sleep 0.05; done'
     checker.act("lean-implementation-agent", f"{MENDS}\n{wait}\nprintf 'half of it'\n")
     said = checker.types("run", "router", "/implement 259")
-    assert (said.returncode, said.stdout) == (1, b"half of it"), said.stderr
+    assert (said.code, said.out) == (1, "half of it"), said.err
     assert "a + b" in checker.read("lib.py")
 
 
@@ -162,8 +154,8 @@ def test_who_gives_nothing_in_time_is_ended_and_its_end_shown(tmp_path: Path) ->
     checker.write("interlock.toml", checker.read("interlock.toml") + "[router]\npartial_grace_s = 1\n")
     checker.act("lean-implementation-agent", f"{MENDS}\necho 'two lemmas so far'\nsleep 600\n")
     said = checker.types("run", "router", "/implement 259")
-    assert (said.returncode, said.stdout) == (5, b""), said.stderr
-    told = " ".join(said.stderr.decode().split())
+    assert (said.code, said.out) == (5, ""), said.err
+    told = " ".join(said.err.split())
     assert "two lemmas so far" in told
     place = told.split("Raw answer: ")[1].split()[0]
     assert (checker.top / place).read_text() == "two lemmas so far\n"
@@ -210,7 +202,7 @@ def test_an_agent_delegates_three_deep_within_its_own_layer(tmp_path: Path, mode
     checker.act("a2", f"{inner}echo '# two' >> lib.py\necho two\n")
     checker.act("a3", f"{RUN} '/research 1' 2> third.txt\n{RUN} '/plan 1' 2> cycle.txt\necho three\n")
     said = checker.types("run", "router", "/implement 259")
-    assert (said.returncode, said.stdout) == (0, b"two\nStatus: completed\n"), said.stderr
+    assert (said.code, said.out) == (0, "two\nStatus: completed\n"), said.err
     assert "exceeds the maximum of 3 (path: orchestrator -> lean-implementation-agent -> a2 -> a3)" in checker.read(
         "third.txt"
     )
@@ -233,37 +225,17 @@ def test_other_runs_are_not_begun_by_agents(tmp_path: Path) -> None:
     checker.act(
         "lean-implementation-agent", f"{tried} run task 'do it' 2> task.txt\n{tried} undo 2> undo.txt\necho ok\n"
     )
-    assert checker.types("run", "router", "/implement 259").returncode == 1
+    assert checker.types("run", "router", "/implement 259").code == 1
     assert "an agent inside a run cannot" in checker.read("task.txt") + checker.read("undo.txt")
 
 
 # --- killed
 
-DIES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from interlock.app import Watcher
-from tests.whole.test_router import Checker
-
-checker, at, seen = Checker.there(Path(sys.argv[1])), int(sys.argv[2]), 0
-
-def told(view, key):
-    global seen
-    seen += 1
-    if seen == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(checker.begin(watcher=Watcher(told=told)))
-"""
-
 
 def ends_as_undisturbed(top: Path, event: int) -> bool:
     """Killed at that event and gone on; False: it had ended before."""
     checker = Checker(top)
-    program = [sys.executable, "-c", DIES, str(top), str(event)]
-    done = subprocess.run(program, cwd=Path(__file__).parents[2], stderr=subprocess.DEVNULL, check=False)
-    assert done.returncode in (0, -signal.SIGKILL)
-    if done.returncode == 0:
+    if not checker.killed_at(event):
         return False
     view = asyncio.run(checker.begin())
     assert (view.status, view.why) == (Status.COMPLETE, "lean-implementation-agent returned completed"), event
@@ -274,9 +246,8 @@ def ends_as_undisturbed(top: Path, event: int) -> bool:
 
 
 @pytest.mark.req("RUN-03", "RUN-05", "RT-30")
-@pytest.mark.parametrize("event", [9, 14, 17])
-def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, event: int) -> None:
-    assert ends_as_undisturbed(tmp_path / "p", event)
+def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path) -> None:
+    assert ends_as_undisturbed(tmp_path / "p", 14)
 
 
 @pytest.mark.long
@@ -294,7 +265,7 @@ def test_two_at_once_leave_each_other_alone(tmp_path: Path) -> None:
     checker.act("implementer", "echo hello > hello.txt; echo 'Status: completed'\n")
 
     async def both() -> list[View]:
-        return list(await asyncio.gather(checker.begin(), checker.begin("/implement 196")))
+        return list(await asyncio.gather(checker.begin(), checker.begin(request="/implement 196")))
 
     assert [view.status for view in asyncio.run(both())] == [Status.COMPLETE] * 2
     assert "a + b" in checker.read("lib.py") and checker.read("hello.txt") == "hello\n"

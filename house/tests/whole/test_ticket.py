@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import shutil
-import signal
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.app import Watcher, playbook_named
+from interlock.app import Watcher
 from interlock.documents.reading import read_yaml
-from interlock.engine.view import View
 from interlock.errors import Status
 from tests.whole.bench import Bench
 
@@ -85,6 +80,8 @@ ONE = TASKS[: TASKS.index("  - id: T2")] + TASKS[TASKS.index("parallel_groups:")
 class Ticket(Bench):
     """The small project, with the author's agents and their role files."""
 
+    playbook, asked = "ticket", {"request": REQUEST}
+
     def __init__(self, top: Path, *, tasks: str = TASKS, mode: str = "auto") -> None:
         super().__init__(top, mode=mode)
         self.write("agent.sh", AGENT)
@@ -93,23 +90,6 @@ class Ticket(Bench):
             front = f"---\nname: {role}\ndescription: The {role}.\n# model: ['x (copilot)']\n---\n"
             self.write(f".github/agents/{role.lower()}.agent.md", f"{front}\n# {role} Agent\n\nYou are the {role}.\n")
         self.commit("agents")
-
-    async def begin(self, watcher: Watcher | None = None, **inputs: Any) -> View:
-        playbook = playbook_named("ticket")
-        made = playbook.inputs.model_validate({"request": REQUEST, **inputs})
-        _, view = await self.place().run(playbook, made, watcher or Watcher())
-        return view
-
-    def types(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """As a person does who has trusted nothing here yet."""
-        program = [sys.executable, "-P", "-m", "interlock.cli.main", *words]
-        env = {**os.environ, "XDG_DATA_HOME": f"{self.top}-data"}
-        return subprocess.run(program, cwd=self.top, env=env, capture_output=True, text=True, check=False)
-
-    def trusted(self) -> Ticket:
-        """A person has read the settings, which lie in a commit (OWN-06)."""
-        assert self.types("playbooks", "trust", "interlock.toml").returncode == 0
-        return self
 
     def yaml(self, path: str) -> Any:
         return read_yaml(self.read(P + path), path).data
@@ -124,13 +104,14 @@ class Ticket(Bench):
 
 
 @pytest.mark.req("AGENT-07", "PERSON-07", "TK-14", "TK-150", "TK-161", "CLI-04", "CLI-02")
-@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
 def test_the_authors_own_files_and_agents_run_through(tmp_path: Path, mode: str) -> None:
     """Roles by their front matter, a graph and a report in the seed's layout, executors that write task states."""
-    ticket = Ticket(tmp_path / "p", mode=mode).trusted()
+    ticket = Ticket(tmp_path / "p", mode=mode)
+    ticket.trust()
     said = ticket.types("run", "ticket", REQUEST)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.splitlines()[-6:] == [
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[-6:] == [
         "SUCCESS: Development complete in 1 iteration(s)",
         "Tasks: 2 completed",
         "Build: PASSED",
@@ -139,18 +120,18 @@ def test_the_authors_own_files_and_agents_run_through(tmp_path: Path, mode: str)
         f"Report: {P}iteration_0/review_report.yaml",
     ]
     ticket.is_done()
-    assert ".github/agents/task-executor.agent.md" in said.stderr
+    assert ".github/agents/task-executor.agent.md" in said.err
     assert "# by our planner" in ticket.read(f"{P}iteration_0/tasks.yaml")
     assert [one["status"] for one in ticket.yaml("iteration_0/tasks.yaml")["tasks"]] == ["ACCEPTED"] * 2
     assert ticket.yaml("iteration_0/review_report.yaml")["notes"] == "It adds.\n"
     assert ticket.run_git("show", "--format=", "--name-only", "HEAD~1").split() == [".gitignore", "lib.py", "notes.txt"]
     assert ticket.run_git("status", "--porcelain") == ""
     again = ticket.types("run", "ticket", REQUEST)
-    assert (again.returncode, again.stdout) == (0, f"ABC-12 is done already: accepted and committed on {BRANCH}.\n")
+    assert (again.code, again.out) == (0, f"ABC-12 is done already: accepted and committed on {BRANCH}.\n")
 
 
 @pytest.mark.req("TK-86", "TK-108", "TK-114")
-@pytest.mark.parametrize("splitter", [False, True])
+@pytest.mark.parametrize("splitter", [pytest.param(False, marks=pytest.mark.long), True])
 def test_one_simple_task_takes_the_short_cut(tmp_path: Path, splitter: bool) -> None:
     ticket = Ticket(tmp_path / "p", tasks="parallel_groups: [[T1]]\n" if splitter else ONE)
     ticket.write("tasks-by-splitter.yaml", ONE)
@@ -169,88 +150,67 @@ def test_one_simple_task_takes_the_short_cut(tmp_path: Path, splitter: bool) -> 
 @pytest.mark.req("TK-103", "TK-02", "TREE-03", "TK-102")
 def test_a_persons_work_survives_agents_that_set_everything_back(tmp_path: Path) -> None:
     """Uncommitted code is asked about, carried, in no commit; documentation comes along by itself."""
-    ticket = Ticket(tmp_path / "p").trusted()
+    ticket = Ticket(tmp_path / "p")
+    ticket.trust()
     for who in ("Planner", "task-executor"):
         ticket.act(who, "git stash -u -q; git checkout -q .; git clean -fdq; git switch -q -c mine")
     ticket.commit("who sets back")
     ticket.write("README.md", "mine\n")
     ticket.write("mine.py", "x = 1\n")
     ticket.write("lib.py", ticket.read("lib.py").replace("return 'x'", "return 'mine'"))
-    said = ticket.types("run", "ticket", REQUEST, "--detach")
-    assert said.returncode == 4, said.stderr
-    assert "Working tree has uncommitted code changes: " in said.stderr and "mine.py" in said.stderr
+    said = ticket.types("run", "ticket", REQUEST)
+    assert said.code == 4, said.err
+    assert "Working tree has uncommitted code changes: " in said.err and "mine.py" in said.err
     assert ticket.run_git("symbolic-ref", "--short", "HEAD") == "main"
     asked = ticket.types("run", "ticket", REQUEST, "--dirty", "carry")
-    assert asked.returncode == 4 and "Tasks of this ticket work on lib.py" in asked.stderr, asked.stderr
+    assert asked.code == 4 and "Tasks of this ticket work on lib.py" in asked.err, asked.err
     ticket.write("lib.py", ticket.read("lib.py").replace("return 'mine'", "return 'x'"))
     done = ticket.types("answer", "stash")
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     ticket.is_done()
     assert (ticket.read("README.md"), ticket.read("mine.py")) == ("mine\n", "x = 1\n")
     assert "mine.py" not in ticket.run_git("log", "--name-only", "--format=", "main..")
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-164", "TK-17", "TK-22", "RUN-08", "OWN-06", "PERSON-05")
 def test_another_clone_goes_on_without_the_runs_own_folder(tmp_path: Path) -> None:
     """Stopped at its second task: documents alone are taken along; the iteration is planned anew. Who cloned it is
     asked first whether they trust the settings that came along, and nothing has happened until they do."""
-    ticket = Ticket(tmp_path / "p", tasks=TASKS.replace("strategy: parallel,", "strategy: sequential,")).trusted()
+    ticket = Ticket(tmp_path / "p", tasks=TASKS.replace("strategy: parallel,", "strategy: sequential,"))
+    ticket.trust()
     ticket.act("task-executor", '[ "$task" = T2 ] && { echo no; exit 0; }')
     ticket.commit("who fails")
     said = ticket.types("run", "ticket", REQUEST)
-    assert said.returncode == 3 and "PAUSED: task T2 failed 5 attempts" in said.stderr, said.stderr
+    assert said.code == 3 and "PAUSED: task T2 failed 5 attempts" in said.err, said.err
     assert "a - b" in ticket.read("lib.py"), "nothing lands before it is accepted"
-    ticket.run_git("clone", "-q", "-b", BRANCH, ".", "../there")
-    there = Ticket.there(tmp_path / "there")
-    there.run_git("config", "user.name", "P")
-    there.run_git("config", "user.email", "p@example.org")
+    there = Ticket.clone(ticket, tmp_path / "there", "-b", BRANCH)
     shutil.copytree(ticket.top / "prompts", there.top / "prompts")
     there.write(".gitignore", ticket.read(".gitignore"))
     there.act("task-executor", "")
     there.commit("who does it")
     refused = there.types("run", "ticket", REQUEST)
-    assert refused.returncode == 2 and "interlock playbooks trust interlock.toml" in refused.stderr, refused.stderr
+    assert refused.code == 2 and "interlock playbooks trust interlock.toml" in refused.err, refused.err
     assert not there.place().runs.all() and there.yaml("progress.yaml")["status"] == "PAUSED"
-    done = there.trusted().types("run", "ticket", REQUEST)
-    assert done.returncode == 0, done.stderr
-    assert "planned anew" in done.stderr
+    there.trust()
+    done = there.types("run", "ticket", REQUEST)
+    assert done.code == 0, done.err
+    assert "planned anew" in done.err
     there.is_done()
     ticket.act("task-executor", "")
     resumed = ticket.types("resume")
-    assert resumed.returncode == 0, resumed.stderr
+    assert resumed.code == 0, resumed.err
     assert "a + b" in ticket.read("lib.py")
-
-
-DIES = """
-import asyncio, os, signal, sys
-from pathlib import Path
-from interlock.app import Watcher
-from tests.whole.test_ticket import Ticket
-
-ticket, at = Ticket.there(Path(sys.argv[1])), int(sys.argv[2])
-seen = 0
-
-def told(view, key):
-    global seen
-    seen += 1
-    if seen == at:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-asyncio.run(ticket.begin(Watcher(told=told)))
-"""
 
 
 def ends_as_undisturbed(place: Path, event: int) -> bool:
     """Killed at that event and resumed; False: there is no such event."""
     ticket = Ticket(place)
     ticket.write("notes-of-mine.md", "unsaved\n")
-    words = [sys.executable, "-c", DIES, str(place), str(event)]
-    died = subprocess.run(words, cwd=Path(__file__).parents[2], check=False)
-    assert died.returncode in (0, -signal.SIGKILL)
-    runs = ticket.place().runs.all()
-    if died.returncode and runs and not runs[0].view().status.has_ended:
+    died, runs = ticket.killed_at(event), ticket.place().runs.all()
+    if died and runs and not runs[0].view().status.has_ended:
         asyncio.run(ticket.place().resume(runs[0], Watcher()))
-    elif died.returncode and not runs:
+    elif died and not runs:
         asyncio.run(ticket.begin())
     view = ticket.place().runs.all()[0].view()
     assert view.status is Status.COMPLETE, (event, view.why)
@@ -260,13 +220,12 @@ def ends_as_undisturbed(place: Path, event: int) -> bool:
     assert called == ["Planner", "Initializer", "task-executor", "task-executor", "Reviewer", "Initializer"]
     events = [json.loads(line)["event"] for line in ticket.read(f"{P}log.jsonl").splitlines()]
     assert len(events) == 12 == len({*events}), events
-    return died.returncode != 0
+    return died
 
 
 @pytest.mark.req("RUN-03", "RUN-05")
-@pytest.mark.parametrize("event", [30, 95, 170])
-def test_a_ticket_killed_at_an_event_ends_as_undisturbed(tmp_path: Path, event: int) -> None:
-    assert ends_as_undisturbed(tmp_path / "p", event)
+def test_a_ticket_killed_at_an_event_ends_as_undisturbed(tmp_path: Path) -> None:
+    assert ends_as_undisturbed(tmp_path / "p", 95)
 
 
 @pytest.mark.long
