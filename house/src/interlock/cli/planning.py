@@ -88,7 +88,7 @@ def _tools(door: Door) -> Iterator[Command]:
 def _documents(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[str, str]]:
     """What there is of the process's own documents: they say much of what it will do (PERSON-07)."""
     top = door.place.workspace.top
-    for pattern in playbook.documents(inputs):
+    for pattern in (*playbook.documents(inputs), *filter(None, [getattr(inputs, "file", None)])):
         every = top.glob(f"{pattern}/*" if pattern.endswith("**") else pattern)  # `**` is folders alone
         for path in sorted(str(file.relative_to(top)) for file in every if file.is_file()):
             if (said := door.place.text(path)) is not None:
