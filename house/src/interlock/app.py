@@ -49,6 +49,7 @@ from interlock.finding.library import Library
 from interlock.finding.trust import Consent, Trust, nobody
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
+from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.bubblewrap import laid
 from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
@@ -449,7 +450,13 @@ class Place:
             self.speak(entry, Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
         with entry.lock():
-            playing.cancel(entry.folder, lambda: datetime.now(UTC), who())
+            standing = self.trees.standing(entry.id, view.where, view.standing)
+            playing.cancel(
+                entry.folder,
+                lambda: datetime.now(UTC),
+                who(),
+                None if standing.away else Delivery(self.trees).finish,
+            )
         return True
 
     # --- its work

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import CancelledError
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.engine import afterwards, playing
+from interlock.engine.journal import Journal
 from interlock.engine.run import Call, Outcome, Run
+from interlock.engine.simulation import drive
+from interlock.engine.view import fold
 from interlock.errors import Status
 from interlock.workspace.values import Landing
 from tests.engine.bench import WRITER, Bench, Died, Nothing, said, small
@@ -247,3 +252,47 @@ def test_what_was_asked_for_and_cannot_be_done_is_said(
     view = made.start(**inputs)
     assert (view.status, why in view.why) == (status, True), view.why
     assert ("builder.txt" in made.world.files) == ("commit" in inputs), "a branch comes in place of a delivery"
+
+
+def _killed_over_it() -> Bench:
+    """A process died between the first file of a delivery and the second."""
+    made = bench(**{"more.py": b"2"})
+    made.cast.moments["deliver file 2"] = [dies]
+    with pytest.raises(Died):
+        made.start()
+    assert (made.text("code.py"), made.text("more.py")) == ("1", "")
+    return made
+
+
+@pytest.mark.req("TREE-14", "TREE-15", "RUN-05")
+def test_a_delivery_that_was_cut_off_is_not_finished_on_another_branch() -> None:
+    made = _killed_over_it()
+    made.world.away = True
+    view = made.resume()
+    assert (view.status, "another branch" in view.why) == (Status.WAITING, True)
+    made.world.away = False
+    assert made.resume().why == "ok done"
+    assert made.text("more.py") == "2"
+
+
+@pytest.mark.req("TREE-06", "RUN-05", "RUN-07")
+@pytest.mark.parametrize("live", [False, True], ids=["where nobody works on it", "while it is made"])
+def test_a_run_that_is_cancelled_over_a_delivery_has_recorded_it_and_can_be_undone(live: bool) -> None:
+    if live:
+        made = bench(**{"more.py": b"2"})
+
+        def cancelled() -> None:
+            made.says("cancel", who="bob")
+            raise CancelledError  # as `Place` ends the work of its task
+
+        made.cast.moments["delivered"] = [lambda: None, cancelled]  # the documents are delivered, too
+        made.start()
+    else:
+        made = _killed_over_it()
+        world = made.world
+        playing.cancel(world.folder, world.now, "bob", lambda before, after: drive(world.finish(before, after)))
+    view = fold(Journal(made.world.folder.medium).lines)
+    assert (view.status, view.why) == (Status.CANCELLED, "cancelled by bob")
+    assert (made.text("code.py"), made.text("more.py")) == ("1", "2")
+    assert {path for one in view.delivered if one.landing for path in one.landing.paths} >= {"code.py", "more.py"}
+    assert afterwards.delivered(view)[-1].base != afterwards.delivered(view)[-1].work

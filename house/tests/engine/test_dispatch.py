@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.values import Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
 from interlock.engine.dispatch import after_try
 from interlock.engine.run import Call, Limits, Outcome, Row, Run
 from interlock.engine.simulation import Act
@@ -585,3 +585,51 @@ def test_a_judges_probe_in_a_file_that_a_person_writes_costs_no_verdict() -> Non
     bench.cast.acts["judge"] = [Act({"lib.py": b"probe"}, verdict().exit)]
     bench.cast.moments["called"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
     assert bench.start().why == "yes"
+
+
+@pytest.mark.req("RUN-03", "RUN-08", "EVID-09")
+def test_what_a_forgotten_call_said_is_never_a_later_ones_answer() -> None:
+    """Stopped, resumed, killed right behind the note of the new call, resumed again: it is made."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        return Outcome.stopped("not good enough")
+
+    def dies() -> None:
+        raise Died
+
+    bench = Bench(small(play))
+    bench.cast.moments["call writer#1"] = [lambda: None, dies]
+    bench.start()
+    with pytest.raises(Died):
+        bench.resume()
+    view = bench.resume()
+    assert len(bench.world.paid) == 2
+    assert [one.n for one in bench.events("call")] == [1, 2, 3]
+    assert view.calls["writer#1"].last == 3
+
+
+@pytest.mark.req("RUN-14", "AGENT-05")
+def test_what_a_call_that_was_cut_off_had_spent_is_known_to_the_one_that_goes_on_with_its_session() -> None:
+    asks: list[Ask] = []
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        return Outcome.complete("done")
+
+    bench = Bench(small(play))
+    usual = bench.world.call
+
+    async def call(ask: Ask, seat: Any, hear: Any) -> Exit:
+        asks.append(ask)
+        if len(asks) == 1:
+            hear(News(kind=NewsKind.SESSION, facts={"session": "s"}))
+            hear(News(kind=NewsKind.USAGE, facts={"input_tokens": 1000, "output_tokens": 0}))
+            raise Died
+        return await usual(ask, seat, hear)
+
+    bench.world.call = call  # type: ignore[method-assign]
+    with pytest.raises(Died):
+        bench.start()
+    bench.resume()
+    assert [(one.session, one.spent.input_tokens) for one in asks] == [("", None), ("s", 1000)]

@@ -16,7 +16,7 @@ from interlock.workspace import scope
 from interlock.workspace.values import Change, Landing, Pending, Standing, Tree
 
 if TYPE_CHECKING:
-    from interlock.engine.replay import Slot
+    from interlock.engine.replay import Recorder, Slot
     from interlock.engine.run import Run
     from interlock.engine.world import World
 
@@ -100,6 +100,36 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
     return slot.settled
 
 
+def cut_off(recorder: Recorder) -> tuple[str, Pending] | None:
+    """A delivery that was begun and is not recorded: its key, and what lay and was to lie in the tree."""
+    found: dict[str, Pending] = {}
+    for line in recorder.journal.lines:
+        if isinstance(line.event, ev.Intended) and line.event.what == "deliver":
+            found[line.key] = Pending(base=line.event.facts["before"], work=line.event.facts["after"])
+        elif isinstance(line.event, ev.Delivered):
+            found.pop(line.key, None)
+    return next(iter(found.items()), None)
+
+
+def finished(recorder: Recorder, key: str, pair: Pending, landing: Landing) -> None:
+    """What came of finishing it, recorded: a run that ends here can be undone like any other."""
+    if landing.state == "done":
+        label = key.rpartition("/")[2].partition("#")[0].removeprefix("deliver-")
+        recorder.add(
+            key,
+            ev.Delivered(
+                label=label,
+                state="done",
+                judged=pair.work,
+                merged=pair.work,
+                before=pair.base,
+                landing=landing,
+                pair=Pending(base=pair.work, work=pair.work),
+                standing=recorder.view.standing,
+            ),
+        )
+
+
 async def _is_other(run: Run, judged: Tree, tree: Tree) -> bool:
     """Whether it is another tree than the judged one, the process's own documents aside."""
     changes = await run.world.between(judged, tree) if judged != tree else []
@@ -117,6 +147,9 @@ async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, j
     intent = next((one for one in reversed(slot.traces) if isinstance(one, ev.Intended)), None)
     for _ in range(LATE):
         standing = await run.standing()
+        if intent is not None and standing.away:
+            why = f"a delivery was cut off, and another branch than {run.where.branch} is checked out"
+            raise Parked("waiting", why, f"interlock resume {run.id}")
         if intent is None:
             if part.base == part.work:
                 return settle("nothing", standing)

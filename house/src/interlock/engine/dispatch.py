@@ -232,8 +232,9 @@ class Dispatch:
             brief.render(self, ground, session=session, heard=heard, failure=failure, held=await self._held())
         )
         content = text.encode("utf-8", "backslashreplace")
-        n = 1 + sum(isinstance(trace, ev.Called) for trace in slot.traces)
-        ask = self._ask(text, session, share, n)
+        n = 1 + run.full.made.get(slot.key, 0)
+        before = run.full.calls[slot.key].spent if session else Usage()
+        ask = self._ask(text, session, share, n, before)
         started = ev.Called(
             agent=call.row.agent,
             member=call.member,
@@ -261,8 +262,9 @@ class Dispatch:
         """How the call of a dead process ended, where its turn had ended: no agent that ended is called again."""
         last = self._cut_off
         assert last is not None
+        before = self.run.full.calls[self.slot.key].earlier
         return await self.run.world.recover(
-            self._ask(self.run.text(last.brief), last.session, (None, None), last.n), ground.seat
+            self._ask(self.run.text(last.brief), last.session, (None, None), last.n, before), ground.seat
         )
 
     async def _held(self) -> str:
@@ -271,7 +273,7 @@ class Dispatch:
         patches = [await self.run.world.patch(one.base, one.work) for one in held]
         return b"".join(patches).decode("utf-8", "backslashreplace")
 
-    def _ask(self, text: str, session: str, share: tuple[float | None, int | None], n: int) -> Ask:
+    def _ask(self, text: str, session: str, share: tuple[float | None, int | None], n: int, before: Usage) -> Ask:
         run, call, key = self.run, self.call, self.slot.key
         row, who = call.row, call.member or call.row.agent
         green = any(one.after and one.after.green for one in call.proved)
@@ -291,7 +293,7 @@ class Dispatch:
             samples=samples,
             outputs=row.outputs,
             session=session,
-            spent=run.full.calls[key].earlier if session else Usage(),
+            spent=before,
             marker=f"{run.id}/{key}",
             env={
                 "INTERLOCK_RUN_ID": run.id,

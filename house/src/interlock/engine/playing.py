@@ -14,8 +14,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from interlock.documents.model import Model
+from interlock.engine import delivery, keys, receipt
 from interlock.engine import events as ev
-from interlock.engine import keys, receipt
 from interlock.engine.folder import Folder
 from interlock.engine.halts import Cancelled, Parked
 from interlock.engine.journal import Journal
@@ -26,6 +26,7 @@ from interlock.engine.run import Limits, Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.engine.world import World
 from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
+from interlock.workspace.values import Landing, Tree
 
 EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
 
@@ -134,7 +135,7 @@ class Player:
             self._end(Outcome("cancelled", str(cancelled)))
             self.world.folder.taken(cancelled.file)
         except asyncio.CancelledError:
-            if not self._told_to_end():
+            if not await self._told_to_end():
                 self._leave(ev.Left(how="interrupted"))
                 raise
         except (Diverged, JournalDamaged):
@@ -153,10 +154,12 @@ class Player:
             self._end(outcome)
         return self.view
 
-    def _told_to_end(self) -> bool:
-        """End it, where a person's word to cancel it is why its task was."""
+    async def _told_to_end(self) -> bool:
+        """End it, where a person's word to cancel it is why its task was; a delivery under way is finished first."""
         for file, message in self.world.folder.messages():
             if message.what == "cancel":
+                if (begun := delivery.cut_off(self.recorder)) is not None:
+                    delivery.finished(self.recorder, *begun, await self.world.finish(begun[1].base, begun[1].work))
                 self._end(Outcome("cancelled", f"cancelled by {message.who}"))
                 self.world.folder.taken(file)
                 return True
@@ -179,9 +182,18 @@ class Player:
         _end(self.recorder, outcome, at_a_verb=at_a_verb)
 
 
-def cancel(folder: Folder, now: Callable[[], datetime], who: str) -> None:
-    """End a run that nobody works on; takes neither its playbook nor settings, which may be broken."""
-    _end(Recorder(Journal(folder.medium), folder, now), Outcome("cancelled", f"cancelled by {who}"))
+def cancel(
+    folder: Folder, now: Callable[[], datetime], who: str, finish: Callable[[Tree, Tree], Landing] | None = None
+) -> None:
+    """End a run that nobody works on; takes neither its playbook nor settings, which may be broken.
+
+    Args:
+        finish: brings a delivery over which a process died to its end.
+    """
+    recorder = Recorder(Journal(folder.medium), folder, now)
+    if finish is not None and (begun := delivery.cut_off(recorder)) is not None:
+        delivery.finished(recorder, *begun, finish(begun[1].base, begun[1].work))
+    _end(recorder, Outcome("cancelled", f"cancelled by {who}"))
 
 
 def _end(recorder: Recorder, outcome: Outcome, *, at_a_verb: bool = False) -> None:

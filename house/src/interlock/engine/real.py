@@ -412,7 +412,7 @@ class RealWorld:
         seat: Any = None,
     ) -> Checked:
         if seat is not None:
-            return await self._checked(command, seat.layer, changed, standing)
+            return await self._checked(command, seat.layer, changed, standing, apart="claim.json")
         async with self._cache:
             layer = await thread(self._layers.for_command, self.run, standing, tree, keeps=keeps)
             try:
@@ -420,14 +420,21 @@ class RealWorld:
             finally:
                 await thread(layer.drop, keep_ignored=keeps)
 
-    async def _checked(self, command: Command, layer: Layer, changed: Sequence[str], standing: Standing) -> Checked:
+    async def _checked(
+        self, command: Command, layer: Layer, changed: Sequence[str], standing: Standing, apart: str = ""
+    ) -> Checked:
+        """One run of it in a layer.
+
+        Args:
+            apart: in an agent's layer: how the agent ended stays noted there.
+        """
         reports = layer.exchange / "reports"
         shutil.rmtree(reports, ignore_errors=True)
         reports.mkdir(parents=True)
         env = self.environment()
         asking = junit.asking(env.variables, f"{layer.inside_exchange}/reports")
         ended = await process.run(
-            layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place),
+            layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place, apart=apart),
             marker=f"{self.run}/command/{secrets.token_hex(4)}",
             deadline_s=command.timeout_s,
             redact=self._redact,

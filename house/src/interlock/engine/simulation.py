@@ -292,6 +292,7 @@ class Simulated:
     # effects
     async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
         """File by file, each still being what was decided about; else what was done is taken back."""
+        assert not self.away, "a delivery into another branch's tree"
         was, now = self.trees[before], self.trees[after]
         paths = [change.path for change in await self.between(before, after)]
         for number, path in enumerate(paths):
@@ -312,6 +313,7 @@ class Simulated:
         return merged.tree, kept
 
     async def finish(self, before: Tree, after: Tree) -> Landing:
+        assert not self.away, "a delivery into another branch's tree"
         merged = self.trees.merge(before, self.trees.of(self.files), after)
         if merged.tree is None:
             paths = [change.path for change in await self.between(before, after)]

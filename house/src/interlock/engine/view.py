@@ -40,6 +40,9 @@ class CallView:
     spent: Usage = Usage()
     """Of all its calls, as far as told; of the present one so far."""
     earlier: Usage = Usage()
+    """Of the calls before the present one."""
+    last: int = 0
+    """The number of its last call; what was forgotten keeps its numbers."""
     tries: list[ev.Report] = field(default_factory=list)
 
     @property
@@ -102,6 +105,8 @@ class View:
         self.gates: dict[str, GateView] = {}
         self.openings: dict[str, int] = {}
         """How often each gate opened, also where that no longer counts."""
+        self.made: dict[str, int] = {}
+        """Calls made at each place, forgotten ones too: a transcript is one call's alone."""
         self.ran: dict[str, PairView] = {}
         """Commands at each place where they were run; `pairs` has the last word of each."""
         self.decisions: list[DecisionView] = []
@@ -299,6 +304,7 @@ class View:
     def _started(self, key: str, event: ev.Called, at: datetime) -> None:
         call = self._call(key, event, at)
         call.calls += 1
+        call.last = self.made[key] = event.n
         call.earlier = call.spent
         call.step, call.runner, call.model, call.role = event.step, event.runner, event.model, event.role
         call.state, call.until = "working", None

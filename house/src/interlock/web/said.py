@@ -43,7 +43,7 @@ class Said:
 
 def doing(shelf: Shelf, entry: Entry, call: CallView) -> str:
     """What it is at, in a few words."""
-    place = entry.folder.transcript(call.key, call.calls)
+    place = entry.folder.transcript(call.key, call.last)
     said = ""
     for news in _news(shelf, call, _piece(place, _size(place) - PAGE)):
         said = (live.doing(news) if isinstance(news, News) else news.strip()) or said
@@ -56,7 +56,7 @@ def transcript(shelf: Shelf, entry: Entry, call: CallView, number: int, page: in
     Args:
         number: of the call, from 1.
     """
-    place = entry.folder.transcript(call.key, number)
+    place = entry.folder.transcript(call.key, call.last - call.calls + number)
     pages = max(1, -(-_size(place) // PAGE))
     page = pages - 1 if page is None else min(page, pages - 1)
     return {"said": _told(_news(shelf, call, _piece(place, page * PAGE))), "page": page, "pages": pages, "call": number}

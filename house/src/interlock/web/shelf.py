@@ -90,7 +90,7 @@ class Shelf:
         """Of a run's page: its journal, who works on it, what waits in its inbox, what its agents said so far."""
         said: list[Any] = []
         with suppress(InterlockError):
-            said += [_stat(entry.folder.transcript(call.key, call.calls)) for call in self.view(entry).now]
+            said += [_stat(entry.folder.transcript(call.key, call.last)) for call in self.view(entry).now]
         return _stat(entry.journal), entry.holder() is not None, _stat(entry.path / "inbox"), *said
 
     # --- what changed
