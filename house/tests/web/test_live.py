@@ -11,7 +11,7 @@ from interlock.engine import events as ev
 from interlock.web import live
 from interlock.workspace.values import EMPTY
 from tests.web.conftest import Site
-from tests.web.many import BEGAN, NOTHING, STILL, lay
+from tests.web.many import NOTHING, STILL, lay
 
 pytestmark = pytest.mark.req("PAGE-01")
 
@@ -93,17 +93,13 @@ async def test_a_run_that_goes_away_is_said_to_be_gone_and_back(site: Site) -> N
         assert kinds == ["back"]
 
 
-async def test_streams_end_with_the_server_and_with_whoever_left(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_streams_end_with_the_server_and_stay_without_news(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between closes a connection on which nothing is said."""
     async with site.watch("/stream/") as events:
         await until(events, "a kite")
         site.page.live.close()
         assert [event async for event in events] == []
     monkeypatch.setattr(live, "STILL_THERE_S", 0.0)
-    sent = []
-
-    async def gone() -> bool:
-        return bool(sent)
-
-    async for chunk in site.page.live.events("x", lambda: BEGAN, lambda: "", "", gone):  # type: ignore[arg-type]
-        sent.append(chunk)
-    assert sent[0] == b"retry: 1000\n\n", "and then it has ended by itself"
+    quiet = live.Live().events("x", lambda: (1,), lambda: "", live.version((1,)))
+    assert [await anext(quiet) for _ in range(3)] == [b"retry: 1000\n\n", *2 * [b": still there\n\n"]]
+    await quiet.aclose()  # type: ignore[attr-defined]

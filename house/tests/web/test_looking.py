@@ -197,3 +197,29 @@ def test_a_transcript_is_read_in_pages_whatever_stands_in_it(site: Site) -> None
             break
     assert [row for row in seen if not row.startswith("y")] == rows
     assert [len(row) for row in seen if row.startswith("y")] == [len("y" * 2000 + " (this line goes on)")]
+
+
+STREAM = """\
+{"type": "system", "subtype": "init", "session_id": "s", "model": "m"}
+{"type": "assistant", "message": {"id": "1", "usage": {"input_tokens": 5, "output_tokens": 5}, "content": [
+ {"type": "text", "text": "I look at **it**, the-secret-that-was-split"},
+ {"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls -la"}}]}}
+{"type": "user", "message": {"content": [
+ {"type": "tool_result", "tool_use_id": "t", "is_error": true, "content": "no"}]}}
+{"type": "assistant", "message": broken
+"""
+
+
+@pytest.mark.req("PAGE-01", "RUN-18")
+def test_a_stream_is_read_by_its_client(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was said, each tool once with how it ended, a line that is none as it is; no secret in pieces."""
+    monkeypatch.setenv("A_TOKEN", "the-secret-that-was-split")
+    run = lay(site.entry().path.parent, 5, dispatches=1)
+    place = site.entry(run).folder.transcript("round-1/builder#1", 1)
+    place.parent.mkdir(parents=True)
+    place.write_text(STREAM.replace("\n ", " "))
+    page = site.get(f"/runs/{run}/dispatches/round-1/builder%231").text
+    assert "I look at <strong>it</strong>, [redacted:A_TOKEN]" in page
+    assert page.count("runs ls -la") == 1
+    assert '<span class="mark failed" aria-hidden="true">✕</span> <code>runs ls -la' in page
+    assert "<pre>{&#34;type&#34;: &#34;assistant&#34;, &#34;message&#34;: broken</pre>" in page

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable
 from dataclasses import dataclass, field
 
 from interlock.errors import InterlockError
@@ -58,7 +58,7 @@ class Channel:
                 if now != self.version:
                     self.html, self.version = await asyncio.to_thread(self.part), now
                 self.failures = 0
-            except (InterlockError, OSError):  # what is wrong is said by the page when it is loaded anew
+            except (InterlockError, OSError, LookupError):  # what is wrong is said by the page when it is loaded anew
                 self.failures += 1
             if (self.version, self.lost) != known:
                 self.tell()
@@ -76,19 +76,13 @@ class Live:
         self._channels: dict[Hashable, Channel] = {}
 
     async def events(
-        self,
-        key: Hashable,
-        stamp: Callable[[], Stamp],
-        part: Callable[[], str],
-        seen: str,
-        gone: Callable[[], Awaitable[bool]],
+        self, key: Hashable, stamp: Callable[[], Stamp], part: Callable[[], str], seen: str
     ) -> AsyncIterator[bytes]:
-        """Server-sent events for one browser.
+        """Server-sent events for one browser; cancelled when it leaves.
 
         Args:
             key: equal for whom the page is the same.
             seen: the version that the browser has.
-            gone: whether the browser has left.
         """
         channel = self._channels.setdefault(key, Channel(stamp, part))
         if channel.looking is None:
@@ -110,8 +104,6 @@ class Live:
                 try:
                     await asyncio.wait_for(news.wait(), STILL_THERE_S)
                 except TimeoutError:
-                    if await gone():
-                        return
                     yield b": still there\n\n"
         finally:
             channel.watchers -= 1

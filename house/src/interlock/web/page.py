@@ -93,7 +93,7 @@ class Page:
             key = (request.url.path, asked, visit.person)
             seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
             part = lambda: render(f"{page.name}_live", visit, **page.facts())  # noqa: E731
-            events = self.live.events(key, page.stamp, part, seen, request.is_disconnected)
+            events = self.live.events(key, page.stamp, part, seen)
             return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
         return [Route(path, whole), Route(f"/stream{path}", stream)]
@@ -196,14 +196,11 @@ class Page:
     def _offers(self, request: Request) -> Response:
         return _page("start", request, offers=offers(self._shelf), playbook=None)
 
-    def _form(self, request: Request) -> Response:
-        return self._shown_form(request, {})
-
-    def _shown_form(self, request: Request, form: Form, status: int = 200, **more: Any) -> Response:
+    def _form(self, request: Request, form: Form | None = None, status: int = 200, **more: Any) -> Response:
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
         known = fields(playbook)
-        filled = {name: rows[0] for name, rows in form.items() if rows[0]}
+        filled = {name: rows[0] for name, rows in (form or {}).items() if rows[0]}
         return _page("start", request, status, playbook=playbook, fields=known, filled=filled, **facts)
 
     def _start(self, request: Request, form: Form) -> Response:
@@ -218,8 +215,8 @@ class Page:
         else:
             answer = typed(folder, "plan", name, *said)
             if not answer.trouble:
-                return self._shown_form(request, form, plan=answer.facts, planned=now, changed=bool(planned))
-        return self._shown_form(request, form, 409, problem=answer.trouble)
+                return self._form(request, form, plan=answer.facts, planned=now, changed=bool(planned))
+        return self._form(request, form, 409, problem=answer.trouble)
 
 
 def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:

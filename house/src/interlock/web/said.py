@@ -92,7 +92,7 @@ def _news(shelf: Shelf, call: CallView, lines: Iterable[str]) -> Iterator[News |
     """News where its client has a reader for the line, else the line as it is."""
     reader, found = _reader(shelf, call), list[News]()
     if reader is not None:
-        reader.hear = found.append
+        reader.hear, redaction = found.append, shelf.door.place.redaction
     for line in lines:
         value = parsed(line) if reader is not None and line.lstrip().startswith("{") else None
         if reader is None or value is None:
@@ -100,14 +100,10 @@ def _news(shelf: Shelf, call: CallView, lines: Iterable[str]) -> Iterator[News |
             continue
         with suppress(Exception):  # one that speaks with its program has nobody to speak to here
             reader.read(Json(value))
-        yield from (_without_secrets(shelf, news) for news in found)
+        for news in found:  # redacted line by line when it was kept; what stood in pieces is whole only now (RUN-18)
+            facts = {name: redaction(one) if isinstance(one, str) else one for name, one in news.facts.items()}
+            yield news.model_copy(update={"facts": facts})
         found.clear()
-
-
-def _without_secrets(shelf: Shelf, news: News) -> News:
-    """The transcript was redacted line by line; one that stood in several pieces is whole only now (RUN-18)."""
-    facts = {name: shelf.door.place.redaction(it) if isinstance(it, str) else it for name, it in news.facts.items()}
-    return news.model_copy(update={"facts": facts})
 
 
 def _reader(shelf: Shelf, call: CallView) -> Reading | None:
@@ -133,9 +129,7 @@ def _told(every: Iterable[News | str]) -> list[Said]:
             facts = news.facts
             if news.kind is NewsKind.TOOL:
                 state, why = str(facts.get("state")), facts.get("why")
-                began = live.doing(
-                    News(kind=news.kind, facts={**facts, "state": "began"})
-                )  # its mark tells how it ended
+                began = live.doing(news.model_copy(update={"facts": {**facts, "state": "began"}}))
                 title = f"{began}: {why}" if why and state != "done" else began
                 found[f"tool {facts.get('call') or len(found)}"] = Said("tool", STATES.get(state, "works"), title)
             elif news.kind is NewsKind.TEXT:

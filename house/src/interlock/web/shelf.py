@@ -11,7 +11,7 @@ from typing import Any
 
 from interlock.cli import looking
 from interlock.cli.door import Door
-from interlock.engine.runs import Entry, Head, Runs
+from interlock.engine.runs import FAR, Entry, Head, Runs
 from interlock.engine.view import View
 from interlock.errors import InterlockError, Refused
 from interlock.web import diffs
@@ -64,7 +64,7 @@ class Shelf:
 
     def find(self, run: str) -> Entry:
         """The run of exactly that name; Refused: there is none."""
-        for folder in (self._runs.path, self._runs.path.with_name("far")):
+        for folder in (self._runs.path, self._runs.path.with_name(FAR)):
             if run not in ("", ".", "..") and "/" not in run and "\0" not in run:
                 entry = Entry(folder / run)
                 with suppress(OSError):
