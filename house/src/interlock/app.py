@@ -99,7 +99,7 @@ class Watcher:
 
 
 Saved = Callable[[], Awaitable[None]]
-"""Awaited after each dispatch, before the playbook goes on."""
+"""Awaited before each call and after each dispatch."""
 
 
 @dataclass

@@ -143,7 +143,7 @@ def database(server: Server, monkeypatch: pytest.MonkeyPatch, person: None) -> s
 
 
 USUAL = "from interlock.cli.main import main; main()"
-QUICK = f"from interlock.fleet import queue, worker; queue.STALLED_S = 8.0; worker.HEARTBEAT_S = 1.0; {USUAL}"
+QUICK = f"from interlock.fleet import queue, worker; queue.STALLED_S = 12.0; worker.HEARTBEAT_S = 1.0; {USUAL}"
 
 
 class Workers:

@@ -87,8 +87,7 @@ async def dispatch(run: Run, call: Call) -> ev.Report:
     if slot.outcome is None:
         run.listen()
         await Dispatch(run, call, slot).perform()
-        if run.saved is not None:
-            await run.saved()
+        await run.safe()
     report: ev.Report = slot.settled.report
     if row.outputs or row.may:
         left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
@@ -254,6 +253,7 @@ class Dispatch:
             heard=heard,
             timeout_s=ask.timeout_s,
         )
+        await run.safe()  # a machine that slept may have lost the run meanwhile: no agent is called for it any more
         slot.add(started, sync=True)
         run.world.folder.keep(slot.key, "brief.md", content)
         return await run.world.call(ask, ground.seat, self._hear())

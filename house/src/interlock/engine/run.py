@@ -176,8 +176,7 @@ class Run:
         self.flags = flags or {}
         """Options of this process, not of the run: never recorded."""
         self.hear = hear or (lambda key, news: None)
-        self.saved = saved
-        """Awaited when a dispatch was recorded, before the playbook goes on: what was done is safe elsewhere, then."""
+        self._saved = saved
         self._keys = keys.Keys()
         self.pair_lock = asyncio.Lock()
         """Members side by side move the pending pair on one after the other."""
@@ -254,6 +253,11 @@ class Run:
     def text(self, digest: str | None) -> str:
         """A recorded text."""
         return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
+
+    async def safe(self) -> None:
+        """What was done is safe wherever the run is carried to, and it is still this process's."""
+        if self._saved is not None:
+            await self._saved()
 
     # --- keys
 

@@ -1,8 +1,8 @@
 """The process that works on a run that is carried: what it recorded is pushed, and who has lost the run ends.
 
-After each dispatch the run is pushed with this place's claim, and the playbook goes on when it is safe there.  Beside
-the work the ref is looked at: another claim ends this process and its agents at once, with 75, and nothing more is
-written; what people said elsewhere comes into the inbox, and leaves the remote once a push has it.
+Before each call and after each dispatch what is new is pushed with this place's claim, and the playbook goes on when it
+is safe there.  Beside the work the ref is looked at: another claim ends this process and its agents at once, with 75,
+and nothing more is written; what people said elsewhere comes into the inbox, and leaves the remote once a push has it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import os
 import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from typing import NoReturn, TypeVar
 
@@ -29,7 +29,11 @@ FENCED = 75
 """The exit code of a process whose run somebody else has: try again later, as sysexits.h calls it."""
 LOOK_S, SURE_S = 5.0, 10.0
 """Between two looks at the remote; after a push that took longer it is looked whose the run is before work goes on."""
-_clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+
+
+def _now() -> float:
+    """By a clock that goes on while the machine sleeps."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 @asynccontextmanager
@@ -55,6 +59,8 @@ class Holding:
         self._packer = Packer(place.trees, entry)
         self._held = entry.held
         self._turn = asyncio.Lock()
+        self._seen = 0.0
+        """When it was last seen that the run is this place's."""
 
     def begin(self) -> None:
         """Refused where somebody else has the run by now; what was said meanwhile is here."""
@@ -102,8 +108,8 @@ class Holding:
     def push(self) -> None:
         """What is recorded and not at the remote yet."""
         if self._entry.journal.stat().st_size == self._packer.packed:
-            return
-        began, known = time.clock_gettime(_clock), {name: self._held[name] for name in ("claim", "holder")}
+            return self._be_sure()
+        began, known = _now(), {name: self._held[name] for name in ("claim", "holder")}
         try:
             commit = self._packer.commit(self._tip, needs=self._needs, **known)
             check_secrets(self._remote, commit, self._tip, self._place.redaction)
@@ -113,15 +119,18 @@ class Holding:
         except BaseException:
             self._packer.packed = -1
             raise
-        self._tip = commit
+        self._tip, self._seen = commit, began
         note(self._entry.path, {**self._held, "tip": commit})
-        if time.clock_gettime(_clock) - began > SURE_S:  # a machine that slept may have lost the run meanwhile
-            self._look_at(self._remote.tips(self._ref))
+        return self._be_sure()
+
+    def _be_sure(self) -> None:
+        """A machine that slept may have lost the run meanwhile, also between a push and its answer."""
+        if _now() - self._seen > SURE_S:
+            self._see()
 
     def look(self) -> None:
         """Whose the run is, and what was said to it elsewhere."""
-        tips = self._remote.tips(self._ref, f"{WORDS}/{self._entry.id}/*")
-        self._look_at(tips)
+        tips = self._see(f"{WORDS}/{self._entry.id}/*")
         words = {ref: commit for ref, commit in sorted(tips.items()) if ref != self._ref}
         if words:
             self._remote.fetch(list(words))
@@ -132,9 +141,13 @@ class Holding:
             self.push()
             self._remote.drop(words)
 
-    def _look_at(self, tips: Mapping[str, str]) -> None:
+    def _see(self, *further: str) -> dict[str, str]:
+        """What the remote has; this process ends where the run is somebody else's."""
+        began, tips = _now(), self._remote.tips(self._ref, *further)
         if tips.get(self._ref) != self._tip:
             self._check_ours()
+        self._seen = began
+        return tips
 
     def _check_ours(self) -> None:
         """A push of this place may have come to its end after its process did; any other one is somebody's."""
