@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,20 +16,7 @@ from interlock.cli import door
 from interlock.cli.main import answer
 from interlock.errors import Status
 from interlock.playbooks.task import TASK
-from tests.whole.bench import Bench
-
-
-@dataclass(frozen=True)
-class Answer:
-    """How one call ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
+from tests.whole.bench import Answer, Bench
 
 
 class CommandLine(Bench):
@@ -124,7 +109,7 @@ def _complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def done(_complete: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
     """The same, to be changed."""
     shutil.copytree(_complete, tmp_path / "work", symlinks=True)
-    made = CommandLine.__new__(CommandLine)
-    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made = CommandLine.there(tmp_path / "work")
+    made.capture = capsysbinary
     made.trust()
     return made

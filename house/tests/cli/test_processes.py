@@ -187,6 +187,7 @@ def test_a_person_at_the_terminal_is_asked_in_place(interlock: CommandLine) -> N
     assert "good enough" in interlock("show", "--log").out
 
 
+@pytest.mark.long
 @pytest.mark.req("PERSON-01", "RUN-07")
 def test_while_it_is_asked_in_place_another_terminal_can_decide(interlock: CommandLine) -> None:
     """Also without a name: it waits. The question gives way, and who decided is told."""
@@ -202,7 +203,7 @@ def test_while_it_is_asked_in_place_another_terminal_can_decide(interlock: Comma
 
 
 @pytest.mark.req("PERSON-01", "RUN-09")
-@pytest.mark.parametrize("keys", [pytest.param("q\n", marks=pytest.mark.long), "\x04", "\x03"])
+@pytest.mark.parametrize("keys", [*(pytest.param(one, marks=pytest.mark.long) for one in ("q\n", "\x04")), "\x03"])
 def test_q_the_end_and_ctrl_c_mean_later(interlock: CommandLine, keys: str) -> None:
     interlock.weakens()
     terminal = Terminal(interlock, "Make add right")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import pytest
 
 from interlock.fleet.queue import Queue
 from tests.cli.conftest import CommandLine, person
+from tests.whole.bench import Bench
 
 __all__ = ["person"]
 
@@ -45,12 +47,17 @@ class Office:
         made.run_git("fetch", "-q")
         return self._sits("ada", made)
 
+    def laid(self, made: Path) -> CommandLine:
+        """What somebody made of it, to be changed."""
+        shutil.copytree(made, self.folder, symlinks=True, dirs_exist_ok=True)
+        ada = CommandLine.there(self.folder / "ada")
+        ada.run_git("remote", "set-url", "origin", str(self.remote))
+        return self._sits("ada", ada)
+
     def clone(self, name: str) -> CommandLine:
         subprocess.run(["git", "clone", "-q", str(self.remote), str(self.folder / name)], check=True)
-        made = CommandLine.__new__(CommandLine)
-        made.top, made.git = self.folder / name, True
-        made.run_git("config", "user.name", "P")
-        made.run_git("config", "user.email", "p@example.org")
+        made = CommandLine.there(self.folder / name)
+        made.introduce()
         return self._sits(name, made)
 
     def _sits(self, name: str, made: CommandLine) -> CommandLine:
@@ -69,19 +76,35 @@ def office(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Office
     return Office(tmp_path, capsysbinary)
 
 
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    office = Office(tmp_path_factory.mktemp("usual") / "office", None)
+    office.first()
+    return office.folder
+
+
+@pytest.fixture(scope="session")
+def waits(usual: Path) -> Path:
+    """The same, with a run of Ada's that waits for a person: it rests on a changed check."""
+    office = Office(usual.with_name("waits"), None)
+    ada = office.laid(usual)
+    ada.weakens()
+    ada.write("notes.txt", "one\ntwo\nthree\nhers, unsaved\n")
+    Bench.trust(ada)
+    assert ada.types("Make add right").code == 4
+    return office.folder
+
+
 @pytest.fixture
-def ada(office: Office) -> CommandLine:
-    made = office.first()
+def ada(office: Office, request: pytest.FixtureRequest) -> CommandLine:
+    made = office.laid(request.getfixturevalue("waits" if "waiting" in request.fixturenames else "usual"))
     made.trust()
     return made
 
 
 @pytest.fixture
 def waiting(ada: CommandLine) -> str:
-    """A run of Ada's that waits for a person: it rests on a changed check."""
-    ada.weakens()
-    ada.write("notes.txt", "one\ntwo\nthree\nhers, unsaved\n")
-    assert ada("Make add right").code == 4
+    """The run of Ada's that waits for a person."""
     return ada.latest()
 
 

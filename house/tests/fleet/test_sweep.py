@@ -202,12 +202,6 @@ def states_of(remote: Path, run: str) -> list[tuple[str, list[dict[str, Any]]]]:
     return found
 
 
-@pytest.mark.req("FLEET-03")
-def test_a_killed_workers_run_ends_once(trial: Trial) -> None:
-    """A sample of the sweep; all pairs are long."""
-    sweep(trial, kill, WORKS)
-
-
 @pytest.mark.long
 @pytest.mark.req("FLEET-03")
 @pytest.mark.parametrize(("fault", "phase"), PAIRS, ids=[f"{fault.__name__}, {phase}" for fault, phase in PAIRS])

@@ -55,6 +55,7 @@ def holds(who: CommandLine, office: Office, agent: str = "builder") -> tuple[Pat
     return there, go
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-02", "PERSON-01")
 def test_a_gate_is_decided_from_any_clone(office: Office, ada: CommandLine, workers: Workers) -> None:
     """The decision is about what the run shows where it is; in the clone where it was said nothing is recorded."""
@@ -74,6 +75,7 @@ def test_a_gate_is_decided_from_any_clone(office: Office, ada: CommandLine, work
     assert late.code == 2 and "waits for no decision" in late.err
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-02", "RUN-07")
 def test_a_run_is_cancelled_while_its_agent_works(office: Office, ada: CommandLine, workers: Workers) -> None:
     there, _ = holds(ada, office)
@@ -85,6 +87,7 @@ def test_a_run_is_cancelled_while_its_agent_works(office: Office, ada: CommandLi
     until(lambda: not psutil.pid_exists(int(there.read_text())), workers.told)
 
 
+@pytest.mark.long
 @pytest.mark.req("FLEET-03", "RUN-12")
 def test_a_worker_that_is_to_leave_hands_its_run_over(office: Office, ada: CommandLine, workers: Workers) -> None:
     """Its agents are ended in order; another one goes on from the last recorded dispatch."""

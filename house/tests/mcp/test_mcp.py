@@ -114,8 +114,14 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return made
 
 
-async def _waits(client: Session) -> str:
+@pytest.fixture
+def waiting(place: Place) -> str:
     """A run at its gate."""
+    assert place.types("run", "boat", "a boat").code == 4
+    return str(place.place().runs.find("latest").view().run)
+
+
+async def _begins(client: Session) -> str:
     begun = await client("start", playbook="boat", inputs={"what": "a boat"})
     return str(begun["run_id"])
 
@@ -130,7 +136,7 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
         planned = await client("plan", playbook="boat", inputs={"what": "a boat"})
         assert planned["calls"][0][0] == "2 to 2"
         assert (await client("list"))["runs"] == []
-        run = await _waits(client)
+        run = await _begins(client)
         seen = await client.until(run, "waiting")
         assert (seen["gate"]["question"], seen["gate"]["choices"]) == (
             "Ship this plan?",
@@ -147,11 +153,11 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
 
 
 @pytest.mark.req("PAGE-05", "PERSON-01")
-@pytest.mark.parametrize("mode", [ERA, LATEST])
+@pytest.mark.parametrize("mode", [pytest.param(ERA, marks=pytest.mark.long), LATEST])
 async def test_what_the_person_at_the_client_says_is_recorded_as_theirs(place: Place, mode: str) -> None:
     person = Person({"choice": "approve", "note": "mind the paint"})
     async with place.client(person, mode=mode) as client:
-        run = await _waits(client)
+        run = await _begins(client)
         while "came" not in (seen := await client("look", run=run, wait_s=20)):
             assert seen["status"] in ("working", "waiting")
         assert seen["came"].startswith("Recorded as their decision: approve")
@@ -176,24 +182,18 @@ async def test_what_the_person_at_the_client_says_is_recorded_as_theirs(place: P
         pytest.param({"choice": "approve"}, "has changed since", id="about what has changed meanwhile"),
     ],
 )
-async def test_what_decides_nothing_leaves_the_run_waiting(place: Place, said: Any, came: str) -> None:
-    async with place.client() as client:
-        run = await _waits(client)
-        await client.until(run, "waiting")
+async def test_what_decides_nothing_leaves_the_run_waiting(place: Place, waiting: str, said: Any, came: str) -> None:
     edits = (lambda: place.write("plan.md", "# Another plan\n")) if came == "has changed since" else (lambda: None)
     async with place.client(Person(said, before=edits)) as client:
-        seen = await client("look", run=run)
+        seen = await client("look", run=waiting)
     assert came in seen["came"]
-    assert (seen["status"], place.place().runs.find(run).folder.messages()) == ("waiting", [])
+    assert (seen["status"], place.place().runs.find(waiting).folder.messages()) == ("waiting", [])
 
 
 @pytest.mark.req("PAGE-05")
-async def test_a_choice_that_is_none_is_no_answer(place: Place) -> None:
-    async with place.client() as client:
-        run = await _waits(client)
-        await client.until(run, "waiting")
+async def test_a_choice_that_is_none_is_no_answer(place: Place, waiting: str) -> None:
     async with place.client(Person({"choice": "ship it"})) as client:
-        assert "does not match" in await client.refused("look", run=run)
+        assert "does not match" in await client.refused("look", run=waiting)
 
 
 @pytest.mark.req("PAGE-05")

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from interlock.agents.values import Ask
@@ -77,6 +77,24 @@ def reviews(n: int = 0, **fields: Any) -> Act:
     return leaves({f"{P}iteration_{n}/review_report.yaml": {**SEVEN, **fields}})
 
 
+@cache
+def _read(content: bytes, path: str) -> Any:
+    return read_yaml(content.decode(), path).data
+
+
+def _progress(files: Files) -> Any:
+    content = files.get(f"{P}progress.yaml")
+    return _read(content, "progress.yaml") if content is not None else {}
+
+
+def _tasks(files: Files) -> dict[str, Any]:
+    path = f"iteration_{_progress(files).get('iteration_number', 0)}/tasks.yaml"
+    with suppress(BadInput):  # one that nobody can read
+        known = _read(files[f"{P}{path}"], path) if f"{P}{path}" in files else {}
+        return {one["id"]: one for one in known.get("tasks", ())}
+    return {}
+
+
 class Desk(Bench):
     """One ticket, through as many processes and runs as it takes."""
 
@@ -88,8 +106,7 @@ class Desk(Bench):
         toolbox = [Command(name, lines[name], "Makefile") for name in commands]
         now = {path: content for path, content in {**HEAD, **(files or {})}.items() if content is not None}
         super().__init__(playbook, now, HEAD, toolbox)
-        self.stood: list[tuple[str, Any, Any]] = []
-        """At each call: who is called, progress.yaml and the tasks as they stand on disk."""
+        self._seen: list[tuple[str, dict[str, bytes]]] = []
         self.usual = self.cast.agent
         self.cast.agent = self._agent  # type: ignore[method-assign]
         self.inputs: dict[str, Any] = {}
@@ -101,7 +118,7 @@ class Desk(Bench):
         return player
 
     def _agent(self, ask: Ask, key: str, files: Files) -> Act:
-        self.stood.append((ask.env["INTERLOCK_MEMBER"], self.progress, self.tasks))
+        self._seen.append((ask.env["INTERLOCK_MEMBER"], dict(self.world.files)))
         return self.usual(ask, key, files)
 
     def acts(self, who: str, *acts: Any) -> Desk:
@@ -128,7 +145,7 @@ class Desk(Bench):
         return self._in_process(lambda: begin(player, given, run="ticket-2", order=2, units=units))
 
     def yaml(self, path: str) -> Any:
-        return read_yaml(self.text(f"{P}{path}"), path).data
+        return _read(self.world.files[f"{P}{path}"], path)
 
     def edit(self, path: str, values: Mapping[Keys, Any]) -> None:
         """A person changes a document."""
@@ -136,19 +153,20 @@ class Desk(Bench):
 
     @property
     def progress(self) -> Any:
-        return self.yaml("progress.yaml") if f"{P}progress.yaml" in self.world.files else {}
+        return _progress(self.world.files)
 
     @property
     def tasks(self) -> dict[str, Any]:
-        path = f"iteration_{self.progress.get('iteration_number', 0)}/tasks.yaml"
-        with suppress(BadInput):  # one that nobody can read
-            known = self.yaml(path) if f"{P}{path}" in self.world.files else {}
-            return {one["id"]: one for one in known.get("tasks", ())}
-        return {}
+        return _tasks(self.world.files)
+
+    @property
+    def stood(self) -> list[tuple[str, Any, dict[str, Any]]]:
+        """At each call: who is called, progress.yaml and the tasks as they stood on disk."""
+        return [(who, _progress(files), _tasks(files)) for who, files in self._seen]
 
     @property
     def called(self) -> list[str]:
-        return [who for who, _, _ in self.stood]
+        return [who for who, _ in self._seen]
 
     @property
     def events(self) -> list[str]:  # type: ignore[override]

@@ -113,6 +113,7 @@ def test_a_free_answer_is_what_was_typed_whatever_it_looks_like(site: Site) -> N
     assert f"--json blue by {getpass.getuser()} is recorded" in site.get(f"/runs/{run}").words
 
 
+@pytest.mark.long
 @pytest.mark.req("PAGE-01")
 def test_a_run_is_started_from_a_form_after_its_plan(site: Site) -> None:
     """Fields by the types of the inputs; the plan comes first, anew when an input changes; then it runs detached."""
@@ -164,6 +165,7 @@ def test_what_nobody_trusts_is_neither_offered_nor_loaded(site: Site) -> None:
     assert not list(site.interlock.top.rglob("executed"))
 
 
+@pytest.mark.long
 @pytest.mark.req("PAGE-01", "RUN-07")
 def test_a_run_at_work_is_cancelled_and_one_that_died_goes_on(site: Site, tmp_path: Path) -> None:
     token, go = {"token": site.browsers.form_token("ada")}, tmp_path / "go"

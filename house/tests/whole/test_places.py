@@ -19,7 +19,7 @@ from tests.whole.bench import ACCEPTS, Bench
 from tests.whole.test_kills import killed_at
 
 
-@pytest.fixture(params=["auto", "off"], ids=["confined", "copy"])
+@pytest.fixture(params=["auto", pytest.param("off", marks=pytest.mark.long)], ids=["confined", "copy"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     return Bench(tmp_path / "a project", mode=request.param)
 

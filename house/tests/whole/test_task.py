@@ -16,7 +16,7 @@ from interlock.workspace import delivery
 from tests.whole.bench import ACCEPTS, Bench
 
 
-@pytest.fixture(params=["auto", "off"], ids=["confined", "copy"])
+@pytest.fixture(params=["auto", pytest.param("off", marks=pytest.mark.long)], ids=["confined", "copy"])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     return Bench(tmp_path / "project", mode=request.param)
 
@@ -169,7 +169,7 @@ def test_undo_takes_a_run_back_and_apply_brings_it_again(bench: Bench) -> None:
 
 
 @pytest.mark.req("TREE-06", "RUN-05")
-@pytest.mark.parametrize("moved", [0, 1, 9])
+@pytest.mark.parametrize("moved", [pytest.param(0, marks=pytest.mark.long), 1, 9])
 @pytest.mark.parametrize(("how", "back"), [("undo", "apply"), ("apply", "undo")])
 def test_a_movement_of_work_that_died_half_way_happens_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str, back: str, moved: int
@@ -223,7 +223,7 @@ def _work_there(bench: Bench) -> tuple[str, bool]:
 
 
 @pytest.mark.req("TREE-12")
-@pytest.mark.parametrize("mode", ["auto", "off"])
+@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
 def test_no_git_at_all(tmp_path: Path, mode: str) -> None:
     """A folder without a repository works the same."""
     bench = Bench(tmp_path / "plain", git=False, mode=mode)

@@ -371,9 +371,7 @@ class Story:
 
     def _staged(self) -> set[str]:
         """Lines of the person that their index holds."""
-        paths = self.person.git("ls-files", "-z").split("\0")[:-1]
-        rows = "\n".join(self.person.git("show", f":./{path}") for path in paths).splitlines()
-        return {row for row in rows if row.startswith("mine ")}
+        return {*self.person.git("grep", "--cached", "-h", "-a", "^mine ", ok=(0, 1)).splitlines()}
 
     def holds(self, run: Run, when: str, *, kept: tuple[str, ...] | None = None) -> None:
         """What a person counts on."""
