@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
 from interlock import testing
 from interlock.agents.values import CommandExit
 from interlock.documents.model import Model
+from interlock.engine.folder import InMemory
 from interlock.engine.forms import Form, Judgement
 from interlock.engine.holds import broken
 from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import Path
 from interlock.engine.run import Outcome, Row, Run
+from interlock.engine.simulation import Clean, begin
 from interlock.engine.view import View
 from interlock.playbooks.task import TASK
 from interlock.testing import VERSION, Cast, Died, Synced, cut_off_anywhere, said, verdict
@@ -70,3 +72,19 @@ class Bench(testing.Bench):
     def start(self, **inputs: Any) -> View:
         known = {"request": "Make it work"} if self.playbook is TASK else {}
         return super().start(**known, **inputs) if "request" not in inputs else super().start(**inputs)
+
+    def begins(self, inputs: Model, **identity: Any) -> View:
+        """A run that takes over what another one left."""
+        self.last = player = self.player()
+        return self._in_process(lambda: begin(player, inputs, **identity))
+
+    def forgets(self) -> None:
+        """What the engine has recorded is not here, as for another run or in another clone."""
+        self.world.folder = InMemory()
+        self.world.folder.medium = Synced()
+
+    def acts(self, who: str, *acts: Any) -> Self:
+        """What they do, call by call; None: their best."""
+        best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
+        self.cast.acts[who] = [best if act is None else act for act in acts]
+        return self

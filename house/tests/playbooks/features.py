@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any
 
 from interlock.agents.values import Ask
-from interlock.engine.simulation import WORK, Act, Clean, Files, begin
+from interlock.engine.simulation import WORK, Act, Files
 from interlock.engine.view import View
 from interlock.playbooks.feature import FEATURE
 from interlock.playbooks.feature.forms import spelled
@@ -94,22 +94,17 @@ class Feature(Bench):
         more = {} if commands is None else {"commands": commands}
         super().__init__(playbook, {"lib.py": b"x = 1\n", **(files or {})}, **more)
 
-    def acts(self, **acts: Any) -> None:
+    def acts(self, **acts: Any) -> None:  # type: ignore[override]
         """What they do, call by call; None: their best; one alone: each time."""
-        best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
         for name, does in acts.items():
-            member = name.replace("_", "-")
-            listed = does if isinstance(does, list) else [does] * 20
-            self.cast.acts[member] = [best if act is None else act for act in listed]
+            super().acts(name.replace("_", "-"), *(does if isinstance(does, list) else [does] * 20))
 
     def go(self, **asked: Any) -> View:
         return self.start(**{"request": "Add a greeting", "slug": "greeting", **asked})
 
     def again(self, **identity: Any) -> View:
         """A new run on what another one left."""
-        self.last = player = self.player()
-        inputs = self.playbook.inputs(request="Add a greeting", slug="greeting")
-        return self._in_process(lambda: begin(player, inputs, **identity))
+        return self.begins(self.playbook.inputs(request="Add a greeting", slug="greeting"), **identity)
 
     def doc(self, path: str) -> str:
         return self.text(f"{ROOT}/{path}")

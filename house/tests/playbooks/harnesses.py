@@ -7,17 +7,16 @@ from typing import Any
 
 from interlock.agents.values import Ask
 from interlock.engine import events as ev
-from interlock.engine.folder import InMemory
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
-from interlock.engine.simulation import Act, Clean, Files, begin
+from interlock.engine.simulation import Act, Files
 from interlock.engine.view import View
 from interlock.engine.world import Command
 from interlock.playbooks.harness import HARNESS
 from interlock.playbooks.harness.run_state import State, history, read_state, report_of
 from interlock.playbooks.harness.stages import RUN_STATE, Stage
 from interlock.workspace.values import Pending
-from tests.engine.bench import Bench, Synced, said
+from tests.engine.bench import Bench, said
 
 ID = "TASK-001"
 TASK = """\
@@ -99,11 +98,6 @@ class Task(Bench):
         self.stood.append((ask.role.name, self.text(RUN_STATE), self.text(REPORT)))
         return self.usual(ask, key, files)
 
-    def acts(self, who: str, *acts: Any) -> None:
-        """What they do, call by call; None: their best."""
-        best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
-        self.cast.acts[who] = [best if act is None else act for act in acts]
-
     def player(self) -> Player:
         player = super().player()
         return Player(
@@ -121,14 +115,12 @@ class Task(Bench):
         if self.world.folder.medium.content:
             left = self.last.view.pending
             units = {"": left} if left and left.base != left.work else {}
-            self.world.folder = InMemory()
-            self.world.folder.medium = Synced()
+            self.forgets()
         return self._begin(task, units, **given)
 
     def cloned(self, **given: Any) -> View:
         """A new run in another clone: the files are there, `.interlock/` is not."""
-        self.world.folder = InMemory()
-        self.world.folder.medium = Synced()
+        self.forgets()
         return self._begin(ID, {}, **given)
 
     def _begin(self, task: str, units: Mapping[str, Pending], **given: Any) -> View:
@@ -137,9 +129,7 @@ class Task(Bench):
         self.flags = HARNESS.flags.model_validate(own).model_dump()
         inputs = HARNESS.inputs.model_validate({"task": task, **given})
         words = [ev.Words(text=own["note"], who="ann", at=self.world.now())] if "note" in own else []
-        self.last = player = self.player()
-        identity = {"units": units, "said": words[0] if words else None}
-        return self._in_process(lambda: begin(player, inputs, **identity))
+        return self.begins(inputs, units=units, said=words[0] if words else None)
 
     def go_on(self, note: str = "", **flags: Any) -> View:
         """`resume`."""

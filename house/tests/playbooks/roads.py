@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from interlock.agents.values import Ask
-from interlock.engine.simulation import Act, Clean, Files, begin
+from interlock.engine.simulation import Act, Files
 from interlock.engine.view import View
 from interlock.playbooks.roadmap import ROADMAP
 from interlock.playbooks.roadmap.playbook import Settings
@@ -68,16 +68,6 @@ class Road(Bench):
     def items(self) -> Any:
         data = json.loads(self.text(FILE).removeprefix("\ufeff"))
         return data["items"] if isinstance(data, dict) else data
-
-    def acts(self, who: str, *acts: Any) -> None:
-        """What they do, call by call; None: their best."""
-        best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
-        self.cast.acts[who] = [best if act is None else act for act in acts]
-
-    def begins(self, **identity: Any) -> View:
-        """A run that takes over what another one left."""
-        self.last = player = self.player()
-        return self._in_process(lambda: begin(player, self.playbook.inputs(), **identity))
 
     @property
     def called(self) -> list[str]:

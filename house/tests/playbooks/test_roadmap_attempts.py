@@ -430,7 +430,9 @@ def test_other_items_never_see_what_a_blocked_one_left() -> None:
     again.world.trees = road.world.trees
     look = lambda ask, files: seen.append(files["lib.py"]) or built("worked on by 1\n", f"{len(seen)}.py")  # noqa: E731
     again.acts("Implement", look, look)
-    again.begins(units={name: pair for name, pair in units.items() if pair and pair.base != pair.work})
+    again.begins(
+        again.playbook.inputs(), units={name: pair for name, pair in units.items() if pair and pair.base != pair.work}
+    )
     assert seen == [b"x = 1\n", b"half\n"]
     assert (again.text("lib.py"), {"1.py", "2.py"} <= set(again.world.files)) == ("half\n", True)
 

@@ -13,14 +13,13 @@ from interlock.agents.values import Ask
 from interlock.app import left
 from interlock.documents.changing import dumped, set_yaml
 from interlock.documents.reading import Keys, read_yaml
-from interlock.engine.folder import InMemory
-from interlock.engine.simulation import FAULT, WORK, Act, Clean, Files, begin
+from interlock.engine.simulation import FAULT, WORK, Act, Files
 from interlock.engine.view import View
 from interlock.engine.world import Command
 from interlock.errors import BadInput
 from interlock.playbooks.ticket import TICKET
 from interlock.playbooks.ticket.playbook import Settings
-from tests.engine.bench import Bench, Synced, said
+from tests.engine.bench import Bench, said
 
 REQUEST = "ABC-12 fix the sum of the lib: it should add"
 BRANCH = "fix/ABC-12_fix_sum_lib"
@@ -121,12 +120,6 @@ class Desk(Bench):
         self._seen.append((ask.env["INTERLOCK_MEMBER"], dict(self.world.files)))
         return self.usual(ask, key, files)
 
-    def acts(self, who: str, *acts: Any) -> Desk:
-        """What they do, call by call; None: their best."""
-        best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
-        self.cast.acts[who] = [best if act is None else act for act in acts]
-        return self
-
     def start(self, **inputs: Any) -> View:
         return super().start(**{"request": REQUEST, **inputs})
 
@@ -137,12 +130,10 @@ class Desk(Bench):
     def again(self, *, trees: bool = True, **inputs: Any) -> View:
         """A new run of the ticket, of what the last one left on disk; without its trees as in another clone."""
         ended = self.last.view
-        self.world.folder = InMemory()
-        self.world.folder.medium = Synced()
-        self.last = player = self.player()
+        self.forgets()
         given = self.playbook.inputs(**{**(self.inputs or {"request": REQUEST}), **inputs})
         units = left(ended) if trees else {}
-        return self._in_process(lambda: begin(player, given, run="ticket-2", order=2, units=units))
+        return self.begins(given, run="ticket-2", order=2, units=units)
 
     def yaml(self, path: str) -> Any:
         return _read(self.world.files[f"{P}{path}"], path)
