@@ -110,6 +110,7 @@ def found_in(folder: Path, content: Any) -> set[str]:
         (SETTINGS, {"gateway-token-1", "Bearer abcdefgh12345678", "abcdefgh12345678", "aaaaBBBB1111cccc2222"}),
         ("GEMINI_API_KEY=AIza0123456789abcdef\n# a remark\nexport NAME=harmless-value\n", {"AIza0123456789abcdef"}),
         ('[model_providers.x]\nbase_url = "https://x"\nexperimental_bearer_token = "tok-12345"\n', {"tok-12345"}),
+        ('[model_providers.x]\nenv_key = "CODEX_API_KEY"\n', set()),
         ("github.com:\n    oauth_token: gho_0123456789abcdef\n    user: me\n", {"gho_0123456789abcdef"}),
         ({"a.key": "first-12345678", "a": {"key": "second-12345678"}}, {"first-12345678", "second-12345678"}),
         ("", set()),

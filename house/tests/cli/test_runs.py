@@ -177,6 +177,21 @@ def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(done: 
     assert done("apply", stopped).code == 0
 
 
+@pytest.mark.req("EVID-12", "TS-10")
+def test_work_on_a_branch_is_told_as_there_and_not_as_left_out(interlock: CommandLine) -> None:
+    """Its receipt is what a pull request begins with."""
+    interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo done")
+    said = interlock("Make add right", "--branch", "mended")
+
+    assert (said.code, re.findall(r"  code +lib.py .*", said.err)) == (
+        0,
+        ["  code    lib.py +1 -1                 on mended, not in your tree"],
+    )
+    receipt = interlock("show", "--markdown").out
+    assert "refs/heads/mended" in receipt
+    assert "elivered" not in receipt
+
+
 @pytest.mark.req("TREE-06")
 def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLine) -> None:
     run = done.latest()

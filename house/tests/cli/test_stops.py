@@ -283,6 +283,24 @@ def test_held_back_work_is_told_with_the_word_that_delivers_it(interlock: Comman
     assert interlock.read("CLAUDE.md") == "be 2\n"
 
 
+@pytest.mark.req("TREE-08", "PERSON-05")
+def test_what_steers_agents_does_not_come_along_with_the_rest(interlock: CommandLine) -> None:
+    """Refused work is brought without it; it has a command of its own, which works as printed."""
+    interlock.refuses()
+    interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be > CLAUDE.md; echo done")
+    assert interlock("Make add right").code == 3
+
+    said = interlock("apply", "latest")
+    assert (said.code, "a + b" in interlock.read("lib.py"), (interlock.top / "CLAUDE.md").exists()) == (0, True, False)
+    (word,) = [line.partition(": ")[2] for line in said.err.splitlines() if "bring that, too" in line]
+    assert interlock(*shlex.split(word)[1:]).code == 0
+    assert interlock.read("CLAUDE.md") == "be\n"
+
+    for how, there in (("undo", False), ("apply", True)):  # what a person has approved comes again with the rest
+        assert interlock(how, "latest").code == 0
+        assert (interlock.top / "CLAUDE.md").exists() == there
+
+
 @pytest.mark.req("TREE-11")
 def test_copies_that_fill_the_disk_are_asked_for(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     made = Making("copy", "the kernel refuses it", "Allow it.")

@@ -132,11 +132,17 @@ def test_how_a_run_stands(events: list[Any], status: str, worked_on: str, exit_c
             0.75,
             True,
         ),
+        (
+            [("a#1", call()), ("a#1", done(**spent(None))), *AGAIN, ("a#1", call()), ("a#1", done(**spent(1)))],
+            1,
+            False,
+        ),
         ([("a#1", done(calls=0))], None, True),
     ],
 )  # fmt: skip
 def test_what_was_spent(events: list[Any], cost: float | None, known: bool) -> None:
     view = Told(started(), *events).view
+    assert view.called == sum(isinstance(one[1], ev.Started) for one in events if isinstance(one, tuple))
     assert view.usage.cost_usd == (None if cost is None else pytest.approx(cost))
     assert view.cost_known == known
 

@@ -75,6 +75,8 @@ _TOKEN = re.compile(
 )
 _RANDOM = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[\w.~+/=-]{16,}")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT")
+_NAME = re.compile(r"[A-Z]+(_[A-Z]+)+")
+"""Of a variable that has the secret, as `env_key = "CODEX_API_KEY"`: such a name is told to people."""
 _LINE = re.compile(r"""^\s*(?:export\s+)?["']?(?P<key>[\w.-]+)["']?\s*[:=]\s*["']?(?P<value>[^"'\s#,]+)""")
 
 
@@ -90,7 +92,7 @@ def login_secrets(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
                 secret = [looks_secret(key) or bool(_KEYS.fullmatch(key)) for key in keys]
                 token = _TOKEN.match(value)
                 kept = token or secret[-1:] == [True] or (any(secret) and _RANDOM.fullmatch(value))
-                if not kept or _MOMENT.match(value):
+                if not kept or _MOMENT.match(value) or _NAME.fullmatch(value):
                     continue
                 for piece in dict.fromkeys([value] if token else [value, *value.split()]):
                     if len(piece) >= _SHORTEST:

@@ -101,7 +101,7 @@ def ending(view: View, work: Work, stands: Status, shown: Mapping[str, str] | No
     Args:
         shown: of each document that waits for a decision what is known: its size, whether it has changed.
     """
-    calls = sum(call.calls for call in view.calls.values())
+    calls = view.called
     spent = [text.count(calls, "call"), *cost(view, stands)] if calls else []
     took = [f"{stands.value}{' in' if stands.has_ended else ' after'} {text.running(seconds(view, stands))}"]
     rows = [*asked(view.gate, shown or {})] if view.gate else []
@@ -169,7 +169,8 @@ def _few(rows: Sequence[str]) -> list[str]:
 def _work(view: View, work: Work) -> Iterator[Told]:
     other = "your other work: untouched" if view.start is not None and view.start.standing.unsaved else ""
     known, written = view.start.documents if view.start else (), documents(view)
-    papers = [one.path for one in work.delivered if one.path in written or scope.within(one.path, known)]
+    both = (one.path for one in work.delivered if one.path in written or scope.within(one.path, known))
+    papers = list(dict.fromkeys(both))
     yield from _files("code", [one for one in work.delivered if one.path not in papers], other)
     if papers:
         folder = os.path.commonpath([posixpath.dirname(path) for path in papers])
@@ -177,7 +178,10 @@ def _work(view: View, work: Work) -> Iterator[Told]:
     for one in view.committed:
         if one.commit and not one.problem:
             yield "commit", f"{one.commit[:10]} on {one.ref.removeprefix('refs/heads/')}", one.url
-    yield from _files("pending" if view.status.is_open else "kept", work.pending, "not delivered")
+    if view.on_branch:
+        yield from _files("code", work.pending, f"on {view.on_branch}, not in your tree")
+    else:
+        yield from _files("pending" if view.status.is_open else "kept", work.pending, "not delivered")
     yield from _files("held", work.held, "guarded: not delivered")
     yield from _files("undone", work.undone, f"by {view.undone[-1].who}" if view.undone else "")
     remarks = dict.fromkeys(telling.remark(one) for one in view.remarks if one.kind is not RemarkKind.HELD_BACK)

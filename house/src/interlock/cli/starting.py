@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -127,6 +128,9 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     rows = [f"{text.count(len(done.paths), 'file')}{whose} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]
     if done.kept:
         rows.append(f"Kept as it is, since both changed it: {text.few(done.kept, FEW)}")
+    if done.held:
+        rows.append(f"Still held back: {text.few(done.held, FEW)}")
+        rows.append(f"  bring that, too: interlock apply {entry.id} {shlex.join(done.held)}")
     if undoes:
         rows += [f"  git revert {one.commit}" for one in entry.view().committed if one.commit]
         rows += [f"  bring it again: interlock apply {entry.id}"] if done.paths and not dry else []

@@ -269,5 +269,5 @@ def pair_word(pair: PairView) -> tuple[str, Tone]:
         case "told":
             return ("green" if one.after and one.after.green else "red"), "note"
         case "known":
-            return f"red as before: allowed{names}", "note"
+            return f"red: as before{names}", "note"
     return f"red: {one.word}{names}{flaky}", "bad"

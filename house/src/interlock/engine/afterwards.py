@@ -47,6 +47,8 @@ class Moved:
 
     paths: tuple[str, ...]
     kept: tuple[str, ...] = ()
+    held: tuple[str, ...] = ()
+    """Guarded, and not brought with the rest."""
 
 
 def left(view: View) -> dict[str, Pending]:
@@ -99,6 +101,10 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     known = {pair: await world.between(pair.base, pair.work) for pair in pairs}
     there = work(view, known.__getitem__)
     paths = _below(asked, [one.path for one in (there.delivered if how == "undo" else there.refused)])
+    held = set[str]()
+    if how == "apply" and not asked:  # what steers agents comes with nothing else: by name, or when it is all there is
+        held = paths & ({one.path for one in there.held} - {path for one in view.undone for path in one.paths})
+        paths, held = (paths - held, held) if paths - held else (paths, set())
     if not paths:
         what = "has nothing in your tree" if how == "undo" else "has no work that was refused or taken out"
         others = [one.path for one in (there.delivered if how == "undo" else there.refused)]
@@ -115,7 +121,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     after = await world.graft(standing.tree, after, sorted(paths))
     changed = tuple(change.path for change in await world.between(standing.tree, after))
     if dry or not changed:
-        return Moved(changed, tuple(kept))
+        return Moved(changed, tuple(kept), tuple(sorted(held)))
     await world.keep([standing.tree, after])
     undone = ev.Undone(how=how, who=who, pair=Pending(base=standing.tree, work=after), paths=changed, kept=tuple(kept))
     recorder.add("", ev.Intended(what="undo", facts=undone.model_dump(mode="json")), sync=True)
@@ -126,7 +132,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         recorder.add("", _nothing(undone), sync=True)
         raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
     recorder.add("", undone, sync=True)
-    return Moved(changed, tuple(kept))
+    return Moved(changed, tuple(kept), tuple(sorted(held)))
 
 
 async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:

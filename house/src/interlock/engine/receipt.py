@@ -22,7 +22,7 @@ def markdown(view: View) -> str:
 def _head(view: View) -> Iterator[str]:
     assert view.start is not None
     yield from (f"# {_line(view.start.headline)[:120]}", "", f"**{view.status.value}**: {_line(view.why)}")
-    calls = sum(call.calls for call in view.calls.values())
+    calls = view.called
     cost = view.usage.cost_usd
     known = "" if view.cost_known else " + unknown"
     spent = "cost unknown" if cost is None else f"{cost:.2f} USD{known}"
@@ -106,11 +106,12 @@ def _rounds(view: View) -> Iterator[str]:
 
 def _work(view: View) -> Iterator[str]:
     files = sorted({path for one in view.delivered if one.landing for path in one.landing.paths})
-    yield from ("", f"Delivered: {', '.join(f'`{path}`' for path in files)}" if files else "Delivered: nothing.")
+    if files or not view.on_branch:
+        yield from ("", f"Delivered: {', '.join(f'`{path}`' for path in files)}" if files else "Delivered: nothing.")
     for one in view.committed:
         if one.commit and not one.problem:
             yield from ("", f"{one.what.capitalize()} {one.commit[:10]} {one.ref} {one.url}".rstrip())
-    if view.pending is not None and view.pending.base != view.pending.work:
+    if not view.on_branch and view.pending is not None and view.pending.base != view.pending.work:
         yield from ("", f"Not delivered: `interlock diff {view.run}` shows it, `interlock apply {view.run}` brings it.")
 
 

@@ -7,6 +7,7 @@ heard, what was spent.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -129,7 +130,7 @@ class View:
         self.words: list[ev.Words] = []
         self._hearing: dict[str, tuple[ev.Words, ...]] = {}
         """Dispatch -> what of them stood in its briefs."""
-        self._forgotten = Usage()
+        self._forgotten, self._forgotten_calls, self._forgotten_cost = Usage(), 0, True
         """What was spent on dispatches that are done again."""
         self.stopped = ""
         """Why it had stopped, for the dispatch that does it again."""
@@ -292,7 +293,10 @@ class View:
         self.since = None
 
     def _forget(self, keys: set[str]) -> None:
-        self._forgotten = sum((call.spent for key, call in self.calls.items() if key in keys), self._forgotten)
+        gone = [call for key, call in self.calls.items() if key in keys]
+        self._forgotten = sum((call.spent for call in gone), self._forgotten)
+        self._forgotten_calls += sum(call.calls for call in gone)
+        self._forgotten_cost &= _cost_known(gone)
         known: tuple[dict[str, Any], ...] = (self.calls, self.gates, self.ran, self.said, self._notes)
         for one in known:
             for key in keys:
@@ -390,9 +394,20 @@ class View:
         return sum((call.spent for call in self.calls.values()), self._forgotten)
 
     @property
+    def called(self) -> int:
+        """How often agents were called, with what was done again since."""
+        return sum((call.calls for call in self.calls.values()), self._forgotten_calls)
+
+    @property
     def cost_known(self) -> bool:
         """Whether every call told what it cost."""
-        return all(call.spent.cost_usd is not None for call in self.calls.values() if call.calls)
+        return self._forgotten_cost and _cost_known(self.calls.values())
+
+    @property
+    def on_branch(self) -> str:
+        """The new branch that has the work in place of the tree, as it was asked for."""
+        made = (one.ref for one in self.committed if one.what == "branch" and one.commit and not one.problem)
+        return next(made, "").removeprefix("refs/heads/")
 
     @property
     def remarks(self) -> list[Remark]:
@@ -440,6 +455,10 @@ class View:
     @property
     def _first(self) -> datetime | None:
         return self.start.at if self.start else None
+
+
+def _cost_known(calls: Iterable[CallView]) -> bool:
+    return all(call.spent.cost_usd is not None for call in calls if call.calls)
 
 
 def _call_json(call: CallView) -> dict[str, Any]:

@@ -82,9 +82,10 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
     total = sum(len(step.rows) for step in steps)
     pages = 1 if whole else max(1, -(-total // ROWS))
     page = pages - 1 if page is None else min(page, pages - 1)
+    place = f"on {view.on_branch}, not in your tree" if view.on_branch else "not delivered"
     groups = [
         ("delivered", work.delivered, ""),
-        ("pending" if view.status.is_open else "kept", work.pending, "not delivered"),
+        ("pending" if view.status.is_open else "kept", work.pending, place),
         ("held back", work.held, "guarded: not delivered"),
         ("taken out again", work.undone, ""),
     ]
@@ -136,7 +137,7 @@ def head(entry: Entry, view: View) -> dict[str, Any]:
     """What every page about a run begins with."""
     stands = entry.status(view)
     took = screens.seconds(view, stands)
-    calls = sum(call.calls for call in view.calls.values())
+    calls = view.called
     asks = view.gate is not None and not entry.is_far
     return {
         "run": entry.id,

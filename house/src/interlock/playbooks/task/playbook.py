@@ -187,7 +187,9 @@ async def _finish(
     committed = None if problem else await run.commit(message, branch=branch)
     if committed is None or committed.problem:
         why = problem or (committed.problem if committed else "")
-        no, go_on = ("no branch", f"interlock apply {run.id}") if branch else ("not committed", "git commit")
+        no, go_on = (
+            ("no branch", f"interlock apply {run.id}") if branch else ("not committed", f"interlock diff {run.id}")
+        )
         return Outcome.degraded(f"{said}; {no}: {why}", next=go_on)
     if not branch:
         return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
