@@ -55,7 +55,7 @@ from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.repository import DETACHED
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import Where
+from interlock.workspace.values import Landing, Tree, Where
 
 _NAMES = ("adopt", "harness", "feature", "roadmap", "router", "task", "ticket")
 SHIPPED = {name: f"interlock.playbooks.{name}:{name.upper()}" for name in _NAMES}
@@ -449,14 +449,18 @@ class Place:
         if entry.is_far or entry.holder() is not None:
             self.speak(entry, Message(what="cancel", who=who(), at=datetime.now(UTC)))
             return False
+
+        def finish(before: Tree, after: Tree) -> Landing:
+            trees = Trees(self.workspace)  # settings may be broken
+            if trees.standing(entry.id, view.where, view.standing).away:
+                name = view.where.branch.removeprefix("refs/heads/")
+                raise Refused(
+                    "a delivery was cut off on another branch", remedy=f"Check it out first: git switch {name}"
+                )
+            return Delivery(trees).finish(before, after)
+
         with entry.lock():
-            standing = self.trees.standing(entry.id, view.where, view.standing)
-            playing.cancel(
-                entry.folder,
-                lambda: datetime.now(UTC),
-                who(),
-                None if standing.away else Delivery(self.trees).finish,
-            )
+            playing.cancel(entry.folder, lambda: datetime.now(UTC), who(), finish)
         return True
 
     # --- its work

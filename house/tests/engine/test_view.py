@@ -142,7 +142,7 @@ def test_how_a_run_stands(events: list[Any], status: str, worked_on: str, exit_c
 )  # fmt: skip
 def test_what_was_spent(events: list[Any], cost: float | None, known: bool) -> None:
     view = Told(started(), *events).view
-    assert view.called == sum(isinstance(one[1], ev.Started) for one in events if isinstance(one, tuple))
+    assert view.called == sum(isinstance(one[1], ev.Called) for one in events if isinstance(one, tuple))
     assert view.usage.cost_usd == (None if cost is None else pytest.approx(cost))
     assert view.cost_known == known
 
