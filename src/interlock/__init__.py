@@ -1,3 +1,1 @@
-"""interlock runs development processes with coding agents as a program."""
-
-__version__ = "0.1.0"
+"""interlock runs development processes with coding agents as a program: agents do the work, code decides."""

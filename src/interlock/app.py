@@ -1,332 +1,496 @@
-"""Puts it together: settings, roles, runners and the engine, for one workspace."""
+"""interlock as the doors use it: a place with its settings and runs, and what can be done with a run there.
+
+Everything that a person can do to a run stands here once: begin, resume, decide, cancel, undo, apply.  The doors turn
+words into these calls and what comes of them into output.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import asyncio
+import getpass
+import os
+import shlex
+import shutil
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, partial
-from importlib import resources
+from datetime import UTC, datetime
+from functools import cached_property
+from importlib import import_module
+from importlib.metadata import version as installed
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from interlock.agents import CommandRunner, RoleLibrary, Roster, Runner, Scenario, ScriptedRunner
-from interlock.agents.coding.asking import Configured
-from interlock.agents.coding.catalogue import KNOWN, make_runner, on_path
-from interlock.agents.coding.catalogue import known as known_agent
-from interlock.agents.environment import Redaction, without_our_own
-from interlock.agents.runner import ClientNeeds
-from interlock.documents import Store
-from interlock.engine import prompts
-from interlock.engine.asking import Asking
-from interlock.engine.definition import Playbook
-from interlock.engine.folder import HOME, RunFolder
-from interlock.engine.identity import Identity
-from interlock.engine.options import Options
-from interlock.engine.people import person
-from interlock.engine.real_world import RealWorld
-from interlock.engine.runs import Runs, Setup, View
-from interlock.engine.world import World
-from interlock.errors import ConfigInvalid, InterlockError
+from pydantic import ValidationError
+
+from interlock import settings_file
+from interlock.agents import clients
+from interlock.agents.redaction import Redaction
+from interlock.agents.roles import Roles
+from interlock.agents.values import News, Role
+from interlock.documents.files import read
+from interlock.documents.model import Model
+from interlock.documents.problems import problems
+from interlock.documents.reading import Spot
+from interlock.engine import afterwards, playing
+from interlock.engine.afterwards import How, Moved, left
+from interlock.engine.against import Compared, against
+from interlock.engine.folder import Message
+from interlock.engine.keys import sha256
+from interlock.engine.playbook import Playbook
+from interlock.engine.playing import Player
+from interlock.engine.prompts import Prompts
+from interlock.engine.real import RealWorld
+from interlock.engine.run import Limits
+from interlock.engine.runs import Entry, Runs
+from interlock.engine.view import GateView, View
+from interlock.errors import BadInput, Refused, Status, unknown
 from interlock.finding.library import Library
-from interlock.playbooks import settings_model
-from interlock.settings import (
-    AcpAgent,
-    AnyProgram,
-    CodingAgent,
-    SandboxSettings,
-    Scripted,
-    Settings,
-    SettingsTable,
-    load_settings,
-)
-from interlock.settings.location import FILE_NAME
-from interlock.workspace import (
-    UNPROMISED,
-    Bounds,
-    Confinement,
-    Mode,
-    Network,
-    Probe,
-    Workspace,
-    open_layers,
-    protected_names,
-)
+from interlock.finding.trust import Consent, Trust, nobody
+from interlock.settings import Settings
+from interlock.workspace.commits import Commits
+from interlock.workspace.delivery import Delivery
+from interlock.workspace.layers.bubblewrap import laid
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.place import Workspace
+from interlock.workspace.repository import DETACHED
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import Landing, Tree, Where
 
-Tables = tuple[tuple[str, type[SettingsTable] | None], ...]
+_NAMES = ("adopt", "harness", "feature", "roadmap", "router", "task", "ticket")
+SHIPPED = {name: f"interlock.playbooks.{name}:{name.upper()}" for name in _NAMES}
+"""Our playbooks, and where each is."""
+POLL_S = 0.3
+"""Between two looks into the inbox of a run that works."""
+
+
+def playbook_named(name: str) -> Playbook:
+    """A shipped playbook by its name."""
+    if name not in SHIPPED:
+        raise unknown(f"there is no playbook {name!r}", name, sorted(SHIPPED))
+    module, _, attribute = SHIPPED[name].partition(":")
+    found: Playbook = getattr(import_module(module), attribute)
+    return found
+
+
+def said_as(model: type[Model], data: Mapping[str, Any], variables: Mapping[str, str] | None = None) -> Model:
+    """What a person typed, as that model; BadInput carries all that is wrong, by option.
+
+    Args:
+        variables: field -> the variable of the environment that says it instead.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        spot = lambda keys: Spot((variables or {}).get(keys[0]) or f"--{str(keys[0]).replace('_', '-')}")  # noqa: E731
+        raise BadInput.together(problems(error, model, data, spot)) from None
 
 
 @dataclass(frozen=True)
-class FromSettings(Setup):
-    """What runs need, as the settings of their workspace say."""
+class Watcher:
+    """How a door hears of a run while it works; nothing that it does can change the run."""
 
-    root: Path
-    environ: Mapping[str, str]
-    runner: str | None = None
-    """The runner that this process was told to use for all agents."""
-    overrides: Mapping[str, object] = field(default_factory=dict)
-    playbooks: tuple[Playbook, ...] = ()
-    """Playbooks that the program itself brings along."""
-    found: Library | None = None
-    """The playbooks that can be asked for here; unset: those that can be used without asking anybody."""
-    sandbox: SandboxSettings | None = None
-    """How programs are kept apart here, whatever the workspace says: for one whose settings others wrote."""
-    lenient: bool = False
-    """Agents that cannot be called are no error before one of them is."""
-    tell: Callable[[str], None] = lambda _text: None
-    """Hears what a person should know while they wait."""
+    hear: Callable[[str, News], None] = lambda key, news: None
+    """News of a call that is under way."""
+    told: Callable[[View, str], None] = lambda view, key: None
+    """After each line: the run as it stands now, and the key that the line is about."""
+    ask: Callable[[GateView], Awaitable[Message | None]] | None = None
+    """The person at the terminal, if one is there."""
+
+
+Saved = Callable[[], Awaitable[None]]
+"""Awaited before each call and after each dispatch."""
+
+
+@dataclass
+class Place:
+    """Where a person stands: the workspace, its settings, its runs."""
+
+    folder: Path
+    options: Mapping[str, Any] = field(default_factory=dict)
+    speak: Callable[[Entry, Message], None] = lambda entry, message: entry.folder.say(message)
+    """Leaves a person's word for whoever works on a run, also elsewhere (`interlock.fleet`)."""
+    hold: Callable[[Entry], AbstractAsyncContextManager[Saved | None]] = lambda entry: nullcontext()
+    """While a run is gone on with that a remote carries: what brings it to safety there."""
 
     @cached_property
-    def finding(self) -> Library:
-        return self.found or Library(self.root, self.environ, given=self.playbooks)
+    def workspace(self) -> Workspace:
+        return Workspace.find(self.folder)
 
-    @property
+    @cached_property
+    def runs(self) -> Runs:
+        return Runs(self.workspace.own)
+
+    @cached_property
     def settings(self) -> Settings:
-        """The settings in force, with the tables of the playbooks that are loaded by now."""
-        found = self._settings(tuple(self.finding.tables().items()))
-        return found if self.sandbox is None else found.kept_apart(self.sandbox)
+        tables = {name: model for name in SHIPPED if (model := playbook_named(name).settings) is not None}
+        return settings_file.load(self.folder, self.workspace.top, os.environ, self.options, tables)
 
     @cached_property
-    def _settings(self) -> Callable[[Tables], Settings]:
-        return cache(lambda own: load_settings(self.root, self.environ, self.overrides, settings_model(dict(own))))
+    def trees(self) -> Trees:
+        return Trees(self.workspace, largest=self.settings.sandbox.max_untracked_bytes)
 
-    def playbook(self, identity: Identity) -> Playbook:
-        return self.finding.again(identity)
+    @cached_property
+    def layers(self) -> Layers:
+        return Layers(self.trees, self.settings.sandbox)
 
-    def leniently(self) -> FromSettings:
-        return replace(self, lenient=True)
+    @cached_property
+    def library(self) -> Library:
+        return Library(self.workspace.top, SHIPPED, Trust(self.workspace.top, os.environ))
 
-    def remarks(self) -> Iterator[str]:
-        """Who pays for an agent that nobody named is told which one it is; and who is not protected, so (LY-12)."""
-        if self.configured_runner is None and (name := self.found_runner):
-            yield f'agents are called with {name}, found on PATH (to choose: runner = "..." in interlock.toml)'
-        if self.settings.sandbox.mode == "off":
-            yield f"agents are not confined, since [sandbox] mode is off: {UNPROMISED}."
-        elif not (probe := self.probe).confined:
-            yield f"agents are not confined here ({probe.why}): {UNPROMISED}. {probe.remedy}".rstrip()
+    def playbook(self, word: str, consent: Consent = nobody, *, here: Path | None = None) -> Playbook:
+        """The playbook that somebody means, by name or by path from where they stand; theirs has to be trusted."""
+        found = self.library.find(word, here or self.folder)
+        playbook, digest = self.library.load(found, consent)
+        where = f"./{found.place}" if found.path and not Path(found.place).is_absolute() else found.place or found.name
+        source = f"{where}{f':{found.only}' if found.only else ''} sha256:{digest}" if digest else ""
+        return replace(playbook, source=source)
 
-    def caution(self) -> str:
-        if self.settings.sandbox.mode != "off" and self.probe.confined:
-            return ""
-        return f"before you decide: agents were not confined; {UNPROMISED}."
+    def playbook_of(self, view: View, consent: Consent = nobody) -> Playbook:
+        """That of a run, from where it came."""
+        if view.start is None:
+            raise Refused("this run never began", remedy="Remove it: interlock runs --clean")
+        word = view.start.source.rpartition(" ")[0] or view.start.playbook
+        return self.playbook(word, consent, here=self.workspace.top)
 
-    def asking(self, playbook: Playbook) -> Asking:
-        """This place, for a playbook that looks at it before it knows its inputs."""
-        return Asking(self.documents, self.options(playbook).settings, self.environ, person())
+    def inputs(self, playbook: Playbook, given: Mapping[str, Any]) -> Model:
+        """What a person said, over what settings say for the playbook; BadInput carries all that is wrong."""
+        table, names = self.settings.of(playbook.name), playbook.inputs.model_fields
+        known = {name: getattr(table, name) for name in (table.model_fields_set if table else ()) if name in names}
+        said = {one: name for one, name in playbook.variables.items() if one not in given and os.environ.get(name)}
+        known |= {one: os.environ[name] for one, name in said.items()}
+        inputs = said_as(playbook.inputs, {**known, **given}, said)
+        return playbook.settle(inputs, self.text)  # type: ignore[no-any-return]
 
-    @property
-    def documents(self) -> Store:
-        return Store(self.root, self.root / HOME / "attic")
+    def text(self, path: str) -> str | None:
+        """Of a document of the workspace."""
+        content = read(self.workspace.top, path)
+        return None if content is None else content.decode("utf-8", "replace")
 
-    def world(self, folder: RunFolder, playbook: Playbook, inputs: Any) -> World:
-        roster = self.checked_roster(playbook)
-        workspace = Workspace(
-            self.root,
-            self.root / HOME,
-            documents=(*playbook.documents(inputs), *playbook.state(inputs)),
-            watch=self.settings.workspace.watch,
-            tell=self.tell,
-        )
-        return RealWorld(
-            folder,
-            workspace,
-            roster,
-            roster_of=self.checked_roster,
-            environ=self.environ,
-            confine=self.confinement,
-            redaction=self.redaction,
-        )
+    # --- beginning and going on
 
-    def checked_roster(self, playbook: Playbook) -> Roster:
-        """The agents of a playbook; all of them, and those of playbooks that it calls, can be called here, unless this
-        is lenient."""
-        roster = self.roster(playbook)
-        if not self.lenient:
-            self.check((playbook, roster), *((other, self.roster(other)) for other in playbook.all_called))
-        return roster
+    async def run(
+        self,
+        playbook: Playbook,
+        inputs: Model,
+        watcher: Watcher,
+        *,
+        runner: str = "",
+        said: str = "",
+        flags: Model | None = None,
+        works: bool = True,
+    ) -> tuple[Entry, View]:
+        """Begin a run, or go on with the open one of its key and inputs (RUN-08).
 
-    def check(self, *playbooks: tuple[Playbook, Roster]) -> None:
-        """`ConfigInvalid` for all that keeps agents from being called here, together."""
-        problems: list[InterlockError] = []
-        looks: list[Callable[[], None]] = [partial(self.check_agents, playbook) for playbook, _ in playbooks]
-        looks += [partial(roster.bind_all, playbook.agents) for playbook, roster in playbooks]
-        looks += [partial(prompts.check, playbook, self.documents) for playbook, _ in playbooks]
-        for look in (*looks, self.check_confinement):
-            try:
-                look()
-            except ConfigInvalid as problem:
-                problems += [problem, *problem.also]
-        if problems:
-            problems[0].also = tuple(problems[1:])
-            raise problems[0]
+        Args:
+            works: False: it is only begun; somebody else works on it.
+        """
+        if playbook.check is not None:
+            playbook.check(inputs, self.refuses_commits)
+        where, budget = self.trees.where(), self.options.get("limits.budget_usd")
+        key = playbook.key(inputs, where)
+        with self.runs.key_lock(playbook.name, key):
+            last = self.runs.of_key(playbook.name, key)
+            head = last.head() if last else None
+            if last and head and head.status.is_open:
+                if last.first.get("inputs") != inputs.model_dump(mode="json"):
+                    raise Refused(
+                        f"run {last.id} of the same request is open, with other options",
+                        remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
+                    )
+                if not works:
+                    return last, last.view()
+                view = await self.resume(last, watcher, runner=runner, said=said, flags=flags, budget=budget)
+                return last, view
+            again = playbook.repeats is None or getattr(flags, "new_run", False)
+            if not again and head and head.status in (Status.COMPLETE, Status.DEGRADED):
+                assert playbook.repeats is not None
+                raise Refused(playbook.repeats(inputs), remedy="Look at it: interlock show")
+            entry = self.runs.new(playbook.name, datetime.now(UTC))
+            player = self._player(playbook, entry, watcher, runner, flags)
+            world, documents = player.world, tuple(playbook.documents(inputs))
+            self.trees.declare(documents)
+            doubts = await asyncio.to_thread(self._doubts, player)  # found before anything is paid for
+            before = last if playbook.goes_on else None
+            with entry.lock():
+                try:
+                    player.begin(
+                        inputs,
+                        run=entry.id,
+                        order=self.runs.next_order(),
+                        version=installed("interlock"),
+                        where=where,
+                        standing=await world.standing(where, None),
+                        caps=self.caps(playbook, inputs),
+                        key=key,
+                        said=player.words(said, who()),
+                        continues=before.id if before else "",
+                        units=left(before.view()) if before else {},
+                        documents=documents,
+                        source=playbook.source,
+                        outer=laid(self.workspace.top) if playbook.nests else {},
+                        options=_known(runner=runner, budget=budget),
+                    )
+                    if kept := [tree for pair in player.view.units.values() for tree in (pair.base, pair.work)]:
+                        await world.keep(kept)
+                    for doubt in doubts:
+                        player.warn(doubt)
+                    if works:
+                        return entry, await self._play(player)
+                    player.recorder.sync()
+                except BadInput:
+                    if not player.view.calls:
+                        await asyncio.to_thread(self.forget, entry)
+                    raise
+            return entry, player.view
 
-    def check_agents(self, playbook: Playbook) -> None:
-        """`ConfigInvalid` for settings of an agent that the playbook does not have: they would never take effect."""
-        known = set(playbook.agents)
-        for name in self.settings.agents if known else ():
-            room, _, agent = name.rpartition("/")
-            if room == playbook.name and agent not in known:
-                raise ConfigInvalid(
-                    f"{playbook.name} has no agent {agent!r}",
-                    where=f'interlock.toml: [agents."{name}"]',
-                    expected=f"one of {', '.join(playbook.agents)}",
-                    found=agent,
-                )
+    def refuses_commits(self, branch: str = "") -> str:
+        """Why nothing can be committed here, on a new branch of that name or on the one that is checked out."""
+        repository = self.trees.repository
+        if repository is None:
+            return "there is no git repository here"
+        if busy := repository.busy():
+            return f"git is in the middle of something ({', '.join(busy)})"
+        commits = Commits(self.trees, lambda tree: tree)
+        if why := commits.nobody():
+            return why
+        if branch:
+            return commits.refused(branch)
+        return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
 
-    def check_confinement(self) -> None:
-        """`ConfigInvalid` where the settings ask for confinement and this machine cannot give it (LY-12)."""
-        asked = {self.settings.sandbox.mode, *(table.sandbox.mode for table in self.settings.runners.values())}
-        if Mode.STRICT in asked:
-            self.probe.check(Mode.STRICT)
+    def _doubts(self, player: Player) -> list[str]:
+        """What a person has to know before the work: a budget that cannot be watched (RUN-14), agents not confined."""
+        tables = {role.runner: self.settings.runner_named(role.runner) for role in _roles(player)}
+        rows = {name: clients.row(one.type, one.argv or ()) for name, one in sorted(tables.items())}
+        silent, limits = [name for name, row in rows.items() if not row.tells_cost], self.settings.limits
+        if silent and limits.budget_usd is not None:
+            raise BadInput(
+                f"a budget in dollars was set, but {', '.join(silent)} does not tell what a call costs",
+                where="limits.budget_usd",
+                remedy="Set one in tokens: [limits] budget_tokens = N.",
+            )
+        doubts, maker = list[str](), self.layers.maker()
+        mute = [name for name, row in rows.items() if not row.tells_tokens]
+        if mute and limits.budget_tokens is not None:
+            doubts.append(f"the budget cannot be watched: {', '.join(mute)} does not tell what a call takes")
+        if not maker.confined:
+            doubts.append(f"agents work in a private copy of the workspace, not confined: {maker.why}")
+        return doubts
 
-    @property
-    def probe(self) -> Probe:
-        """How programs are kept apart here."""
-        return open_layers(Workspace(self.root, self.root / HOME), environ=self.environ).probe()
+    def roles(self, playbook: Playbook, runner: str = "") -> list[Role]:
+        """Who would be asked: runner, model, and the file of a role that is not ours (AGENT-02)."""
+        return _roles(self._player(playbook, self.runs.new(playbook.name, datetime.now(UTC)), Watcher(), runner))
 
-    def confinement(self, runner: Runner | None) -> Confinement:
-        """What a program may see and reach: an agent's, or (without one) a command's."""
-        sandbox = self.settings.sandbox_for(runner.name if runner is not None else None)
-        needs = runner.needs() if runner is not None else ClientNeeds()
-        home = needs.home or Path(self.environ.get("HOME") or Path.home())
-        return Confinement(
-            mode=Mode(sandbox.mode),
-            network=Network(sandbox.network),
-            home=home,
-            login=needs.login,
-            shown=(*needs.shown, *(home / place for place in sandbox.home)),
-            hosts=(*needs.hosts, *sandbox.hosts),
-            bounds=Bounds(sandbox.max_bytes, sandbox.max_files),
-        )
+    def caps(self, playbook: Playbook, inputs: Model) -> dict[str, int]:
+        """A cap is the least of what the playbook has, its settings and what was asked for (RUN-10)."""
+        sources = (inputs, self.settings.of(playbook.name))
+        asked = {loop: [getattr(source, f"{loop}s", None) for source in sources] for loop in playbook.caps}
+        return {
+            loop: min([most, *(number for number in asked[loop] if isinstance(number, int))])
+            for loop, most in playbook.caps.items()
+        }
 
-    @property
-    def redaction(self) -> Redaction:
-        """Takes the secrets out of everything that is recorded: those of the environment, of the runners' own, and the
-        database of the fleet."""
-        own = (runner.env for runner in self.settings.runners.values() if not isinstance(runner, Scripted))
-        return Redaction(self.environ, *own).with_values(self.settings.fleet.secrets)
+    def forget(self, entry: Entry) -> None:
+        """Takes a run away, with all that belongs to it."""
+        shutil.rmtree(entry.path, ignore_errors=True)
+        self.layers.clean(entry.id)
+        self.trees.forget(entry.id)
 
-    def options(self, playbook: Playbook) -> Options:
-        return Options(
-            budget_usd=self.settings.limits.budget_usd,
-            budget_tokens=self.settings.limits.budget_tokens,
-            max_parallel=self.settings.limits.parallel(playbook.max_parallel),
-            rate_limit_wait_s=self.settings.limits.rate_limit_wait_s,
-            protected=protected_names(self.settings.sandbox.protected),
-            settings=self.table(playbook),
-            tables=self.table,
-        )
+    async def resume(
+        self,
+        entry: Entry,
+        watcher: Watcher,
+        *,
+        runner: str = "",
+        said: str = "",
+        accepted: bool = False,
+        flags: Model | None = None,
+        **options: Any,
+    ) -> View:
+        """Go on with a run: an open one at its first unrecorded verb, a stopped one with what failed (RUN-08)."""
+        with entry.lock():
+            view = entry.view()
+            playbook, runner = self.playbook_of(view), runner or view.options.get("runner", "")
+            assert view.start is not None
+            if view.status in (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED):
+                required = [name for name, field in playbook.inputs.model_fields.items() if field.is_required()]
+                again = shlex.join(["interlock", "run", playbook.name, *(view.start.inputs[name] for name in required)])
+                raise Refused(f"run {entry.id} is {view.status.value}: {view.why}", remedy=f"Ask again: {again}")
+            if getattr(flags, "from_", "") and view.gate is not None:
+                remedy = f"Reject it: interlock reject {entry.id} --note TEXT. Or end it: interlock cancel {entry.id}"
+                raise Refused(f"run {entry.id} waits for a decision, and goes nowhere before that", remedy=remedy)
+            async with self.hold(entry) as saved:
+                player = self._player(playbook, entry, watcher, runner, flags, saved)
+                known = _known(runner=runner, **options)
+                player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
+                return await self._play(player)
 
-    def table(self, playbook: Playbook) -> Any:
-        """The playbook's own settings."""
-        return self.settings.of(playbook.name)
+    async def _play(self, player: Player) -> View:
+        """Play it; a word that cancels it is heard while agents work, too (RUN-07)."""
+        work = asyncio.ensure_future(player.play())
+        try:
+            while not (await asyncio.wait([work], timeout=POLL_S))[0]:
+                said = (message.what for _, message in player.world.folder.messages())
+                if not work.cancelling() and "cancel" in said:
+                    work.cancel()
+        except asyncio.CancelledError:
+            work.cancel()
+            await asyncio.wait([work])
+            raise
+        return work.result()
 
-    def roster(self, playbook: Playbook) -> Roster:
-        return Roster(
-            playbook.name,
-            self.library,
-            facts=lambda agent: self._facts(playbook.name, agent),
-            default_runner=self.default_runner,
-            make_runner=self.make_runner,
-            needs_roles=playbook.needs_roles,
+    def _player(
+        self,
+        playbook: Playbook,
+        entry: Entry,
+        watcher: Watcher,
+        runner: str = "",
+        flags: Model | None = None,
+        saved: Saved | None = None,
+    ) -> Player:
+        where = entry.first.get("where")
+        self.trees.declare(entry.first.get("documents", ()))
+        settings, ours = self.settings, (playbook.home or self.folder) / "agents"
+        bounds = {**dict(settings.limits), **settings.evidence.model_dump(exclude={"junit"})}
+        bounds = _known(**bounds, guarded=settings.sandbox.guarded)
+        world = RealWorld(
+            entry.id,
+            entry.folder,
+            self.trees,
+            self.layers,
+            settings,
+            Roles(self.workspace.top, playbook.name, ours, playbook.roles),
+            self.redaction,
+            where=Where.model_validate(where) if where else self.trees.where(),
+            playbook=playbook.name,
+            runner=runner,
             runners=playbook.runners,
+            ask=watcher.ask,
         )
-
-    @property
-    def library(self) -> RoleLibrary:
-        return RoleLibrary(self.root, [resources.files("interlock.playbooks")], self.finding.homes())
-
-    def _facts(self, playbook: str, agent: str) -> Any:
-        facts = self.settings.agent(playbook, agent)
-        return facts if self.runner is None else facts.model_copy(update={"runner": self.runner})
-
-    def default_runner(self) -> str:
-        """The runner for agents that settings say nothing of: the one that is set, else the first agent on PATH."""
-        if name := self.configured_runner or self.found_runner:
-            return name
-        raise ConfigInvalid(
-            "no runner is configured, and no coding agent is found on PATH",
-            where="interlock.toml",
-            expected='runner = "NAME", or one of these programs: ' + ", ".join(agent.program for agent in KNOWN),
-            remedy=(
-                f"Install one, for instance {KNOWN[0].title}: {KNOWN[0].install}. Or name a program that acts as the "
-                'agent: [runners.mine] with type = "command" and argv = ["program", "argument"]. '
-                "Or try it without any agent: --runner scripted"
-            ),
+        player = Player(
+            playbook,
+            world,
+            Prompts(playbook.prompts, self._texts(playbook)),
+            settings=settings.of(playbook.name),
+            limits=Limits(**bounds),
+            flags=dict(flags) if flags else {},
+            hear=watcher.hear,
+            told=lambda event, key: watcher.told(player.view, key),
+            saved=saved,
         )
+        return player
 
-    @property
-    def configured_runner(self) -> str | None:
-        """The runner that somebody named: this process was told it, or the settings have it."""
-        only = next(iter(self.settings.runners)) if len(self.settings.runners) == 1 else None
-        return self.runner or self.settings.runner or only
+    def _texts(self, playbook: Playbook) -> dict[str, tuple[str, str]]:
+        """A team's own texts in place of the playbook's, with the file of each."""
+        found = sorted((self.workspace.own / "prompts" / playbook.name).glob("*.md"))
+        top = self.workspace.top
+        return {one.name.removesuffix(".md"): (one.read_text("utf-8"), str(one.relative_to(top))) for one in found}
 
-    @property
-    def found_runner(self) -> str | None:
-        """The first known coding agent on PATH."""
-        agent = next(on_path(self.environ.get("PATH")), None)
-        return agent.name if agent is not None else None
+    def against(self, playbook: Playbook, entry: Entry) -> Compared:
+        """How far a recorded run goes with a playbook as it is now."""
+        return against(playbook, entry.folder, settings=self.settings.of(playbook.name), own=self._texts(playbook))
 
-    def make_runner(self, name: str) -> Runner:
-        """The runner of this name; `ConfigInvalid` when it cannot be made."""
-        match self.settings.runner_named(name):
-            case AnyProgram() as table:
-                return CommandRunner(name, table.argv, table.env, self.environ, root=self.root)
-            case Scripted() as table:
-                return ScriptedRunner(self._scenario(table.scenario), name=name, inherit=self.environ)
-            case CodingAgent() as table:
-                mode = known_agent(table.type).mode_of(table.mode, f"{FILE_NAME}: runners.{name}.mode")
-                configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
-                return make_runner(table.type, configured, self.environ, mode)
-            case AcpAgent() as table:
-                configured = Configured(name, self.program_of(table), table.args, table.model, table.env)
-                return make_runner("acp", configured, self.environ)
+    @cached_property
+    def redaction(self) -> Redaction:
+        logins = [Path.home() / name for row in clients.rows() for name in row.logins]
+        return Redaction(os.environ, self.settings.secrets(), files=[file for file in logins if file.is_file()])
 
-    def programs_of(self, playbook: Playbook) -> tuple[str, ...]:
-        """The programs that its agents are called with; one of several where nobody chose: ``claude|codex``."""
-        found = dict[str, None]()
-        for one in (playbook, *playbook.all_called):
-            for agent in one.agents:
-                name = self._facts(one.name, agent).runner or one.runners.get(agent) or self.configured_runner
-                match None if name is None else self.settings.runner_named(name):
-                    case None:
-                        found["|".join(known.program for known in KNOWN)] = None
-                    case AnyProgram() as table:
-                        found[table.argv[0]] = None
-                    case Scripted():
-                        continue
-                    case table:
-                        found[self.program_of(table)] = None
-        inside = str(self.root) + "/"  # what lies in the workspace travels with it
-        return tuple(one for one in found if "/" not in one or (one.startswith("/") and not one.startswith(inside)))
+    # --- deciding
 
-    def model_of(self, runner: str) -> str | None:
-        """The model that the settings of a runner name; None: what its program takes by itself."""
-        return getattr(self.settings.runner_named(runner), "model", None)
+    def decide(
+        self,
+        entry: Entry,
+        what: Literal["approve", "reject", "answer"],
+        *,
+        note: str = "",
+        choice: str = "",
+        opening: int = 0,
+        shown: Mapping[str, str] | None = None,
+        by: str = "",
+    ) -> list[str]:
+        """Record a person's decision about the gate that waits; the run goes on when somebody works on it.
 
-    def program_of(self, table: CodingAgent | AcpAgent) -> str:
-        """What is started for a coding agent: a name on PATH, or a path, which counts from the workspace."""
-        if isinstance(table, AcpAgent):
-            program = table.program
+        The documents count as they are now; those that have changed since it was asked are returned (PERSON-01).
+
+        Args:
+            opening: of the gate, as a page or a client showed it: the decision is about that alone; so is `shown`.
+            shown: digests of the documents, as they were shown there.
+            by: who says so there, where that is not whom this process belongs to.
+        """
+        view = entry.view()
+        gate = view.gate
+        if gate is None:
+            raise Refused(
+                f"run {entry.id} waits for no decision: it is {entry.status(view).value}",
+                remedy=f"See how it stands: interlock show {entry.id}",
+            )
+        if what == "reject" and not note.strip():
+            remedy = f'interlock reject {entry.id} --note "what is to be changed"'
+            raise BadInput("a rejection needs words", expected="--note TEXT", remedy=remedy)
+        if what == "answer" and gate.choices != ("*",) and choice not in gate.choices:
+            raise Refused(f"{choice!r} is no answer to: {gate.question}", expected=f"one of {', '.join(gate.choices)}")
+        now = dict(gate.shown)
+        if entry.is_far:  # its documents lie where it is: whoever works on it sees whether they are still these
+            opening, shown = gate.opening, gate.shown
         else:
-            agent = known_agent(table.type)
-            program = table.program or agent.program_for(table.mode or agent.mode)
-        # Calls start in layers, questions of `doctor` in folders of their own: all must find the same file.
-        return str(self.root / program) if "/" in program else program
+            texts = {path: read(self.workspace.top, path) for path in gate.shown}
+            now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
+        if opening and (opening != gate.opening or (shown is not None and shown != now)):
+            raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
+        said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
+        self.speak(entry, said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
+        return [path for path, digest in gate.shown.items() if digest != now[path]]
 
-    def _scenario(self, path: str | None) -> Scenario | None:
-        if path is None:
-            return None
-        return Scenario.parse(self.documents.read(path).require("Scenario").text, path)
+    def cancel(self, entry: Entry) -> bool:
+        """End a run; at once where nobody works on it. False: whoever works on it ends it."""
+        view = entry.view()
+        if view.start is None or not view.status.is_open:
+            raise Refused(f"run {entry.id} has ended: it is {view.status.value}")
+        if entry.is_far or entry.holder() is not None:
+            self.speak(entry, Message(what="cancel", who=who(), at=datetime.now(UTC)))
+            return False
+
+        def finish(before: Tree, after: Tree) -> Landing:
+            trees = Trees(self.workspace)  # settings may be broken
+            if trees.standing(entry.id, view.where, view.standing).away:
+                name = view.where.branch.removeprefix("refs/heads/")
+                raise Refused(
+                    "a delivery was cut off on another branch", remedy=f"Check it out first: git switch {name}"
+                )
+            return Delivery(trees).finish(before, after)
+
+        with entry.lock():
+            playing.cancel(entry.folder, lambda: datetime.now(UTC), who(), finish)
+        return True
+
+    # --- its work
+
+    async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
+        """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
+        return await self._move(entry, "undo", paths, dry)
+
+    async def apply(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
+        """Bring a run's refused, held-back or undone work into the tree: a person's word."""
+        return await self._move(entry, "apply", paths, dry)
+
+    async def _move(self, entry: Entry, how: How, paths: Sequence[str], dry: bool) -> Moved:
+        with entry.lock():
+            player = self._player(self.playbook_of(entry.view()), entry, Watcher())
+            return await afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry)
 
 
-def open_runs(root: Path, view: View, *, environ: Mapping[str, str], **more: Any) -> Runs:
-    """The runs of a workspace, for a door.
+def _roles(player: Player) -> list[Role]:
+    return [player.world.role(row.agent, judges=row.judges) for row in player.playbook.rows]
 
-    Args:
-        more: `runner`, `overrides`, `playbooks`, `found` and `sandbox` of `FromSettings`; the rest is for `Runs`.
-    """
-    root = root.resolve()
-    environ = without_our_own(environ, root)
-    chosen = {name: more.pop(name) for name in ("runner", "overrides", "playbooks", "found", "sandbox") if name in more}
-    setup = FromSettings(root, environ, tell=view.remark, **chosen)
-    return Runs(root, setup, view, environ=environ, **more)
+
+def _known(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value not in (None, "")}
+
+
+def who() -> str:
+    """The person at this terminal."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return f"user {os.getuid()}"

@@ -1,35 +1,80 @@
-"""Every error interlock raises on purpose.
+"""Every error interlock raises on purpose, and the one table of how a command ends.
 
     InterlockError
-      BadInput            fixable by the user: an argument, a setting, a document (exit 2, or 3 once work has begun)
-        ConfigInvalid       interlock.toml, an environment variable, a command-line option
-        DocumentInvalid     a document of the workspace: path, line, field
+      BadInput            a person can mend it: an argument, a setting, a document (exit 2)
+        ConfigInvalid       interlock.toml, an environment variable, an option
+        DocumentInvalid     a document of the workspace
         PathRefused         a path that leaves the workspace
-        Refused             the request does not fit the state of the run (nothing waits, nested start ...)
-        NameRefused         a name from a document that cannot stand in a key or a folder
-      Locked              another run holds the lock (exit 6)
-      JournalDamaged      the journal was changed, or is not the one that was written (exit 2)
-      Diverged            the playbook no longer does what the journal says it did (exit 2)
-      AgentFailed         an agent did not do its part (exit 5)
+        Refused             the request does not fit the state of the run
+      Locked              somebody else works on the run (exit 6)
+      JournalDamaged      the journal is not the one that was written (exit 2)
+      Diverged            the playbook no longer asks what the journal says it asked (exit 2)
       WorkspaceFailed     git or the file system did not do its part (exit 5)
       EngineFault         our bug, or a playbook that breaks the engine's rules (exit 5)
 
-Expected outcomes (a broken contract, a refused gate, a cap that is used up) are values, not errors:
-decision tables must see them.  Each error carries its parts as attributes, so that the one handler in
-the doors can print them and ``--json`` can carry them.
+Expected outcomes (a broken contract, a refused gate, a cap that is used up) are values, not errors: decision tables
+must see them.  An error carries its parts as attributes; the doors alone put them into lines or JSON.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Iterator
-from typing import Self
+import os
+import re
+from collections.abc import Iterable
+from enum import IntEnum, StrEnum
+from typing import Any, Self
+
+
+class Exit(IntEnum):
+    """How a command ends (RUN-09)."""
+
+    DONE = 0
+    """As asked."""
+    FINDINGS = 1
+    """Finished, with findings that are listed."""
+    INPUT = 2
+    """Bad input or settings; nothing was done."""
+    STOPPED = 3
+    """Stopped for a person: blocked, capped, rejected, cancelled."""
+    WAITING = 4
+    FAILED = 5
+    """An agent, a program or the file system failed."""
+    LOCKED = 6
+    INTERRUPTED = 130
+
+
+class Status(StrEnum):
+    """How a run stands; the last two are answers of a command to whom no run belongs."""
+
+    exit: Exit
+    is_open: bool
+    """The run can go on at its first unrecorded verb."""
+    has_ended: bool
+
+    WORKING = "working", Exit.DONE, "open"
+    """Somebody else works on it: looking at it went well."""
+    WAITING = "waiting", Exit.WAITING, "open"
+    INTERRUPTED = "interrupted", Exit.INTERRUPTED, "open"
+    FAILED = "failed", Exit.FAILED, "open"
+    COMPLETE = "complete", Exit.DONE, "ended"
+    DEGRADED = "degraded", Exit.FINDINGS, "ended"
+    STOPPED = "stopped", Exit.STOPPED, "ended"
+    CANCELLED = "cancelled", Exit.STOPPED, "ended"
+    INVALID = "invalid", Exit.INPUT, ""
+    LOCKED = "locked", Exit.LOCKED, ""
+
+    def __new__(cls, word: str, exit: Exit = Exit.DONE, stands: str = "") -> Self:  # a status is found by its word
+        status = str.__new__(cls, word)
+        status._value_ = word
+        status.exit, status.is_open, status.has_ended = exit, stands == "open", stands == "ended"
+        return status
 
 
 class InterlockError(Exception):
     """What happened; where; what was expected and found; what to do (as far as each is known)."""
 
-    exit_code = 5
+    exit_code: Exit = Exit.FAILED
 
     def __init__(
         self,
@@ -49,20 +94,25 @@ class InterlockError(Exception):
         self.also: tuple[InterlockError, ...] = ()
         """Other problems that were found with it: a person can mend all of them at once."""
 
-    def parts(self) -> Iterator[tuple[str, str]]:
+    def parts(self) -> list[tuple[str, str]]:
         """The known parts after the first line, as (label, text)."""
-        for label in ("where", "expected", "found"):
-            if (text := getattr(self, label)) is not None:
-                yield label, text
-        if self.remedy is not None:
-            yield "to do", self.remedy
+        every = (("where", self.where), ("expected", self.expected), ("found", self.found), ("to do", self.remedy))
+        return [(label, text) for label, text in every if text is not None]
 
-    def __str__(self) -> str:
-        return self.what
+    def to_json(self) -> dict[str, Any]:
+        known = {label.replace(" ", "_"): text for label, text in self.parts()}
+        return {"what": self.what, **known, **({"also": [other.to_json() for other in self.also]} if self.also else {})}
+
+    @classmethod
+    def together(cls, problems: Iterable[InterlockError]) -> InterlockError:
+        """The first of several problems, which carries the others; at least one."""
+        first, *others = problems
+        first.also = (*first.also, *others)
+        return first
 
 
 class BadInput(InterlockError):
-    exit_code = 2
+    exit_code = Exit.INPUT
 
 
 class ConfigInvalid(BadInput):
@@ -72,24 +122,9 @@ class ConfigInvalid(BadInput):
 class DocumentInvalid(BadInput):
     """A document that is missing, unreadable or not of its format."""
 
-    def __init__(
-        self,
-        what: str,
-        *,
-        path: str,
-        line: int | None = None,
-        expected: str | None = None,
-        found: str | None = None,
-        remedy: str | None = None,
-    ) -> None:
-        where = path if line is None else f"{path}:{line}"
-        super().__init__(what, where=where, expected=expected, found=found, remedy=remedy)
-        self.path = path
-        self.line = line
-
 
 class PathRefused(BadInput):
-    """A path that is absolute, has ``..`` or leaves the workspace through a symbolic link."""
+    """A path that is absolute, has `..`, or leaves the workspace through a link."""
 
     def __init__(self, path: str, why: str) -> None:
         super().__init__(
@@ -97,63 +132,39 @@ class PathRefused(BadInput):
             where=path,
             expected="a relative path inside the workspace, without '..'",
         )
-        self.path = path
-        self.why = why
 
 
 class Refused(BadInput):
     """A request that does not fit the state of things; nothing was changed."""
 
 
-class NameRefused(BadInput):
-    """A name that is too long, or has characters that the name of a folder cannot have."""
-
-
 class Locked(InterlockError):
-    exit_code = 6
-
-    def __init__(self, what: str, *, holder: dict[str, object] | None = None, remedy: str | None = None) -> None:
-        super().__init__(what, remedy=remedy)
-        self.holder = holder or {}
+    exit_code = Exit.LOCKED
 
 
 class JournalDamaged(InterlockError):
-    """What is stored of a run is not what was written; it is reported, and mended only when a person says so."""
+    """What is stored of a run is not what was written; mended only when a person says so."""
 
-    exit_code = 2
+    exit_code = Exit.INPUT
 
-    def __init__(self, what: str, *, path: str, line: int | None = None, remedy: str | None = None) -> None:
+    def __init__(self, what: str, *, run: str, path: str, line: int | None = None) -> None:
         super().__init__(
             what,
-            where=path if line is None else f"{path}:{line}",
+            where=place(path, line),
             expected="the bytes that the run's own process wrote",
-            remedy=remedy
-            or f"Nothing was changed. See all that is wrong: interlock show {_run_of(path)} --verify. "
-            f"Then go on with what is whole; the rest is kept beside it: interlock recover {_run_of(path)}.",
+            remedy=f"interlock doctor --mend {run} cuts before it and keeps the rest beside.",
         )
-        self.path = path
         self.line = line
 
 
-def _run_of(path: str) -> str:
-    """The run whose folder a path lies in; else the word that stands for one."""
-    _, found, below = path.rpartition("/runs/")
-    return below.split("/", 1)[0] if found else "RUN"
-
-
 class Diverged(InterlockError):
-    """The playbook and its journal disagree; going on would use a wrong result."""
+    """The playbook and its journal disagree about a key; going on would use a wrong result."""
 
-    exit_code = 2
+    exit_code = Exit.INPUT
 
-    def __init__(self, what: str, *, key: str, other: str | None = None, remedy: str) -> None:
+    def __init__(self, what: str, *, key: str, remedy: str) -> None:
         super().__init__(what, where=key, remedy=remedy)
         self.key = key
-        self.other = other
-
-
-class AgentFailed(InterlockError):
-    """An agent could not be started, or failed after its retries."""
 
 
 class WorkspaceFailed(InterlockError):
@@ -162,17 +173,54 @@ class WorkspaceFailed(InterlockError):
     @classmethod
     def of(cls, error: OSError, what: str = "the file system failed", *, where: str | None = None) -> Self:
         """The error of the operating system, with what a person can do about it."""
-        reason = (error.strerror or type(error).__name__).lower()
-        place = where if where is not None else error.filename
+        told = re.search(r"\[Errno (\d+)\]", str(error))  # of several at once (`shutil.Error`) the text alone tells
+        number = error.errno or (int(told[1]) if told else 0)
+        reason = (error.strerror or (os.strerror(number) if number else type(error).__name__)).lower()
+        spot = error.filename if where is None else where
         return cls(
             f"{what}: {reason}",
-            where=None if place is None else _as_text(place),
-            remedy=f"{_REMEDIES.get(error.errno or 0, 'See why the operating system refuses this.')} {_GO_ON}",
+            where=None if spot is None else os.fsdecode(spot) if isinstance(spot, bytes) else str(spot),
+            remedy=f"{_REMEDIES.get(number, 'See why the operating system refuses this.')} "
+            "Then call interlock again: what is done is not done again.",
         )
 
 
-_GO_ON = "Then call interlock again: what is done is not done again."
+class EngineFault(InterlockError):
+    """Our bug, or a playbook that breaks a rule of the engine."""
+
+
+def place(path: str, line: int | None = None, column: int | None = None) -> str:
+    """`path:line:column`, as far as known, as compilers and editors write it."""
+    return ":".join(str(part) for part in (path, line, column) if part is not None)
+
+
+def nearest(name: str, known: Iterable[str], likeness: float = 0.6) -> str | None:
+    """The known name that was probably meant."""
+    import difflib
+
+    by_letters = {each.casefold().replace("-", "_"): each for each in known}
+    close = difflib.get_close_matches(name[:100].casefold().replace("-", "_"), by_letters, 1, likeness)
+    return by_letters[close[0]] if close else None
+
+
+def unknown(
+    what: str,
+    name: str,
+    known: Iterable[str],
+    *,
+    kind: type[BadInput] = Refused,
+    where: str | None = None,
+    remedy: str | None = None,
+) -> BadInput:
+    """The error for a name that nobody knows: those that are known, and the nearest of them."""
+    names = list(known)
+    near = nearest(name, names)
+    remedy = f"Did you mean {near}?" if near else remedy
+    return kind(what, where=where, expected=f"one of {', '.join(names)}", found=name, remedy=remedy)
+
+
 _FULL = "Free some space on that disk, or raise the limit of this user or shell."
+_PERMIT = "Give the user who runs interlock the permission for that place."
 _REMEDIES = {
     errno.ENOSPC: _FULL,
     errno.EDQUOT: _FULL,
@@ -182,24 +230,9 @@ _REMEDIES = {
     errno.ENOMEM: "Free some memory.",
     errno.EAGAIN: "Allow this user more processes (ulimit -u), or end some.",
     errno.EROFS: "Make that file system writable.",
-    errno.EACCES: "Give the user who runs interlock the permission for that place.",
-    errno.EPERM: "Give the user who runs interlock the permission for that place.",
-    errno.ENOENT: "Something removed it while interlock used it: put it back.",
-    errno.EEXIST: "Something else stands there: move it away.",
-    errno.ENOTDIR: "A file stands where a folder is needed: move it away.",
-    errno.EISDIR: "A folder stands where a file is needed: move it away.",
+    errno.EACCES: _PERMIT,
+    errno.EPERM: _PERMIT,
     errno.ENAMETOOLONG: "Use a shorter name, or a workspace with a shorter path.",
-    errno.ELOOP: "Links there lead in a circle: remove them.",
     errno.EIO: "The disk reports an error: check it before anything else.",
-    errno.ESTALE: "The network folder was mounted anew: change into the workspace again.",
-    errno.ENXIO: "Something else than a plain file stands there: move it away.",
 }
 """What helps, by the number of the error: never guessed from its words."""
-
-
-def _as_text(place: object) -> str:
-    return place.decode("utf-8", "surrogateescape") if isinstance(place, bytes) else str(place)
-
-
-class EngineFault(InterlockError):
-    """Our bug, or a playbook that breaks a rule of the engine."""

@@ -1,390 +1,221 @@
-"""What tests of a playbook need: a bench with a simulated world, agents by function, people, crashes, rehearsals.
+"""The bench on which playbooks are tested, ours and anybody's (OWN-03): a cast that does as told, a world in memory.
 
-The same code runs in memory: verbs, journal, layers and the order of a dispatch are the engine's own; only files,
-agents, processes and the clock are not real.  interlock's own tests are written with this.
+    bench = Bench(MINE)
+    bench.cast.acts["writer"] = [said({"status": "done"}, {"a.txt": b"1"})]
+    assert bench.start(what="it").status is Status.COMPLETE
+
+Processes may die behind any line (`dies_at`, `cut_off_anywhere`) and be resumed; `rehearsed` plays every path.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Self
+import contextvars
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
 
-from interlock.agents.runner import AgentRequest
-from interlock.contracts import NO_CHANGE
-from interlock.engine.asking import Asking
-from interlock.engine.definition import Playbook
-from interlock.engine.deviations import (
-    ANSWERS,
-    COMMANDS,
-    CRASH,
-    LIARS,
-    PEOPLES_FILE,
-    REMARK,
-    STANDARD,
-    TROUBLES,
-    VERDICTS,
-    WEAKENED_TEST,
-    CommandDeviation,
-    Deviation,
-    GateDeviation,
-    other_words,
-    remarks,
-)
-from interlock.engine.exploration import ALWAYS, ENDS, GATES, PERSON, Invariant, Played, Rehearsal, explore
-from interlock.engine.journal import Line, Tripwire
-from interlock.engine.model import CommandResult, Delegation
-from interlock.engine.options import Options
-from interlock.engine.playing import Finished
-from interlock.engine.simulated_disk import MemoryDocuments, MemoryLayer, MemoryTree
-from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-from interlock.engine.simulation import Act, Agent, Crash, SimulatedWorld, Simulation, best
-from interlock.engine.trial import Trial, tried
-from interlock.engine.world import CommandCall
-from interlock.errors import InterlockError
+from interlock.agents.values import Ask, CommandExit, Exit, Usage
+from interlock.documents.model import Model
+from interlock.engine.folder import Message
+from interlock.engine.holds import broken
+from interlock.engine.journal import Line, Memory
+from interlock.engine.playbook import Playbook
+from interlock.engine.playing import Player
+from interlock.engine.prompts import Prompts
+from interlock.engine.rehearsal import explore
+from interlock.engine.run import Limits
+from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive
+from interlock.engine.view import GateView, View
+from interlock.engine.world import Command, Toolbox
+from interlock.finding.bundle import read
+from interlock.finding.library import Found, loaded
 
-Change = Callable[[AgentRequest, Act], Act]
-"""What an agent does, made from the best that it could do."""
+VERSION = "1.0"
 
 
-def says(message: str) -> Change:
-    """It answers this instead."""
-    return lambda _request, act: replace(act, message=message)
+def said(form: Mapping[str, Any] | str | None = None, files: Files | None = None, **more: Any) -> Act:
+    """An agent's act: a form or a text, and files that it leaves."""
+    words = {"text": form} if isinstance(form, str) else {"text": "", "form": None if form is None else dict(form)}
+    usage = more.pop("usage", Usage(input_tokens=100, output_tokens=10, cost_usd=0.01))
+    return Act(files or {}, Exit(**{"finished": True, "exit": 0, "usage": usage, **words, **more}))
 
 
-def writes(files: Mapping[str, str | bytes | None]) -> Change:
-    """It leaves these files as well; None deletes one."""
-    return lambda _request, act: replace(act, files={**act.files, **files})
+def verdict(word: str = "accept", **more: Any) -> Act:
+    """A judge's word on the one criterion `it works`, with a green check of its own."""
+    met = [{"criterion": "it works", "met": word == "accept"}]
+    return said({"verdict": word, "criteria": met, "checks": [{"command": "look", "result": "green"}], **more})
 
 
-def leaves_out(*paths: str) -> Change:
-    """It does not leave these files."""
-    return lambda _request, act: replace(act, files={path: c for path, c in act.files.items() if path not in paths})
+Happens = Act | Callable[[Ask, Files], Act]
 
 
-def meanwhile(edits: Mapping[str, str | bytes | None]) -> Change:
-    """While it works, a person changes these files of the workspace."""
-    return lambda _request, act: replace(act, people={**act.people, **edits})
+class Cast(Clean):
+    """Agents do what is listed for them, call by call, then their best; so do commands and the person."""
+
+    def __init__(self) -> None:
+        self.acts: dict[str, list[Happens]] = {}
+        """Role, or member -> its calls."""
+        self.asks: list[Ask] = []
+        self.commands: dict[str, Callable[[Files], CommandExit] | list[CommandExit]] = {}
+        self.ran: list[tuple[str, Files, bool]] = []
+        self.decisions: list[dict[str, Any] | None] = []
+        """What the person at the terminal says to each question; None: nobody is there."""
+        self.moments: dict[str, list[Callable[[], Any]]] = {}
+
+    def agent(self, ask: Ask, key: str, files: Files) -> Act:
+        self.asks.append(ask)
+        for name in (ask.env["INTERLOCK_MEMBER"], ask.role.name):
+            if self.acts.get(name):
+                happens = self.acts[name].pop(0)
+                return happens(ask, files) if callable(happens) else happens
+        return super().agent(ask, key, files)
+
+    def command(self, command: Command, tree: Any, files: Files, *, own: bool) -> CommandExit:
+        self.ran.append((command.line, dict(files), own))
+        known = self.commands.get(command.line)
+        if known is None:
+            return super().command(command, tree, files, own=own)
+        if isinstance(known, list):
+            return known.pop(0) if len(known) > 1 else known[0]
+        return known(files)
+
+    def person(self, gate: GateView) -> Message | None:
+        told = self.decisions.pop(0) if self.decisions else None
+        return None if told is None else Message(**{"what": "answer", "who": "ann", "at": gate.at, **told})
+
+    def moment(self, what: str) -> str:
+        for name, waiting in self.moments.items():
+            if waiting and what.startswith(name):
+                waiting.pop(0)()
+        return ""
 
 
-def lasting(seconds: float) -> Change:
-    """It takes so long; no time passes for that."""
-    return lambda _request, act: replace(act, seconds=seconds)
+class Died(BaseException):
+    """The process died."""
 
 
-def by(*names: str) -> Callable[[AgentRequest], bool]:
-    """Whether a call is one of these agents' or members', for `Deviation.fits`."""
-    return lambda request: request.agent in names or request.member in names
+class Synced(Memory):
+    """A journal that knows what a power cut would leave of it."""
 
+    def __init__(self) -> None:
+        super().__init__()
+        self.safe = 0
 
-def both(*changes: Change) -> Change:
-    """One after the other."""
-
-    def change(request: AgentRequest, act: Act) -> Act:
-        for one in changes:
-            act = one(request, act)
-        return act
-
-    return change
-
-
-def passing(_call: CommandCall) -> CommandResult:
-    """A command that ends well."""
-    return CommandResult(0)
+    def sync(self) -> None:
+        self.safe = len(self.content)
 
 
 @dataclass
 class Bench:
-    """A playbook in a workspace in memory.
-
-    `on` says what an agent does at its first, second ... call, `ever` what it does each time; whoever is told nothing
-    does its part well.  `play` starts a run and `resume` goes on with it; what happened is then asked of the bench.
-    """
+    """One run, through as many processes as it takes."""
 
     playbook: Playbook
-    files: dict[str, str | bytes] = field(default_factory=dict)
-    settings: dict[str, Any] = field(default_factory=dict)
-    flags: dict[str, Any] = field(default_factory=dict)
-    parent: Delegation | None = None
-    base: Agent = best
-    """What an agent does that was told nothing."""
-    command: Callable[[CommandCall], CommandResult] = passing
-    max_parallel: int | None = None
-    script: dict[str, list[Change | None]] = field(default_factory=dict)
-    always: dict[str, Change] = field(default_factory=dict)
-    called_so_far: Counter[str] = field(default_factory=Counter)
-    _simulation: Simulation | None = None
+    files: Files | None = None
+    head: Files | None = None
+    commands: Sequence[Command] = (Command("test", "pytest", "found"),)
+    limits: Limits = field(default_factory=Limits)
+    dies_at: int = 0
+    """The line behind which the process dies; 0: none."""
 
-    # -- what agents and people do
+    def __post_init__(self) -> None:
+        self.cast = Cast()
+        self.world = Simulated(
+            self.files, head=self.head, cast=self.cast, toolbox=Toolbox(list(self.commands)), branch="refs/heads/main"
+        )
+        self.world.folder.medium = Synced()
+        self.news: list[tuple[str, Any]] = []
 
-    def on(self, member: str, *changes: Change | None) -> Self:
-        """What a member does at its first, second ... call; None: its part, well."""
-        self.script[member] = list(changes)
-        return self
+    def player(self) -> Player:
+        self._lines = 0
+        return Player(
+            self.playbook,
+            self.world,
+            Prompts(self.playbook.prompts),
+            settings=self.playbook.settings() if self.playbook.settings else None,
+            limits=self.limits,
+            hear=lambda key, news: self.news.append((key, news)),
+            told=self._told,
+        )
 
-    def ever(self, member: str, change: Change) -> Self:
-        """What a member does at every call."""
-        self.always[member] = change
-        return self
+    def _told(self, event: Any, key: str) -> None:
+        self._lines += 1
+        if self._lines == self.dies_at:
+            raise Died
 
-    def told(self, request: AgentRequest, number: int) -> Change | None:
-        """What a member was told to do at this call, counted from 0."""
-        changes = self.script.get(request.member, [])
-        return self.always.get(request.member) or (changes[number] if number < len(changes) else None)
+    def start(self, **inputs: Any) -> View:
+        """The first process."""
+        self.last = player = self.player()
+        given = self.playbook.inputs(**inputs)
+        caps = {loop: min(most, getattr(given, f"{loop}s", most)) for loop, most in self.playbook.caps.items()}
+        return self._in_process(lambda: begin(player, given, caps, run="run-1", version=VERSION))
 
-    def agent(self, request: AgentRequest) -> Act:
-        change = self.told(request, self.called_so_far[request.member])
-        self.called_so_far[request.member] += 1
-        act = self.base(request)
-        return act if change is None else change(request, act)
+    def resume(self, *, version: str = VERSION, **more: Any) -> View:
+        """Another process goes on."""
+        self.last = player = self.player()
+        return self._in_process(lambda: player.resume(version, **more))
 
-    def edit(self, path: str, content: str | bytes | None) -> None:
-        """A person changes a file of the workspace, or deletes it, between two processes."""
-        raw = content.encode() if isinstance(content, str) else content
-        self.simulation.world.tree.put(path, raw)
+    def _in_process(self, begin: Callable[[], None]) -> View:
+        def process() -> View:
+            begin()
+            return drive(self.last.play())
 
-    def answer(self, choice: str, *, note: str = "", who: str = "somebody") -> None:
-        """A person decides at the gate at which the run waits."""
-        self.simulation.decide(choice, note=note, who=who)
+        return contextvars.copy_context().run(process)
 
-    # -- runs
-
-    @property
-    def simulation(self) -> Simulation:
-        assert self._simulation is not None, "nothing was played on this bench"
-        return self._simulation
-
-    @property
-    def options(self) -> Options:
-        settings = self.playbook.settings(**self.settings)
-        return Options(settings=settings, flags=self.flags, parent=self.parent, max_parallel=self.max_parallel)
-
-    def simulate(self, inputs: Any) -> Simulation:
-        """A run that is yet to begin, in a fresh workspace."""
-        self.called_so_far.clear()
-        world = SimulatedWorld(self.files, self.agent, command=self.command)
-        self._simulation = Simulation(self.playbook, inputs, world, options=self.options)
-        return self._simulation
-
-    def play(self, inputs: Any) -> Finished:
-        """A run, until its process ends."""
-        return self.simulate(inputs).go()
-
-    def resume(self) -> Finished:
-        """The next process of the run, with the settings and flags that the bench has now."""
-        return self.simulation.go(options=self.options)
-
-    def refuse(self, inputs: Any) -> InterlockError:
-        """The error of a start that is refused before anything came into being."""
-        self.simulate(inputs)
-        return self.refused()
-
-    def refused(self) -> InterlockError:
-        """The error of the run that is yet to begin, which leaves nothing behind."""
-        simulation = self.simulation
-        before = dict(simulation.world.tree.files)
-        try:
-            finished = simulation.go()
-        except InterlockError as error:
-            assert simulation.world.calls == [], "an agent was called"
-            assert simulation.world.records.identity is None, "the run came into being"
-            assert simulation.world.tree.files == before, "the workspace was changed"
-            return error
-        raise AssertionError(f"it was not refused: {finished.status} {finished.reason}")
-
-    def crashes(self, inputs: Any) -> Iterator[Finished]:
-        """The same run once for each point at which its process can die: cut there, and gone on with to the end."""
-        points = 0
-
-        def count(_point: str) -> None:
-            nonlocal points
-            points += 1
-
-        self.simulate(inputs).go(tripwire=count)
-        for point in range(1, points + 1):
-            simulation = self.simulate(inputs)
-            try:
-                simulation.go(tripwire=dying_at(point))
-            except Crash:
-                yield simulation.go()
-
-    # -- what happened
+    def says(self, what: str, **more: Any) -> None:
+        """A person leaves a message in the inbox."""
+        number = f"{len(self.world.folder.said) + 1:03d}"
+        message = {"what": what, "who": "ann", "at": self.world.now(), **more}
+        self.world.folder.said[number] = Message.model_validate(message)
 
     @property
     def lines(self) -> list[Line]:
-        return self.simulation.lines
+        return self.last.recorder.journal.lines
 
-    def events(self, name: str) -> list[dict[str, Any]]:
-        """The facts of each event of this name."""
-        said = (line.data for line in self.lines if line.event == name)
-        return [{key: value for key, value in data.items() if key not in ("in", "out")} for data in said]
+    def events(self, *kinds: str) -> list[Any]:
+        return [line.event for line in self.lines if line.event.e in kinds]
 
-    @property
-    def warnings(self) -> list[str]:
-        return [str(one["text"]) for one in self.events("warning")]
-
-    @property
-    def requests(self) -> list[AgentRequest]:
-        """The calls of agents, in the order in which they began."""
-        return self.simulation.world.calls
-
-    @property
-    def called(self) -> list[str]:
-        return [request.member for request in self.requests]
-
-    def brief(self, member: str, number: int = 0) -> str:
-        """What a member was told at its first, second ... call."""
-        return [request.brief for request in self.requests if request.member == member][number]
+    def briefs(self, agent: str) -> list[str]:
+        return [ask.brief for ask in self.cast.asks if ask.role.name == agent]
 
     def text(self, path: str) -> str:
-        return self.simulation.world.tree.files[path].decode()
-
-    @property
-    def paths(self) -> set[str]:
-        return set(self.simulation.world.tree.files)
-
-    @property
-    def output(self) -> str:
-        """What the playbook itself said."""
-        return "".join(text if isinstance(text, str) else text.decode() for text in self.simulation.said)
+        return self.world.files.get(path, b"").decode()
 
 
-def dying_at(point: int) -> Tripwire:
-    """For `Simulation.go`: interlock dies at this point of its work, the first one being 1."""
-    left = point
-
-    def wire(_name: str) -> None:
-        nonlocal left
-        left -= 1
-        if left == 0:
-            raise Crash
-
-    return wire
-
-
-def rehearse(rehearsal: Rehearsal, *, most: int | None = None, options: Options | None = None) -> list[str]:
-    """Every path with at most so many faults; the rules that one of them broke, as sentences."""
-    paths = rehearsal.paths(options or Options(), most=most)
-    broken = [problem for played in paths for problem in rehearsal.broken(played)]
-    return [*broken, *rehearsal.left_out()]
-
-
-def simulated(
-    playbook: Playbook, inputs: Any, files: Mapping[str, str | bytes]
-) -> Callable[[Agent, Options], Simulation]:
-    """For `Rehearsal.make`: runs of a playbook, each in a workspace with these files."""
-    return lambda agent, options: Simulation(playbook, inputs, SimulatedWorld(files, agent), options=options)
-
-
-def standard_rehearsal(playbook: Playbook, asking: Asking | None = None) -> Rehearsal:
-    """The rehearsal of a playbook that offers none: what any agent can do wrong, and what must hold for all.
-
-    It is played with each of its samples, else with inputs that are made up; people answer at its gates.
-    """
-    asking = asking or Asking(MemoryDocuments(MemoryTree({})), playbook.settings())
-    samples = list(playbook.samples(asking)) or [playbook.asked(_made_up(playbook), asking).inputs]
-    makes = tuple(simulated(playbook, inputs, {}) for inputs in samples)
-    return OfSamples(
-        makes[0],
-        deviations=(*STANDARD, *LIARS, *VERDICTS, *COMMANDS, *ANSWERS),
-        invariants=(*ALWAYS, ENDS, GATES),
-        base=_playing,
-        longest=MOST_CALLS,
-        answers=True,
-        makes=makes,
-    )
+def cut_off_anywhere(make: Callable[[], Bench]) -> Iterator[tuple[int, Bench, Bench]]:
+    """The run undisturbed, and with a power cut behind each of its lines, resumed."""
+    usual = make()
+    usual.start()
+    for line in range(1, len(usual.lines) + 1):
+        bench = make()
+        bench.dies_at = line
+        with suppress(Died):
+            bench.start()
+        bench.dies_at = 0
+        medium = bench.world.folder.medium
+        assert isinstance(medium, Synced)
+        del medium.content[medium.safe :]
+        again = bench.player()
+        ended = {line.key for line in again.recorder.journal.lines if line.event.e == "done"}
+        paid = len(bench.world.paid)
+        if again.view.start is None:
+            bench.start()
+        elif again.view.ended is None:
+            bench.resume()
+        else:
+            bench.last = again
+        twice = ended & {marker.partition("/")[2] for marker in bench.world.paid[paid:]}
+        assert not twice, f"killed behind line {line}: {twice} ended, and is called again"
+        yield line, usual, bench
 
 
-MOST_CALLS = 300
-"""More than a playbook can need that has no rehearsal of its own."""
+def playbook_in(folder: Path) -> Playbook:
+    """The playbook of a folder, for its own tests: they are code of that folder themselves, so nobody is asked."""
+    return loaded(read(folder), folder, Found(folder.name, "path", str(folder), folder))
 
 
-def _playing(request: AgentRequest) -> Act:
-    """An agent that does its part; whoever is to change files says why none needs it: nobody knows its scope here."""
-    act, contract = best(request), request.contract
-    if contract is None or not contract.must_change:
-        return act
-    verdict = f"```json\n{act.message}\n```" if contract.answer.completion == "json" else act.message
-    return replace(act, message=f"{NO_CHANGE}: this part is only played.\n\n{verdict}")
-
-
-def _made_up(playbook: Playbook) -> dict[str, Any]:
-    """Something for whatever must be said."""
-    values: dict[type, Any] = {str: "sample", int: 1, float: 1.0, bool: True}
-    made = {}
-    for one in playbook.questions(playbook.inputs):
-        if one.required:
-            low = one.option.at_least
-            value = one.choices[0] if one.choices else low if low is not None else values[one.kind]
-            made[one.field] = [value] if one.many else value
-    return made
-
-
-@dataclass(frozen=True)
-class OfSamples(Rehearsal):
-    """The paths of several inputs, one after the other."""
-
-    makes: tuple[Callable[[Agent, Options], Simulation], ...] = ()
-
-    def paths(self, options: Options, **how: Any) -> Iterator[Played]:
-        for make in self.makes:
-            yield from replace(self, make=make, makes=()).of_one(options, **how)
-
-    def of_one(self, options: Options, **how: Any) -> Iterator[Played]:
-        return super().paths(options, **how)
-
-
-__all__ = [
-    "ALWAYS",
-    "ANSWERS",
-    "COMMANDS",
-    "CRASH",
-    "ENDS",
-    "GATES",
-    "LIARS",
-    "PEOPLES_FILE",
-    "PERSON",
-    "REMARK",
-    "STANDARD",
-    "TROUBLES",
-    "VERDICTS",
-    "WEAKENED_TEST",
-    "Act",
-    "Agent",
-    "Bench",
-    "Change",
-    "CommandDeviation",
-    "Crash",
-    "Deviation",
-    "Finished",
-    "GateDeviation",
-    "Invariant",
-    "MemoryDocuments",
-    "MemoryLayer",
-    "MemoryTree",
-    "Played",
-    "Rehearsal",
-    "SimulatedRepository",
-    "SimulatedWorld",
-    "Simulation",
-    "Trial",
-    "Trouble",
-    "best",
-    "both",
-    "by",
-    "dying_at",
-    "explore",
-    "lasting",
-    "leaves_out",
-    "meanwhile",
-    "other_words",
-    "passing",
-    "rehearse",
-    "remarks",
-    "says",
-    "simulated",
-    "standard_rehearsal",
-    "tried",
-    "writes",
-]
+def rehearsed(playbook: Playbook, inputs: Model, deviations: int = 1) -> list[str]:
+    """What does not hold on some path, with what happened there; empty: all of it holds."""
+    paths = explore(playbook, inputs, deviations=deviations)
+    return [f"{why}: {dict(path.schedule)}" for path in paths for why in broken(path)]

@@ -1,249 +1,119 @@
-"""The `command` runner speaks the plain protocol with real programs."""
+"""The plain protocol: any program that reads a brief and writes an answer is an agent."""
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import signal
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.agents import process_table
-from interlock.agents.command import PLACEHOLDERS, CommandRunner
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Usage
-from interlock.errors import ConfigInvalid
-from tests.deadlines import Deadline, says
+from interlock.agents.command import Command, filled
+from interlock.agents.values import Ask, Exit, Role, Room, TroubleKind
+from tests.agents.conftest import Calls, Program
 
-RequestFor = Callable[..., AgentRequest]
-Program = Callable[[str], list[str]]
+FORM = {"type": "object", "properties": {"status": {"type": "string"}}}
+Run = Callable[..., Awaitable[Exit]]
 
 
-def runner(argv: list[str], **changes: Any) -> CommandRunner:
-    return CommandRunner("mine", argv, **{"env": {}, "inherit": dict(os.environ), "grace_s": 0.3, **changes})
+@pytest.fixture
+def run(calls: Calls, program: Program) -> Run:
+    env = {"MODEL": "small", "INTERLOCK_AGENT": "builder", "INTERLOCK_ATTEMPT": "2"}
+    calls.given |= {"form": FORM, "env": env}
+    return lambda source, *words, **asked: calls(Command(*program(source), *words), **{"model": "small", **asked})
 
 
-async def call(
-    argv: list[str], request: AgentRequest, news: list[AgentNews] | None = None, **changes: Any
-) -> AgentExit:
-    return await runner(argv, **changes).call(request, (news if news is not None else []).append)
-
-
-@pytest.mark.req("CM-08")
-async def test_a_program_gets_brief_protocol_and_workspace_and_nothing_else(request_for: RequestFor) -> None:
-    """Standard input is the brief, every protocol variable is there, an outer run's are not."""
-    script = 'cat > brief.txt; env | grep ^INTERLOCK_ | sort > env.txt; pwd -P > cwd.txt; echo "the answer"'
-    request = request_for(depth=2, path=("orchestrator", "implementer"))
-    ended = await call(
-        ["sh", "-c", script],
-        request,
-        inherit={"PATH": os.environ["PATH"], "INTERLOCK_OUTER": "x", "INTERLOCK_DEPTH": "9"},
+@pytest.mark.req("AGENT-01")
+async def test_the_protocol_is_kept_to_the_letter(run: Run, calls: Calls) -> None:
+    """Brief on standard input and in a file, the form's schema in another, the dispatch's variables, the folder."""
+    exit_ = await run(
+        """
+        import json, os, sys
+        brief = sys.stdin.buffer.read().decode()
+        assert brief == open(os.environ["INTERLOCK_BRIEF"], encoding="utf-8").read()
+        schema = json.load(open(os.environ["INTERLOCK_SCHEMA"]))
+        json.dump({"status": "done", "schema": schema}, open(os.environ["INTERLOCK_RESULT"], "w"))
+        names = sorted(name for name in os.environ if name.startswith("INTERLOCK_"))
+        print(json.dumps([brief, os.getcwd(), os.environ["MODEL"], names, sys.argv[1:]]))
+        """,
+        "{agent}-{attempt}-{model}",
+        "{other}",
     )
-    assert (ended.code, ended.output.read(), ended.result, ended.usage) == (0, b"the answer\n", None, None)
-    assert (request.workspace / "brief.txt").read_text() == request.brief
-    assert (request.workspace / "cwd.txt").read_text().strip() == str(request.workspace.resolve())
-    found = dict(line.split("=", 1) for line in (request.workspace / "env.txt").read_text().splitlines())
-    assert found == request.environment()
-    assert found["INTERLOCK_PATH"] == "orchestrator/implementer"
+    assert exit_.finished
+    assert exit_.form == {"status": "done", "schema": FORM}
+    brief, folder, model, names, words = json.loads(exit_.text)
+    assert (brief, folder, model) == ("# Do it ü\n", str(calls.layer.root), "small")
+    assert words == ["builder-2-small", "{other}"]
+    told = {"AGENT", "ATTEMPT", "BRIEF", "MARKER", "PARTIAL", "RESULT", "SCHEMA"}
+    assert names == sorted(f"INTERLOCK_{name}" for name in told)
 
 
-@pytest.mark.req("CM-08")
-async def test_the_same_brief_twice_gives_the_same_start(request_for: RequestFor) -> None:
-    """Arguments, environment, input and folder are equal for equal requests."""
-    script = ["sh", "-c", 'echo "$@"; env | sort; cat; pwd', "agent", "{member}", "{attempt}", "{brief}"]
-    outputs = [(await call(script, request_for())).output.read() for _ in range(2)]
-    assert outputs[0] == outputs[1]
-    assert b"Add the login page." in outputs[0]
-
-
-async def test_placeholders_are_filled_once_and_literal_braces_stay(request_for: RequestFor) -> None:
-    """A value that looks like a placeholder is not looked into."""
-    argv = [
-        "printf",
-        "%s\n",
-        "{agent}/{member}",
-        "{step}",
-        "a{attempt}",
-        "{model}",
-        "{brief}",
-        "{workspace}",
-        "{{agent}} {{}}",
-    ]
-    request = request_for(agent="impl", member="{attempt}", model="small", attempt=3, step="3b build")
-    ended = await call(argv, request)
-    assert ended.output.read().decode().splitlines() == [
-        "impl/{attempt}", "3b build", "a3", "small", str(request.brief_path), str(request.workspace), "{agent} {}",
-    ]  # fmt: skip
-
-
+@pytest.mark.req("EVID-10")
 @pytest.mark.parametrize(
-    ("argument", "named"),
-    [("{agnet}", "{agnet}"), ("--x={agent.name}", "{agent.name}"), ("{agent!r}", "{agent}"), ("{}", "{}"),
-     ('{"a": 1}', '{"a"}'), ("{agent", "unbalanced"), ("agent}", "unbalanced")],
-)  # fmt: skip
-def test_an_unknown_placeholder_is_refused_before_anything_runs(argument: str, named: str) -> None:
-    """The error names it, the known ones and how to write a brace."""
-    with pytest.raises(ConfigInvalid) as caught:
-        runner(["agent", argument])
-    assert named in caught.value.what
-    assert caught.value.where == "runners.mine.argv"
-    assert all(f"{{{name}}}" in (caught.value.expected or "") for name in PLACEHOLDERS)
-    assert "{{" in (caught.value.remedy or "")
-
-
-@pytest.mark.parametrize("argv", [[], [""]])
-def test_a_runner_needs_a_program(argv: list[str]) -> None:
-    """An empty argv is a mistake in the settings."""
-    with pytest.raises(ConfigInvalid):
-        runner(argv)
-
-
-async def test_settings_reach_the_program(request_for: RequestFor) -> None:
-    """The runner's own variables are in its environment, and its PATH finds the program."""
-    ended = await call(["sh", "-c", "echo $MODEL"], request_for(), env={"MODEL": "small"})
-    assert ended.output.read() == b"small\n"
-
-
-async def test_the_result_file_and_its_usage_come_back(request_for: RequestFor) -> None:
-    """Well-typed figures are taken."""
-    result = '{"status": "success", "usage": {"input_tokens": 12, "output_tokens": 3, "cost_usd": 0.5}}'
-    ended = await call(["sh", "-c", "cat > $INTERLOCK_RESULT; exit 4"], request_for(brief=result))
-    assert (ended.code, ended.result) == (4, result.encode())
-    assert ended.usage == Usage(12, 3, 0.5)
-
-
-@pytest.mark.parametrize(
-    ("result", "usage"),
+    ("source", "text", "form"),
     [
-        ('{"usage": {"input_tokens": 7}}', Usage(input_tokens=7)),
-        ('{"usage": {"cost_usd": 2}}', Usage(cost_usd=2.0)),
-        ('{"usage": {"input_tokens": "7", "output_tokens": true, "cost_usd": -1}}', None),
-        ('{"usage": {"cost_usd": NaN}}', None),
-        ('{"usage": [1]}', None),
-        ("[1]", None),
-        ("not json", None),
-        ("", None),
+        ("", "", None),
+        ('import os; print(os.environ.get("INTERLOCK_SCHEMA"))', "None\n", None),
+        (
+            'import os; open(os.environ["INTERLOCK_RESULT"], "w").write("{")',
+            "",
+            "the file that INTERLOCK_RESULT names is no JSON",
+        ),
     ],
 )
-async def test_usage_that_is_not_well_typed_is_unknown_not_zero(
-    request_for: RequestFor, result: str, usage: Usage | None
-) -> None:
-    """Only figures that can be figures count; the bytes come back either way."""
-    request = request_for(brief=result)
-    ended = await call(["sh", "-c", "cat > $INTERLOCK_RESULT"], request)
-    assert (ended.result, ended.usage) == (result.encode(), usage)
+async def test_an_end_with_0_is_the_end_of_its_turn(run: Run, source: str, text: str, form: Any) -> None:
+    """Also without a word; where no form is asked for no variable names a schema; a broken one is the complaint."""
+    exit_ = await run(source, form=None)
+    assert (exit_.finished, exit_.trouble, exit_.text, exit_.form) == (True, None, text, form)
+
+
+@pytest.mark.req("EVID-10", "AGENT-04")
+@pytest.mark.parametrize(
+    ("source", "how", "kind"),
+    [
+        ("import sys; print('done'); sys.exit('no idea')", "exit status 1: no idea", TroubleKind.OTHER),
+        ("import sys; sys.exit('429 Too Many Requests')", "429", TroubleKind.LIMIT),
+        ("import os; os.kill(os.getpid(), 9)", "signal 9", TroubleKind.OTHER),
+    ],
+)
+async def test_any_other_end_is_a_failure_in_its_own_words(run: Run, source: str, how: str, kind: TroubleKind) -> None:
+    """Whatever it has printed."""
+    exit_ = await run(source)
+    assert exit_.trouble is not None
+    assert (exit_.finished, how in exit_.trouble.text, exit_.trouble.kind) == (False, True, kind)
 
 
 @pytest.mark.parametrize(
-    "make",
-    ["ln -s /etc/passwd $INTERLOCK_RESULT", "mkfifo $INTERLOCK_RESULT", "mkdir $INTERLOCK_RESULT",
-     "head -c 10000001 /dev/zero > $INTERLOCK_RESULT"],
-)  # fmt: skip
-async def test_a_result_that_is_no_plain_file_of_at_most_10_mb_counts_as_none(
-    request_for: RequestFor, make: str
+    ("argv", "finished"),
+    [
+        (("tools/agent",), True),
+        (("sh", "tools/agent"), True),
+        (("./tools/agent",), True),
+        (("sh", "agent"), False),
+        (("agent",), False),
+    ],
+)
+async def test_paths_of_the_settings_count_from_the_top_wherever_it_works(
+    calls: Calls, argv: tuple[str, ...], finished: bool
 ) -> None:
-    """A link does not lead us anywhere and a pipe does not hold us up."""
-    ended = await call(["sh", "-c", make], request_for())
-    assert (ended.code, ended.result) == (0, None)
+    """Its folder is where people stood."""
+    file, below = calls.layer.root / "tools/agent", calls.layer.root / "below"
+    below.mkdir()
+    file.parent.mkdir()
+    file.write_text("#!/bin/sh\npwd\n")
+    file.chmod(0o755)
+    exit_ = await calls(Command(*argv), place="below")
+    assert (exit_.finished, exit_.text) == (finished, f"{below}\n" if finished else "")
 
 
-async def test_an_earlier_calls_answer_is_set_aside_not_taken(request_for: RequestFor) -> None:
-    """A second call in the same folder starts clean, and nothing is lost."""
-    request = request_for()
-    await call(["sh", "-c", "echo one; echo '{{}}' > $INTERLOCK_RESULT; echo e >&2"], request)
-    request.partial_path.touch()
-    ended = await call(["sh", "-c", "echo two; test -e $INTERLOCK_PARTIAL && echo asked; true"], request)
-    assert (ended.output.read(), ended.result) == (b"two\n", None)
-    assert (request.folder / "output.md.1").read_text() == "one\n"
-    assert (request.folder / "answer.json.1").read_text() == "{}\n"
-    assert (request.folder / "stderr.log.1").read_text() == "e\n"
+async def test_a_brief_of_odd_letters_arrives_as_it_is_recorded(run: Run) -> None:
+    """Half a character, and a byte of a file's name that is no text."""
+    exit_ = await run("import sys; print(ascii(sys.stdin.read()))", brief="a \ud800 \udcff")
+    assert exit_.text == ascii("a \\ud800 \\udcff") + "\n"
 
 
-async def test_a_program_that_cannot_be_started(request_for: RequestFor) -> None:
-    """No exit status, the reason named."""
-    ended = await call(["no-such-agent"], request_for())
-    assert ended.code is None
-    assert "no-such-agent" in (ended.spawn_error or "")
-
-
-@pytest.mark.req("CM-09")
-async def test_a_hanging_agent_ends_by_its_deadline_with_what_it_wrote(
-    request_for: RequestFor, deadline: Deadline
-) -> None:
-    """Timed out, process gone, output kept."""
-    request, news = request_for(), list[AgentNews]()
-    deadline(says(request.output_path, b"begun"))
-    ended = await call(["sh", "-c", "echo begun; exec sleep 60"], request, news)
-    assert (ended.code, ended.timed_out, ended.partial) == (-signal.SIGTERM, True, False)
-    assert ended.output.read() == b"begun\n"
-    assert process_table.started(int(str(news[0].data["pid"]))) is None
-
-
-async def test_partial_results_are_asked_for_by_a_file(request_for: RequestFor) -> None:
-    """The file named in the environment appears whole at the deadline, and the answer counts as partial."""
-    news: list[AgentNews] = []
-    request = request_for(timeout_s=0.2, partial_grace_s=120)
-    script = "while ! [ -e $INTERLOCK_PARTIAL ]; do sleep 0.02; done; wc -l < $INTERLOCK_PARTIAL"
-    ended = await call(["sh", "-c", script], request, news)
-    assert (ended.code, ended.timed_out, ended.partial) == (0, True, True)
-    assert ended.output.read().strip() == b"1"
-    assert [one.kind for one in news] == ["started", "partial.requested", "ended"]
-
-
-async def test_without_a_grace_partial_results_are_not_asked_for(request_for: RequestFor) -> None:
-    """Most playbooks have no use for them."""
-    request = request_for(timeout_s=0.1)
-    assert (await call(["sleep", "60"], request)).timed_out
-    assert not request.partial_path.exists()
-
-
-async def test_the_transcript_has_a_line_per_news(request_for: RequestFor) -> None:
-    """What was observed is also on disk, with the numbers that a later process needs to end leftovers."""
-    news: list[AgentNews] = []
-    request = request_for()
-    await call(["sleep", "0.05"], request, news)
-    lines = [json.loads(line) for line in (request.folder / "transcript.jsonl").read_text().splitlines()]
-    assert [line["kind"] for line in lines] == [one.kind for one in news] == ["started", "ended"]
-    assert lines[0]["pid"] == lines[0]["pgid"] == news[0].data["pid"]
-    assert isinstance(lines[0]["started"], float)
-
-
-@pytest.mark.req("CM-29")
-async def test_secrets_do_not_reach_the_records(request_for: RequestFor) -> None:
-    """An error that quotes one names the variable instead."""
-    secret = "hunter2-hunter2"
-    ended = await call([f"/{secret}"], request_for(), inherit={"DEPLOY_PASSWORD": secret})
-    assert "[redacted:DEPLOY_PASSWORD]" in (ended.spawn_error or "")
-    assert secret not in (ended.spawn_error or "")
-
-
-@pytest.mark.req("CM-21")
-async def test_cancelling_a_call_ends_its_program_first(request_for: RequestFor) -> None:
-    """When the cancellation goes on nothing is running."""
-    pid: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-    task = asyncio.create_task(
-        runner(["sleep", "60"]).call(request_for(), lambda news: pid.set_result(int(str(news.data["pid"]))))
-    )
-    await pid
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert process_table.started(pid.result()) is None
-
-
-async def test_health_says_whether_the_program_is_found(tmp_path: Path) -> None:
-    """By the PATH that calls will have; a relative program below the root."""
-    assert (await runner(["sh"]).health()).ok
-    missing = await runner(["no-such-agent"]).health()
-    assert not missing.ok
-    assert "runners.mine.argv" in (missing.remedy or "")
-    assert not (await runner(["sh"], env={"PATH": str(tmp_path)}).health()).ok
-    tool = tmp_path / "tools" / "agent"
-    tool.parent.mkdir()
-    tool.write_text("#!/bin/sh\n")
-    tool.chmod(0o755)
-    assert (await runner(["tools/agent"], root=tmp_path).health()).ok
-    assert not (await runner(["tools/agent"], root=tmp_path / "tools").health()).ok
+def test_what_is_filled_in_is_never_filled_again() -> None:
+    """Values may hold braces; what is no placeholder stays as it is."""
+    ask = Ask(role=Role(name="{model}", runner="m", type="command", model="x"), brief="", transcript=Path("t"))
+    assert filled(("{agent}", "{{agent}}", "{a: 1}"), ask, Room("x")) == ("{model}", "{{model}}", "{a: 1}")

@@ -1,101 +1,50 @@
-"""What agents find in their environment, and that secrets are not written down."""
+"""What agents and commands find in their environment."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from interlock.agents.environment import Redaction, agent_environment, looks_secret, redact, without_our_own
+from interlock.agents.environment import environment, without_our_own
 
-
-def test_an_agent_keeps_the_callers_keys() -> None:
-    """Without its API key no agent could work."""
-    base = {"ANTHROPIC_API_KEY": "sk-ant-1234567890", "PATH": "/bin", "GIT_AUTHOR_NAME": "A"}
-    assert agent_environment(base, {}, {}) == base
+TOP = Path("/work")
 
 
-@pytest.mark.req("CM-08")
-def test_nothing_of_an_outer_run_or_a_git_hook_reaches_an_agent() -> None:
-    """The variables of another run, and those that tie git to another repository, are gone."""
+@pytest.mark.req("TREE-10")
+def test_what_looks_like_a_key_comes_along_only_where_it_is_named() -> None:
+    """By the client's row or by a person; what was left out is said."""
+    base = {"ANTHROPIC_API_KEY": "a", "GH_TOKEN": "b", "NPM_TOKEN": "c", "SSH_AUTH_SOCK": "/s", "EDITOR": "vi"}
+    found = environment(base, TOP, needed=("ANTHROPIC_API_KEY",), allowed=("NPM_TOKEN",))
+    kept = {name: value for name, value in found.variables.items() if name != "PATH"}
+    assert kept == {"ANTHROPIC_API_KEY": "a", "NPM_TOKEN": "c", "EDITOR": "vi"}
+    assert found.left_out == ("GH_TOKEN", "SSH_AUTH_SOCK")
+
+
+def test_nothing_of_an_outer_run_or_a_git_hook_comes_along() -> None:
+    """The variables of another run, and those that tie git to another repository; identities stay."""
     base = {
         "INTERLOCK_RUN_ID": "outer",
-        "INTERLOCK_MARKER": "outer:1",
-        "INTERLOCK_ANYTHING": "x",
         "GIT_DIR": "/elsewhere/.git",
         "GIT_INDEX_FILE": "/elsewhere/index",
-        "GIT_WORK_TREE": "/elsewhere",
+        "GIT_CONFIG_PARAMETERS": "'x=y'",
+        "GIT_AUTHOR_NAME": "A",
         "HOME": "/home/me",
     }
-    assert agent_environment(base, {}, {}) == {"HOME": "/home/me"}
+    assert environment(base, TOP).variables.keys() == {"GIT_AUTHOR_NAME", "HOME", "PATH"}
 
 
-def test_protocol_comes_before_settings_and_settings_before_the_caller() -> None:
-    """A setting cannot forge what the engine says."""
-    found = agent_environment(
-        {"A": "caller", "B": "caller"}, {"INTERLOCK_DEPTH": "2"}, {"B": "settings", "INTERLOCK_DEPTH": "0"}
-    )
-    assert found == {"A": "caller", "B": "settings", "INTERLOCK_DEPTH": "2"}
+def test_programs_of_the_project_are_found_first() -> None:
+    """Those of every folder on the way from the place to the top, the nearest first."""
+    found = environment({"PATH": "/bin"}, TOP, "a/b")
+    places = [f"{folder}/{name}" for folder in ("/work/a/b", "/work/a", "/work") for name in BINS]
+    assert found.variables["PATH"].split(":") == [*places, "/bin"]
+    assert environment({"PATH": "/bin"}, TOP).variables["PATH"] == "/work/.venv/bin:/work/node_modules/.bin:/bin"
 
 
-@pytest.mark.req("CM-29")
-@pytest.mark.parametrize(
-    "name",
-    [
-        "OPENAI_API_KEY", "GITHUB_TOKEN", "AWS_SECRET_ACCESS_KEY", "DB_PASSWORD", "PGPASSWORD", "MYSQL_PASSWD",
-        "GOOGLE_CREDENTIALS", "NPM_AUTH", "SSH_PRIVATE_KEY", "oauth_token", "PRIVATE_THING", "apikey", "SIGNING_KEYS",
-        "KEY_PASSPHRASE", "GH_PAT",
-    ],
-)  # fmt: skip
-def test_names_that_look_secret(name: str) -> None:
-    """Common names of secrets are known, in any case."""
-    assert looks_secret(name)
+BINS = (".venv/bin", "node_modules/.bin")
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["PATH", "HOME", "GIT_AUTHOR_NAME", "KEYBOARD", "MONKEY", "XAUTHORITY", "COMPASS", "GOPRIVATE", "INTERLOCK_TOKEN",
-     "INTERLOCK_MARKER", "INTERLOCK_PATH", "EDITOR"],
-)  # fmt: skip
-def test_names_that_do_not(name: str) -> None:
-    """Words that only contain such a word, and the protocol's own, are plain."""
-    assert not looks_secret(name)
-
-
-@pytest.mark.req("CM-29")
-def test_secrets_are_replaced_by_the_name_of_their_variable() -> None:
-    """Everywhere in the text; short values and other variables stay."""
-    env = {"API_KEY": "sk-12345678", "DB_PASSWORD": "short", "HOME": "/home/someone"}
-    text = "use sk-12345678 (sk-12345678) with short in /home/someone"
-    assert redact(text, env) == "use [redacted:API_KEY] ([redacted:API_KEY]) with short in /home/someone"
-
-
-@pytest.mark.req("CM-29")
-def test_a_secret_inside_another_does_not_leave_the_rest_readable() -> None:
-    """The longest is replaced first; a key file's last newline does not hide it."""
-    env = {"A_TOKEN": "abcdefgh", "B_TOKEN": "abcdefgh-ijklmnop", "PRIVATE_KEY": "-----BEGIN\nxyz\n-----END\n"}
-    text = "abcdefgh-ijklmnop abcdefgh <-----BEGIN\nxyz\n-----END>"
-    assert redact(text, env) == "[redacted:B_TOKEN] [redacted:A_TOKEN] <[redacted:PRIVATE_KEY]>"
-
-
-@pytest.mark.req("CM-29")
-@given(st.text(), st.text(), st.text(alphabet=st.characters(exclude_characters="[]:_"), min_size=8))
-def test_no_secret_of_eight_characters_survives(before: str, after: str, secret: str) -> None:
-    """Whatever stands around it, and whatever characters it has."""
-    redacted = Redaction({"SERVICE_TOKEN": secret})(before + secret + after)
-    assert secret not in redacted.replace("[redacted:SERVICE_TOKEN]", "\0[]")
-    assert "[redacted:SERVICE_TOKEN]" in redacted
-
-
-@given(st.text())
-def test_a_text_without_secrets_is_not_changed(text: str) -> None:
-    """An environment without secrets redacts nothing."""
-    assert redact(text, {"HOME": text, "API_KEY": ""}) == text
-
-
-@pytest.mark.req("EV-33")
 def test_our_own_virtual_environment_is_taken_out(tmp_path: Path) -> None:
     """Its programs are not found first, and nothing says that it is active; everything else stays in its order."""
     own = tmp_path / "tool"
@@ -108,8 +57,7 @@ def test_our_own_virtual_environment_is_taken_out(tmp_path: Path) -> None:
     assert without_our_own(users, tmp_path / "work", prefix=str(own)) == users
 
 
-@pytest.mark.req("EV-33")
-def test_an_environment_inside_the_workspace_is_the_users(tmp_path: Path) -> None:
+def test_one_inside_the_workspace_is_the_persons(tmp_path: Path) -> None:
     """interlock is then a dependency of the project, and the project's tests need the rest of it."""
     environ = {"PATH": f"{tmp_path}/.venv/bin:/bin", "VIRTUAL_ENV": f"{tmp_path}/.venv"}
     assert without_our_own(environ, tmp_path, prefix=f"{tmp_path}/.venv") == environ

@@ -1,204 +1,195 @@
-"""Roles are read in every dialect and found in one order, without surprises."""
+"""Where a role is looked for, and what of its file counts."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from interlock.agents.roles import RoleLibrary, parse_role
-from interlock.errors import DocumentInvalid, PathRefused
+from interlock.agents.roles import Roles
+from interlock.agents.values import Role
+from interlock.errors import ConfigInvalid, PathRefused
+from interlock.settings import Agent, Runner
 
-BROKEN = "---\nname: x\ntools: [a\n---\nbody\n"
-
-
-def put(root: Path, path: str, text: str = "") -> Path:
-    file = root / path
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text or f"I am {path}.\n", encoding="utf-8")
-    return file
+OURS = "---\nname: ours\n---\nYou are ours.\n"
 
 
-@pytest.fixture
-def workspace(tmp_path: Path) -> Path:
-    (tmp_path / "workspace").mkdir()
-    return tmp_path / "workspace"
+def write(top: Path, *paths: str) -> None:
+    """Files that say where they lie."""
+    for path in paths:
+        file = top / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{path}\n")
 
 
-@pytest.fixture
-def library(workspace: Path, tmp_path: Path) -> RoleLibrary:
-    for playbook, role in (("roadmap", "Review"), ("ticket", "Planner"), ("ticket", "Reviewer")):
-        put(tmp_path / "shipped", f"{playbook}/agents/{role}.md", f"shipped {playbook} {role}\n")
-    return RoleLibrary(workspace, [tmp_path / "shipped"])
+def role(top: Path, playbook: str = "roadmap", *, name: str = "Review", client: str = "codex", **told: Any) -> Role:
+    ours = top / "shipped"
+    ours.mkdir(exist_ok=True)
+    (ours / "Review.md").write_text(OURS)
+    return Roles(top, playbook, ours).resolve(name, runner="mine", table=Runner(type=client), settings=Agent(**told))
 
 
-def test_a_claude_role() -> None:
-    """Tools are a comma list."""
-    role = parse_role(
-        "---\nname: reviewer\ndescription: Reviews code\ntools: Read, Grep ,Bash\nmodel: opus\ncolor: red\n---\n"
-        "\nYou review.\n",
-        ".claude/agents/reviewer.md",
-    )
-    assert (role.name, role.description, role.model, role.body) == ("reviewer", "Reviews code", "opus", "You review.\n")
-    assert role.tools == ("Read", "Grep", "Bash")
-    assert role.meta == {"color": "red"}
-    assert (role.writes, role.timeout_s) == (None, None)
+ORDER = [
+    ".interlock/agents/roadmap/Review.md",
+    ".github/agents/roadmap/Review.agent.md",
+    ".claude/agents/roadmap/Review.md",
+    ".opencode/agent/deep/roadmap/Review.md",
+    ".interlock/agents/Review.md",
+    ".github/agents/Review.agent.md",
+    ".claude/agents/Review.md",
+    ".opencode/agent/Review.md",
+]
 
 
-def test_a_copilot_role() -> None:
-    """Tools are a list; what we have no field for is kept."""
-    role = parse_role(
-        "---\ndescription: Plans\ntools: ['read', 'search']\nagents: [a]\nhandoffs:\n  - label: go\n---\nPlan.",
-        ".github/agents/Plan.agent.md",
-    )
-    assert (role.name, role.tools, role.body) == ("Plan", ("read", "search"), "Plan.\n")
-    assert role.meta == {"agents": ["a"], "handoffs": [{"label": "go"}]}
+@pytest.mark.req("AGENT-02")
+@pytest.mark.parametrize("first", range(len(ORDER)))
+def test_a_playbooks_own_role_comes_before_a_bare_one_and_places_in_their_order(tmp_path: Path, first: int) -> None:
+    """Whatever comes later stands there, too."""
+    write(tmp_path, *ORDER[first:])
+    found = role(tmp_path)
+    assert (found.source, found.text) == (ORDER[first], ORDER[first])
 
 
-def test_an_opencode_role() -> None:
-    """Tools are a mapping; permissions and mode are kept."""
-    role = parse_role(
-        "---\nmode: subagent\nmodel: x/y\ntools:\n  write: false\n  edit: true\n  bash: true\n"
-        "permission:\n  edit: deny\n---\nGo.\n",
-        ".opencode/agent/subagents/implementer.md",
-    )
-    assert (role.name, role.model, role.tools) == ("implementer", "x/y", ("edit", "bash"))
-    assert role.meta == {"mode": "subagent", "permission": {"edit": "deny"}}
+def test_ours_comes_last_and_names_no_file(tmp_path: Path) -> None:
+    """Its text is without front matter; a file of another playbook is nobody else's."""
+    write(tmp_path, ".interlock/agents/feature/Review.md", ".opencode/agent/feature/Review.md")
+    found = role(tmp_path)
+    assert (found.source, found.text) == ("", "You are ours.")
 
 
-def test_our_own_keys() -> None:
-    """Write scope and time limit."""
-    role = parse_role("---\nwrites: ['docs/**', a.md]\ntimeout_s: 900\n---\nx\n", "r.md")
-    assert (role.writes, role.timeout_s, dict(role.meta)) == (("docs/**", "a.md"), 900.0, {})
+def test_other_playbooks_look_into_our_folder_alone(tmp_path: Path) -> None:
+    """A reviewer that was written for a chat is no form."""
+    write(tmp_path, *ORDER[1:4], *ORDER[5:])
+    found = role(tmp_path, "task")
+    assert found.source == ""
+    write(tmp_path, ORDER[4])
+    again = role(tmp_path, "task")
+    assert again.source == ORDER[4]
+
+
+@pytest.mark.req("AGENT-07")
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        (".claude/agents/REVIEW.md", "You review.\n"),
+        (".claude/agents/review.MD", "You review.\n"),
+        (".github/agents/roadmap/review.Agent.md", "You review.\n"),
+        (".interlock/agents/x.md", "---\nname: REVIEW\ntools: {edit: true}\nmodel: [a, b]\n---\nYou review.\n"),
+        (".opencode/agent/a/b/c/d/e/f/review.md", "You review.\n"),
+        (".github/agents/code-critic.agent.md", "---\nname: review\ntools: [read]\n---\nYou review.\n"),
+        (".opencode/agent/quality/critic.md", "---\r\nname: 'Review'\r\n---\r\nYou review.\r\n"),
+    ],
+)
+def test_a_teams_role_is_found_by_any_case_of_its_name(tmp_path: Path, path: str, text: str) -> None:
+    """Of its file, or of what its front matter calls it."""
+    write(tmp_path, path)
+    (tmp_path / path).write_bytes(text.encode())
+    found = role(tmp_path)
+    assert (found.source, found.text) == (path, "You review.")
+
+
+def test_the_exact_name_comes_before_another_case_and_a_name_inside(tmp_path: Path) -> None:
+    """No role is taken over by a namesake."""
+    write(tmp_path, ".claude/agents/a.md", ".claude/agents/Review.md")
+    (tmp_path / ".claude/agents/a.md").write_text("---\nname: Review\n---\nother\n")
+    found = role(tmp_path)
+    assert found.source == ".claude/agents/Review.md"
+
+
+@pytest.mark.parametrize("header", ["name: [", "- a\n- b", "a: 1\na: 2", "x: !!python/object:os.system {}", "\t:"])
+def test_a_broken_header_leaves_the_whole_text_as_instructions(tmp_path: Path, header: str) -> None:
+    """Nothing that a team wrote gets lost."""
+    text = f"---\n{header}\n---\nbody"
+    assert written(tmp_path, text.encode()) == text
 
 
 @pytest.mark.parametrize(
-    "line", ["tools: {a: maybe}", "timeout: soon", "model: [a, b]", "writes: {a: b}", "timeout_s: -1"]
+    "raw", [b"body\n", b"\xef\xbb\xbfbody\n", b"---\n---\nbody\n", b"\xef\xbb\xbf---\r\nname: x\r\n---\r\nbody\r\n"]
 )
-def test_a_value_in_a_form_we_do_not_know_is_kept_aside(line: str) -> None:
-    """Another product's dialect is no reason to fail."""
-    role = parse_role(f"---\n{line}\n---\nx\n", "r.md")
-    assert line.partition(":")[0] in role.meta
-    assert (role.tools, role.timeout_s, role.model, role.writes) == ((), None, None, None)
+def test_front_matter_is_no_part_of_the_text(tmp_path: Path, raw: bytes) -> None:
+    """With and without a header, with a mark of byte order, with line ends of another system."""
+    assert written(tmp_path, raw) == "body"
 
 
-def test_a_text_without_frontmatter_is_all_body() -> None:
-    """With CRLF and byte order mark as well."""
-    assert parse_role("\ufeff# You\r\n\r\nDo it.\r\n", "a/Build.md").body == "# You\n\nDo it.\n"
-    assert parse_role("", "a/Build.md").name == "Build"
+def written(top: Path, raw: bytes) -> str:
+    write(top, ".interlock/agents/Review.md")
+    (top / ".interlock/agents/Review.md").write_bytes(raw)
+    found = role(top)
+    return found.text
 
 
-def test_broken_frontmatter_is_an_error_with_its_line() -> None:
-    """The line is that of the file."""
-    with pytest.raises(DocumentInvalid) as caught:
-        parse_role(BROKEN, "r.md")
-    assert caught.value.path == "r.md"
-    assert caught.value.line in (3, 4)
+def test_settings_name_another_file_and_win_over_it(tmp_path: Path) -> None:
+    """Any path of the workspace; runner, model, time and scope are theirs."""
+    write(tmp_path, "docs/critic.md")
+    found = role(tmp_path, "task", model="big", timeout_s=5.0, writes=("docs/**",), role="docs/critic.md")
+    assert (found.text, found.source, found.model) == ("docs/critic.md", "docs/critic.md", "big")
+    assert (found.runner, found.timeout_s, found.writes) == ("mine", 5, ("docs/**",))
 
 
-@given(st.text())
-def test_any_text_is_a_role_or_a_document_error(text: str) -> None:
-    """No input makes the parser fall over."""
-    try:
-        role = parse_role(text, "x.md")
-    except DocumentInvalid:
-        return
-    assert role.source == "x.md"
-
-
-@pytest.mark.req("EN-43")
-def test_places_count_in_their_order(workspace: Path, library: RoleLibrary) -> None:
-    """Each place hides the ones after it; what we ship comes last."""
-    files = [
-        ".interlock/agents/roadmap/Review.md",
-        ".github/agents/roadmap/Review.agent.md",
-        ".claude/agents/roadmap/Review.md",
-        ".opencode/agent/deep/roadmap/Review.md",
-        ".interlock/agents/Review.md",
-        ".github/agents/Review.agent.md",
-        ".claude/agents/Review.md",
-        ".opencode/agent/subagents/Review.md",
-    ]
-    placed = [put(workspace, path) for path in files]
-    for path, file in zip(files, placed, strict=True):
-        found = library.find("roadmap", "Review")
-        assert found is not None
-        assert (found.source, found.body) == (path, f"I am {path}.\n")
-        file.unlink()
-    shipped = library.find("roadmap", "Review")
-    assert shipped is not None
-    assert (shipped.source, shipped.body) == ("shipped:roadmap/Review.md", "shipped roadmap Review\n")
-
-
-@pytest.mark.req("EN-43")
-def test_a_namesake_of_another_playbook_or_case_is_not_taken(workspace: Path, library: RoleLibrary) -> None:
-    """A file in another playbook's folder, or spelled otherwise, is another role."""
-    put(workspace, ".interlock/agents/feature/Planner.md")
-    put(workspace, ".opencode/agent/roadmap/Planner.md")
-    put(workspace, ".claude/agents/planner.md")
-    put(workspace, ".github/agents/Planner.md")  # not *.agent.md
-    put(workspace, ".claude/agents/a/b/Planner.md")  # too deep for this place
-    found = library.find("ticket", "Planner")
-    assert found is not None
-    assert found.source == "shipped:ticket/Planner.md"
-    assert library.find("roadmap", "Reviewer") is None
-    assert library.find("ticket", "planner") is not None
-
-
-@pytest.mark.req("EN-43")
-def test_all_sources_are_listed_with_their_places(workspace: Path, library: RoleLibrary, tmp_path: Path) -> None:
-    """In the order in which they count, unusable ones with the reason."""
-    put(workspace, ".claude/agents/Review.md")
-    put(workspace, ".opencode/agent/ticket/Planner.md", BROKEN)
-    sources = library.sources()
-    assert [(s.playbook, s.role, s.place) for s in sources] == [
-        ("ticket", "Planner", ".opencode/agent"),
-        (None, "Review", ".claude/agents"),
-        ("roadmap", "Review", "shipped"),
-        ("ticket", "Planner", "shipped"),
-        ("ticket", "Reviewer", "shipped"),
-    ]
-    assert [s.problem is None for s in sources] == [False, True, True, True, True]
-
-
-@pytest.mark.parametrize("link", [".claude/agents/Review.md", ".claude/agents", ".claude"])
-def test_a_link_out_of_the_workspace_is_refused(
-    workspace: Path, library: RoleLibrary, tmp_path: Path, link: str
+@pytest.mark.parametrize(
+    ("client", "written", "model"),
+    [("claude", "opus", "opus"), ("codex", "opus", ""), ("claude", "inherit", ""), ("claude", "[a, b]", "")],
+)
+def test_a_model_counts_for_the_client_that_it_was_written_for(
+    tmp_path: Path, client: str, written: str, model: str
 ) -> None:
-    """Instructions from elsewhere are not taken in silence."""
-    outside = tmp_path / "elsewhere"
-    target = put(outside, "agents/Review.md", "Do evil.\n")
-    place = workspace / link
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.symlink_to(
-        {".claude/agents/Review.md": target, ".claude/agents": outside / "agents", ".claude": outside}[link]
-    )
-    with pytest.raises(DocumentInvalid, match="leaves the workspace"):
-        library.find("roadmap", "Review")
-    assert "leaves the workspace" in (library.sources()[0].problem or "")
+    """Another client would not know it."""
+    write(tmp_path, ".claude/agents/Review.md")
+    (tmp_path / ".claude/agents/Review.md").write_text(f"---\nmodel: {written}\n---\nYou review.\n")
+    assert role(tmp_path, client=client).model == model
 
 
-def test_a_link_inside_the_workspace_is_followed(workspace: Path, library: RoleLibrary) -> None:
-    """Teams share one file between products."""
-    put(workspace, "agents/Review.md", "Ours.\n")
-    (workspace / ".claude").mkdir()
-    (workspace / ".claude/agents").symlink_to(workspace / "agents")
-    found = library.find("roadmap", "Review")
-    assert found is not None
-    assert found.body == "Ours.\n"
+def test_no_role_at_all_says_what_to_write(tmp_path: Path) -> None:
+    """With the nearest name; a file that settings name has to be there."""
+    with pytest.raises(ConfigInvalid, match="did you mean 'Review'") as caught:
+        role(tmp_path, "task", name="Reviewer")
+    assert caught.value.expected == ".interlock/agents/task/Reviewer.md"
+    with pytest.raises(ConfigInvalid, match="not there"):
+        role(tmp_path, role="gone.md")
 
 
-@pytest.mark.parametrize("name", ["../x", "a/b", "", ".hidden", "a\0b"])
-def test_a_name_that_is_a_path_is_refused(library: RoleLibrary, name: str) -> None:
-    """Names come from settings and files."""
+@pytest.mark.parametrize("named", ["", "../secret.md"])
+def test_a_role_is_a_file_of_the_workspace(tmp_path: Path, named: str) -> None:
+    """Where a repository's link or setting leads out, a secret would be told to a model."""
+    top = tmp_path / "top"
+    (top / ".claude/agents").mkdir(parents=True)
+    (tmp_path / "secret.md").write_text("secret")
+    (top / ".claude/agents/Review.md").symlink_to(tmp_path / "secret.md")
     with pytest.raises(PathRefused):
-        library.find("roadmap", name)
+        role(top, role=named or None)
 
 
-def test_a_role_that_is_not_utf8_is_refused_with_the_byte(workspace: Path, library: RoleLibrary) -> None:
-    """The position helps to find it."""
-    put(workspace, ".claude/agents/Review.md").write_bytes(b"abc\xff")
-    with pytest.raises(DocumentInvalid, match="byte 3"):
-        library.find("roadmap", "Review")
+def test_a_folder_that_leads_out_is_not_looked_through(tmp_path: Path) -> None:
+    """It may be a whole disk, or a home; one that stays in the workspace is a folder like any other."""
+    top = tmp_path / "top"
+    write(tmp_path, "home/Review.md")
+    write(top, "team/Review.md")
+    (top / ".opencode/agent").mkdir(parents=True)
+    (top / ".opencode/agent/home").symlink_to(tmp_path / "home")
+    (top / ".opencode/agent/z-loop").symlink_to(".")
+    assert role(top).source == ""
+    (top / ".opencode/agent/team").symlink_to("../../team")
+    assert role(top).source == ".opencode/agent/team/Review.md"
+
+
+def test_a_file_that_nobody_asked_for_hinders_nobody(tmp_path: Path) -> None:
+    """A link that leads out, a closed file: only who asks for it by name is told."""
+    top = tmp_path / "top"
+    write(top, ".claude/agents/critic.md")
+    (top / ".claude/agents/critic.md").write_text("---\nname: Review\n---\nYou review.\n")
+    (top / ".claude/agents/a.md").symlink_to(tmp_path / "secret.md")
+    (tmp_path / "secret.md").write_text("---\nname: Review\n---\nsecret\n")
+    found = role(top)
+    assert found.source == ".claude/agents/critic.md"
+    with pytest.raises(PathRefused):
+        role(top, name="a")
+
+
+@pytest.mark.req("OWN-02")
+def test_instructions_in_a_playbook_stand_where_nobody_has_a_file(tmp_path: Path) -> None:
+    roles = Roles(tmp_path, "mine", tmp_path / "agents", {"judge": "You judge."})
+    known: Any = {"runner": "mine", "table": Runner(type="codex"), "settings": Agent()}
+    assert (roles.resolve("judge", **known).text, roles.resolve("judge", **known).source) == ("You judge.", "")
+    write(tmp_path, ".interlock/agents/judge.md")
+    assert roles.resolve("judge", **known).text == ".interlock/agents/judge.md"

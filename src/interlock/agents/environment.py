@@ -1,72 +1,71 @@
-"""What an agent finds in its environment, and what of an environment may be written down."""
+"""What an agent or a command finds in its environment. Pure."""
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
-from collections.abc import Iterable, Mapping
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
 
-_REPOSITORY: Final = frozenset(
-    {
-        "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-        "GIT_COMMON_DIR",
-        "GIT_DIR",
-        "GIT_GRAFT_FILE",
-        "GIT_IMPLICIT_WORK_TREE",
-        "GIT_INDEX_FILE",
-        "GIT_INTERNAL_SUPER_PREFIX",
-        "GIT_NAMESPACE",
-        "GIT_OBJECT_DIRECTORY",
-        "GIT_PREFIX",
-        "GIT_QUARANTINE_PATH",
-        "GIT_REPLACE_REF_BASE",
-        "GIT_SHALLOW_FILE",
-        "GIT_WORK_TREE",
-    }
-)
-"""Variables that tie git to one repository. They are set inside hooks, and would send an agent's git elsewhere."""
-
-_PROTOCOL: Final = frozenset({"INTERLOCK_TOKEN", "INTERLOCK_MARKER"})
-_SECRET_WORDS: Final = frozenset({"AUTH", "BEARER", "KEY", "KEYS", "OAUTH", "PASS", "PAT", "PRIVATE"})
-_SECRET_PARTS: Final = (
-    "SECRET",
-    "TOKEN",
-    "PASSWORD",
-    "PASSWD",
-    "PASSPHRASE",
-    "CREDENTIAL",
-    "APIKEY",
-    "ACCESSKEY",
-    "PRIVATEKEY",
-)
-SHORTEST: Final = 8
-"""Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
+from interlock.agents.redaction import looks_secret
 
 
-def agent_environment(
-    base: Mapping[str, str], request_env: Mapping[str, str], settings_env: Mapping[str, str]
-) -> dict[str, str]:
-    """The caller's environment without what belongs to an outer run or to a git hook, then settings, then the protocol.
+@dataclass(frozen=True)
+class Environment:
+    """The variables of one program."""
 
-    The caller's keys stay: agents need them to work.
+    variables: Mapping[str, str]
+    left_out: tuple[str, ...] = ()
+    """Names of variables that look like keys and that nobody named."""
+    path: str = os.defpath
+    """The person's own PATH, without the project's programs."""
+
+
+def environment(
+    base: Mapping[str, str],
+    top: Path,
+    place: str = ".",
+    *,
+    needed: Collection[str] = (),
+    allowed: Collection[str] = (),
+) -> Environment:
+    """The person's environment without what belongs to an outer run, to git or to nobody here.
+
+    Args:
+        top: the workspace's, as the program sees it.
+        place: where it works, from there.
+        needed: the client's row: variables that look like keys and that it needs.
+        allowed: `[sandbox] env`, the same by the person.
     """
-    inherited = {
-        name: value for name, value in base.items() if not name.startswith("INTERLOCK_") and name not in _REPOSITORY
-    }
-    return {**inherited, **settings_env, **request_env}
+    kept, left_out = {}, []
+    for name, value in without_our_own(base, top).items():
+        # git exports these in hooks: they would send an agent's git to another repository. Identities stay.
+        if name.startswith("INTERLOCK_") or (name.startswith("GIT_") and not name.startswith(_IDENTITY)):
+            continue
+        if looks_secret(name) and name not in needed and name not in allowed:
+            left_out.append(name)
+        else:
+            kept[name] = value
+    path = kept.get("PATH") or os.defpath
+    kept["PATH"] = os.pathsep.join([*_programs(top, place), path])
+    return Environment(kept, tuple(sorted(left_out)), path)
+
+
+_IDENTITY = ("GIT_AUTHOR_", "GIT_COMMITTER_", "GIT_SSL_", "GIT_TERMINAL_PROMPT")
+
+
+def _programs(top: Path, place: str) -> list[str]:
+    """Folders of programs of the project itself, the nearest to the place first; one may come to be only later."""
+    parts = [part for part in PurePosixPath(place).parts if part != "."]
+    folders = [top.joinpath(*parts[:length]) for length in range(len(parts), -1, -1)]
+    return [str(folder / name) for folder in folders for name in (".venv/bin", "node_modules/.bin")]
 
 
 def without_our_own(environ: Mapping[str, str], root: Path, *, prefix: str | None = None) -> dict[str, str]:
-    """The environment as it was before interlock's own virtual environment was put into it (EV-33).
+    """The environment as it was before interlock's own virtual environment was put into it.
 
-    It would shadow the Python of the user's project.  One inside the workspace stays: that is the project's own.
-
-    Args:
-        prefix: where that environment is; unset: the one that this process runs in, if it runs in one.
+    It would shadow the Python of the person's project.  One inside the workspace stays: that is the project's own.
     """
     own = prefix or (sys.prefix if sys.prefix != sys.base_prefix else None)
     if own is None or Path(own).resolve().is_relative_to(root.resolve()):
@@ -79,76 +78,3 @@ def without_our_own(environ: Mapping[str, str], root: Path, *, prefix: str | Non
     if os.path.realpath(kept.get("VIRTUAL_ENV") or "/") == os.path.realpath(own):
         del kept["VIRTUAL_ENV"]
     return kept
-
-
-def looks_secret(name: str) -> bool:
-    """Whether the value of a variable of this name must not be written down.
-
-    Whole words of the name count for the short ones (``API_KEY``, not ``KEYBOARD`` or ``GIT_AUTHOR_NAME``),
-    any place for those that mean nothing else (``PGPASSWORD``).
-    """
-    if name in _PROTOCOL:
-        return False
-    words = re.split(r"[^A-Z0-9]+", name.upper())
-    return any(word in _SECRET_WORDS or any(part in word for part in _SECRET_PARTS) for word in words)
-
-
-class Redaction:
-    """Replaces the secrets of environments, and others that are named, in any number of texts."""
-
-    def __init__(self, *environments: Mapping[str, str]) -> None:
-        found = [(name, env[name]) for env in environments for name in sorted(env) if looks_secret(name)]
-        self._names: dict[str, str] = {}
-        self._learn(found)
-
-    def with_values(self, values: Mapping[str, str]) -> Redaction:
-        """The same for these values too, whatever their names are."""
-        wider = Redaction()
-        wider._names = dict(self._names)
-        wider.learn(values)
-        return wider
-
-    def learn(self, values: Mapping[str, str]) -> None:
-        """From now on these values too, whatever their names are."""
-        self._learn(values.items())
-
-    def _learn(self, found: Iterable[tuple[str, str]]) -> None:
-        for name, secret in found:
-            # A key from a file often ends in a newline that is not printed with it, and one of several lines is
-            # printed line by line; in a stream of JSON some letters are written differently.
-            for plain in (secret, secret.strip(), *(line.strip() for line in secret.splitlines())):
-                for value in (plain, json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]):
-                    if len(value) >= SHORTEST:
-                        self._names.setdefault(value, name)
-        # The longest first: a secret may contain another.
-        values = sorted(self._names, key=lambda value: (-len(value), value))
-        self._pattern = re.compile("|".join(map(re.escape, values))) if values else None
-
-    @property
-    def needed(self) -> bool:
-        """Whether there is any secret."""
-        return self._pattern is not None
-
-    def bytes(self, raw: bytes) -> bytes:
-        return self(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
-
-    def data(self, value: object) -> Any:
-        """A value of plain data, without the secrets in any of its texts."""
-        match value:
-            case str():
-                return self(value)
-            case Mapping():
-                return {key: self.data(item) for key, item in value.items()}
-            case list() | tuple():
-                return [self.data(item) for item in value]
-        return value
-
-    def __call__(self, text: str) -> str:
-        if self._pattern is None:
-            return text
-        return self._pattern.sub(lambda found: f"[redacted:{self._names[found.group()]}]", text)
-
-
-def redact(text: str, env: Mapping[str, str]) -> str:
-    """The text with every value that looks secret replaced by ``[redacted:NAME]``."""
-    return Redaction(env)(text)

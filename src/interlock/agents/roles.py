@@ -1,246 +1,166 @@
-"""Roles: who an agent is, in a Markdown file with YAML frontmatter, and where such files are looked for.
+"""Roles: who an agent is, in a Markdown file with front matter, and where such files are looked for (AGENT-02, -07).
 
-Order of a search (EN-43, DESIGN 6).  Four places belong to the team: ``.interlock/agents/``,
-``.github/agents/`` (``*.agent.md``), ``.claude/agents/`` and ``.opencode/agent/`` (any depth).  A file
-``<playbook>/<role>`` in any of them comes before a bare ``<role>`` in any of them; within each of the two, the
-places count in this order.  What a playbook brings along comes last: a team's bare ``Review.agent.md`` is meant to
-replace the shipped one.  So no role is taken over by a namesake: names are compared in exact case (also where
-the file system would not), and a file in the folder of another playbook is that playbook's alone.
+A team's four places count in this order: `.interlock/agents/`, `.github/agents/` (`*.agent.md`), `.claude/agents/`,
+`.opencode/agent/` (any depth).  A file `<playbook>/<role>` in any of them comes before a bare `<role>` in any of them,
+and what the playbook brings along comes last: a team's bare `review.agent.md` is meant to replace ours.  A file in the
+folder of another playbook is that playbook's alone.  Only the five processes take roles from all four: elsewhere a
+`reviewer.md` that was written for a chat would be no form, so there it is `.interlock/agents/` and ours alone.
 """
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, NamedTuple
 
-from interlock.documents import Store, split_frontmatter
-from interlock.errors import BadInput, PathRefused
+from interlock.agents.values import Role
+from interlock.documents.files import read, relative
+from interlock.documents.markdown import front_matter
+from interlock.documents.reading import Text
+from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
+from interlock.settings import Agent, Runner
 
-if TYPE_CHECKING:
-    from importlib.resources.abc import Traversable
-
-_Folder = TypeVar("_Folder", "Path", "Traversable")
-_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_DEEPEST: Final = 6
-
-
-@dataclass(frozen=True)
-class Role:
-    """An agent's instructions and what its file says about how to call it."""
-
-    name: str
-    description: str
-    body: str
-    source: str
-    """Where it was found: a workspace-relative path, or the place of a shipped role."""
-    model: str | None = None
-    tools: tuple[str, ...] = ()
-    writes: tuple[str, ...] | None = None
-    timeout_s: float | None = None
-    meta: Mapping[str, Any] = field(default_factory=dict)
-    """Everything in the frontmatter that has no field of its own here, or not in a form that it could have."""
+PROCESSES = frozenset({"roadmap", "harness", "feature", "router", "ticket"})
+_DEEPEST = 6
 
 
-@dataclass(frozen=True)
-class RoleSource:
-    """A role file that exists, for `doctor`."""
-
-    role: str
-    playbook: str | None
-    """The playbook it is for; ``None``: for any."""
-    place: str
-    source: str
-    problem: str | None = None
-
-
-@dataclass(frozen=True)
-class RoleFolder:
-    """A folder of role files."""
-
+class _Place(NamedTuple):
     folder: str
-    suffix: str = ".md"
-    deep: bool = False
-    """Files count at any depth, not only directly in the folder or in a playbook's folder."""
+    ending: str
+    client: str
+    """The client whose own format it is: a model named there is one of its models."""
 
 
-TEAM_PLACES: Final = (
-    RoleFolder(".interlock/agents"),
-    RoleFolder(".github/agents", suffix=".agent.md"),
-    RoleFolder(".claude/agents"),
-    RoleFolder(".opencode/agent", deep=True),
+_PLACES = (
+    _Place(".interlock/agents", ".md", ""),
+    _Place(".github/agents", ".agent.md", "copilot"),
+    _Place(".claude/agents", ".md", "claude"),
+    _Place(".opencode/agent", ".md", "opencode"),
 )
-SHIPPED: Final = "shipped"
-OWN: Final = "own"
+_OURS = _Place("", ".md", "")
 
 
-class RoleLibrary:
-    """All roles that can be found for a workspace.
+class _RoleFile(NamedTuple):
+    text: str
+    """Its instructions; of a file that is ours, the template as it stands."""
+    name: str
+    """What its front matter calls it."""
+    model: str
 
-    Args:
-        workspace: its root.
-        shipped: folders that hold ``<playbook>/agents/<role>.md``, normally the package `interlock.playbooks`.
-        own: by their names, playbooks that do not ship, each with its place and its folder.
-    """
 
-    def __init__(
-        self,
-        workspace: Path,
-        shipped: Sequence[Traversable] = (),
-        own: Mapping[str, tuple[str, Traversable]] = MappingProxyType({}),
-    ) -> None:
-        self._workspace = workspace
-        self._store = Store(workspace, attic=workspace / ".interlock" / "attic")
-        self._shipped = tuple(shipped)
-        self._own = own
+class Roles:
+    """The roles of one playbook in one workspace."""
 
-    def find(self, playbook: str, role: str) -> Role | None:
-        """The role as this playbook gets it; ``None`` if there is none, an error if its file cannot be used."""
-        for name in (playbook, role):
-            if not _NAME.fullmatch(name):
-                raise PathRefused(name, "it is not a plain name of a role or playbook")
-        for wanted in (playbook, None):
-            for source in self._in_workspace():
-                if (source.playbook, source.role) == (wanted, role):
-                    return parse_role(self._text(source.source), source.source)
-        for source, file in self._in_packages():
-            if (source.playbook, source.role) == (playbook, role):
-                return parse_role(file.read_text(encoding="utf-8"), source.source)
+    def __init__(self, top: Path, playbook: str, ours: Path, texts: Mapping[str, str] | None = None) -> None:
+        """
+        Args:
+            ours: the folder of role files that the playbook brings along.
+            texts: instructions of roles that have no file.
+        """
+        self._top, self._playbook, self._ours, self._texts = top, playbook, ours, texts or {}
+        self._places = _PLACES if playbook in PROCESSES else _PLACES[:1]
+
+    def resolve(self, role: str, *, runner: str, table: Runner, settings: Agent) -> Role:
+        """Who plays it: its file, and what settings say of it; `ConfigInvalid` where there is no file.
+
+        Args:
+            table: of the runner.
+            settings: of the agent.
+        """
+        place, file = self._find(role) if not settings.role else (_format_of(settings.role), self._top / settings.role)
+        found = self._read(place, file) if file else _RoleFile(self._texts[role], "", "")
+        own = place.client in ("", table.type)
+        return Role(
+            name=role,
+            text=found.text,
+            source="" if place is _OURS or file is None else relative(self._top, file),
+            runner=runner,
+            type=table.type,
+            program=table.program or "",
+            model=settings.model or (found.model if own else "") or table.model or "",
+            timeout_s=settings.timeout_s,
+            writes=settings.writes,
+        )
+
+    def _find(self, role: str) -> tuple[_Place, Path | None]:
+        """The role's file, and whose format that is; None: its instructions are in no file."""
+        for owner in (self._playbook, ""):
+            for place in self._places:
+                if file := self._in_place(self._top / place.folder, place, owner, role):
+                    return place, file
+        if file := self._in_place(self._ours, _OURS, "", role):
+            return _OURS, file
+        if role in self._texts:
+            return _OURS, None
+        near = nearest(role, [file.stem for file in _files(self._ours, self._ours)])
+        hint = f"; did you mean {near!r}?" if near else ""
+        raise ConfigInvalid(
+            f"{self._playbook} has no role {role!r}{hint}",
+            expected=f".interlock/agents/{self._playbook}/{role}.md",
+            remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
+        )
+
+    def _in_place(self, root: Path, place: _Place, owner: str, role: str) -> Path | None:
+        """By its exact name, by its name in any case, then by what its front matter calls it."""
+        deep = place.client == "opencode"
+        files = {
+            file: file.name[: -len(place.ending)]
+            for file in _files(root, self._top, _DEEPEST if deep else 1)
+            if file.name.casefold().endswith(place.ending) and self._belongs(file.parent, root, owner, deep=deep)
+        }
+        named = [file for file, name in files.items() if name.casefold() == role.casefold()]
+        for file in sorted(named, key=lambda file: files[file] != role):
+            return file
+        for file in files:
+            with suppress(BadInput):  # what cannot be read is no role that anybody asked for
+                if self._read(place, file).name.casefold() == role.casefold():
+                    return file
         return None
 
-    def sources(self) -> list[RoleSource]:
-        """Every role file there is, in the order in which they count; unusable ones with what is wrong."""
-        team = sorted(self._in_workspace(), key=lambda source: source.playbook is None)
-        return [*(self._checked(source) for source in team), *(source for source, _ in self._in_packages())]
+    def _read(self, place: _Place, file: Path) -> _RoleFile:
+        """A file of the workspace: what a link would bring in from elsewhere would be told to a model.
 
-    def _checked(self, source: RoleSource) -> RoleSource:
+        A header that cannot be read leaves the whole text as instructions.
+        """
+        path = str(file) if place is _OURS else relative(self._top, file)
+        raw = file.read_bytes() if place is _OURS else read(self._top, path)
+        if raw is None:
+            raise ConfigInvalid("the role file is not there", found=path)
+        text = Text.of(raw.decode(errors="replace").encode(), path).text
         try:
-            parse_role(self._text(source.source), source.source)
-        except BadInput as error:
-            return replace(source, problem=error.what)
-        return source
+            found = front_matter(text, path)
+        except DocumentInvalid:
+            return _RoleFile(text.strip("\n"), "", "")
+        name, model = (_word(found.source.data.get(key)) for key in ("name", "model"))
+        return _RoleFile(found.body.text.strip("\n"), name, "" if model == "inherit" else model)
 
-    def _text(self, path: str) -> str:
-        return self._store.read(path).require().text
-
-    def _in_workspace(self) -> Iterator[RoleSource]:
-        playbooks = {source.playbook for source, _ in self._in_packages()}
-        for place in TEAM_PLACES:
-            root = self._workspace / place.folder
-            files = _files(root, _DEEPEST if place.deep else 1)
-            for file in sorted(files, key=lambda file: (len(file.parts), file.as_posix())):
-                role = file.name.removesuffix(place.suffix)
-                if role == file.name:
-                    continue
-                owners: tuple[str | None, ...] = (None,)
-                if file.parent != root:
-                    folder = file.parent.name
-                    owners = (folder, None) if place.deep and folder not in playbooks else (folder,)
-                for owner in owners:
-                    yield RoleSource(role, owner, place.folder, file.relative_to(self._workspace).as_posix())
-
-    def _in_packages(self) -> Iterator[tuple[RoleSource, Traversable]]:
-        """The roles that playbooks bring along; one of somebody's own stands for a shipped one of its name."""
-        for name, (place, folder) in self._own.items():
-            for file in _roles(folder):
-                source = f"{place}/agents/{file.name}"
-                yield RoleSource(file.name.removesuffix(".md"), name, OWN, source), file
-        for package in self._shipped:
-            for playbook in _entries(package):
-                for file in _roles(playbook) if playbook.name not in self._own else ():
-                    source = f"{SHIPPED}:{playbook.name}/{file.name}"
-                    yield RoleSource(file.name.removesuffix(".md"), playbook.name, SHIPPED, source), file
+    def _belongs(self, folder: Path, root: Path, owner: str, *, deep: bool) -> bool:
+        """Whether a file there is this owner's; below `.opencode/agent` any folder is nobody's, if not a playbook's."""
+        if folder == root:
+            return not owner
+        name = folder.name.casefold()
+        return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
 
 
-def parse_role(text: str, source: str) -> Role:
-    """The role in a Markdown text, in any of the dialects of frontmatter that coding agents use.
+def _format_of(path: str) -> _Place:
+    return next((place for place in _PLACES if path.startswith(f"{place.folder}/")), _PLACES[0])
 
-    ``tools`` may be a comma list (Claude), a list (Copilot) or a mapping of names to true and false (OpenCode).
-    What cannot be used stays in `Role.meta`; only frontmatter that is no YAML is an error. A text without
-    frontmatter is all body.
+
+def _word(value: Any) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _files(folder: Path, top: Path, depth: int = 0) -> Iterator[Path]:
+    """Plain files in a folder and so many levels below it, shallow ones first; a link may lead to a whole disk.
+
+    Listed, never asked for by name: the latter ignores case on some systems.
     """
-    page = split_frontmatter(text.replace("\r\n", "\n"), source)
-    meta = page.data()
-    fields: dict[str, Any] = {}
-    for name, (keys, read) in _FIELDS.items():
-        for key in keys:
-            if key in meta and (value := read(meta[key])) is not None:
-                fields[name] = value
-                del meta[key]
-                break
-    return Role(
-        name=fields.pop("name", None) or _file_role(source),
-        description=fields.pop("description", ""),
-        body=page.body.strip("\n") + "\n" if page.body.strip() else "",
-        source=source,
-        meta=meta,
-        **fields,
-    )
-
-
-def _word(value: object) -> str | None:
-    return value.strip() or None if isinstance(value, str) else None
-
-
-def _words(value: object) -> tuple[str, ...] | None:
-    match value:
-        case str():
-            return tuple(word for part in value.split(",") if (word := part.strip()))
-        case list() if all(isinstance(item, str) for item in value):
-            return tuple(value)
-        case dict() if all(isinstance(allowed, bool) for allowed in value.values()):
-            return tuple(str(name) for name, allowed in value.items() if allowed)
-    return None
-
-
-def _paths(value: object) -> tuple[str, ...] | None:
-    return None if isinstance(value, dict) else _words(value)
-
-
-def _seconds(value: object) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return float(value) if 0 < value < math.inf else None
-
-
-_FIELDS: Final[Mapping[str, tuple[tuple[str, ...], Callable[[object], Any]]]] = {
-    "name": (("name",), _word),
-    "description": (("description",), _word),
-    "model": (("model",), _word),
-    "tools": (("tools",), _words),
-    "writes": (("writes",), _paths),
-    "timeout_s": (("timeout_s", "timeout"), _seconds),
-}
-"""Each field of a role with the keys it may come from and what reads it; ``None`` leaves the key in `Role.meta`."""
-
-
-def _file_role(source: str) -> str:
-    return source.replace(":", "/").rpartition("/")[2].removesuffix(".md").removesuffix(".agent")
-
-
-def _files(folder: Path, depth: int) -> Iterator[Path]:
-    """The files in a folder and `depth` levels below.
-
-    Listed, never asked for by name: the latter ignores case on some systems. Links are followed here and
-    refused when such a file is read.
-    """
-    for entry in _entries(folder):
-        if entry.is_file():
-            yield entry
-        elif depth:
-            yield from _files(entry, depth - 1)
-
-
-def _roles(playbook: Traversable) -> list[Traversable]:
-    return [file for file in _entries(playbook / "agents") if file.name.endswith(".md")]
-
-
-def _entries(folder: _Folder) -> list[_Folder]:
     try:
-        return sorted(folder.iterdir(), key=lambda entry: entry.name)
+        entries = sorted(folder.iterdir())
     except OSError:  # no folder, or not for us
-        return []
+        return
+    yield from (entry for entry in entries if entry.is_file())
+    for entry in entries if depth else ():
+        if entry.is_dir() and (not entry.is_symlink() or entry.resolve().is_relative_to(top.resolve())):
+            yield from _files(entry, top, depth - 1)

@@ -1,210 +1,140 @@
-"""The `scripted` runner: plays a scenario in place of agents, on real files.
+"""The `scripted` client: plays a scenario in place of agents, on real files in a real layer, without any model.
 
-It is for demos, for tests and for trying out a workflow.  What happens is decided by `scenario.react`; this module
-does it, and keeps deadline and cancellation as every runner must.
+    reactions:               # the first that fits is played
+      - agent: implement*    # fits by agent (or its member), step, attempt: globs, or a list of them; all optional
+        attempt: 1
+        delay: 0.5           # thinks so many seconds before anything else
+        files:               # exactly these are written; left out: a sample of each output that the contract names
+          src/login.py: "print('login')"
+        form: {status: done} # fields of the answer; the others are the best that there is
+        exit: 0
+      - agent: ct-*
+        misbehave: hang      # hang | crash | write_outside | no_verdict | bad_json | huge_output | lie
+
+Where a scenario is silent, the answer is the best that the form takes (`answers`).  What happens is decided here; a
+shell, started like any agent, does it.
 """
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import json
-import os
-import signal
-import sys
-from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import Final
+from collections.abc import Iterator
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from shlex import quote
+from typing import Annotated, Any, Literal
 
-from interlock.agents import player, records
-from interlock.agents.capped_file import CappedFile
-from interlock.agents.environment import Redaction, agent_environment
-from interlock.agents.plain_files import read_plain, set_aside, write_plain
-from interlock.agents.process import run_process
-from interlock.agents.runner import (
-    AgentExit,
-    AgentNews,
-    AgentRequest,
-    ClientNeeds,
-    FileOutput,
-    Health,
-    MemoryOutput,
-    Observer,
-    Usage,
-)
-from interlock.agents.scenario import RUN, Facts, Misbehaviour, Reaction, Scenario, react
-from interlock.agents.surroundings import home_of, program_places
+from pydantic import AfterValidator, BeforeValidator, Field
 
-_HUGE: Final = 60 * 1000 * 1000
-_RUN_SHOWN: Final = 4000
+from interlock.agents.answers import PROSE, best, said
+from interlock.agents.client import ClientRow, Start
+from interlock.agents.command import Answer
+from interlock.agents.output import TRANSCRIPT_LIMIT
+from interlock.agents.values import Ask, Room
+from interlock.documents.model import Model
+from interlock.documents.problems import load
+from interlock.documents.reading import Text, read_yaml
+
+OUTSIDE = ("interlock-outside.txt", "outside/interlock-outside.txt")
+"""What `write_outside` writes beside its work."""
+_BROKEN = '```json\n{"status": "comple\n```\n'
+_HUGE = 60_000_000
 
 
-class ScriptedRunner:
-    """An agent for every name, doing what the scenario says and otherwise what the contract asks for."""
+def _listed(value: Any) -> Any:
+    return [str(one) if isinstance(one, int) else one for one in (value if isinstance(value, list) else [value])]
 
-    def __init__(
-        self, scenario: Scenario | None = None, *, name: str = "scripted", inherit: Mapping[str, str] | None = None
-    ) -> None:
-        """Args:
-        inherit: the caller's environment, for what `run` starts; that of this process by default.
-        """
-        self.name = name
+
+def _inside(path: str) -> str:
+    place = PurePosixPath(path)
+    if not place.parts or place.is_absolute() or ".." in place.parts:
+        raise ValueError("a relative path of a file inside the workspace is expected")
+    return path
+
+
+Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+
+
+class Reaction(Model):
+    """What is done when a call fits."""
+
+    agent: Globs = ("*",)
+    step: Globs = ("*",)
+    attempt: Globs = ("*",)
+    delay: float = Field(default=0.0, ge=0)
+    files: dict[Annotated[str, AfterValidator(_inside)], str] | None = None
+    form: dict[str, Any] = {}
+    exit: int = Field(default=0, ge=0, le=255)
+    misbehave: Literal["hang", "crash", "write_outside", "no_verdict", "bad_json", "huge_output", "lie"] | None = None
+
+    def fits(self, env: dict[str, str]) -> bool:
+        facts = {"agent": ("AGENT", "MEMBER"), "step": ("STEP",), "attempt": ("ATTEMPT",)}
+        return all(
+            any(fnmatchcase(env.get(f"INTERLOCK_{fact}", ""), glob) for fact in names for glob in getattr(self, field))
+            for field, names in facts.items()
+        )
+
+
+class Scenario(Model):
+    reactions: tuple[Reaction, ...] = ()
+
+    @classmethod
+    def parse(cls, raw: bytes, path: str) -> Scenario:
+        """The scenario in a YAML file; DocumentInvalid names the line of whatever is wrong."""
+        source = read_yaml(Text.of(raw, path).text, path)
+        return cls() if source.data is None else load(cls, source)
+
+
+class Scripted:
+    """An agent for every name: does what the scenario says, and else what form and contract ask for."""
+
+    ROW = ClientRow("scripted", "scripted agent", "/bin/sh", tells_tokens=False)
+
+    def __init__(self, scenario: Scenario | None = None) -> None:
         self._scenario = scenario or Scenario()
-        self._inherit = dict(os.environ if inherit is None else inherit)
-        self._redact = Redaction(self._inherit)
-        self._uses: Counter[int] = Counter()
 
-    async def call(self, request: AgentRequest, observe: Observer) -> AgentExit:
-        records.prepare(request)
-        set_aside(_mark(request))
-        news = records.Transcript(request, observe)
-        reaction = react(self._scenario, Facts.of(request), request.contract, self._uses)
-        if reaction.rule is not None:
-            self._uses[reaction.rule] += 1
-        if reaction.refused is not None:
-            news(AgentNews("refused", {"reason": reaction.refused}))
-            return AgentExit(code=None, spawn_error=reaction.refused)
-        news(AgentNews("started", {"rule": reaction.rule}))
-        playing = asyncio.create_task(self._play(request, reaction))
-        try:
-            timed_out = not await _ends_within(request.timeout_s, playing)
-            in_grace = False
-            if timed_out and request.partial_grace_s > 0:
-                records.ask_for_partial(request)
-                news(AgentNews("partial.requested", {"grace_s": request.partial_grace_s}))
-                in_grace = await _ends_within(request.partial_grace_s, playing)
-        finally:
-            if not playing.done():
-                playing.cancel()
-                await asyncio.wait([playing])
-        ended = AgentExit(code=-signal.SIGTERM) if playing.cancelled() else playing.result()
-        news(AgentNews("ended", {"code": ended.code, "timed_out": timed_out}))
-        return AgentExit(
-            code=ended.code,
-            output=ended.output,
-            result=ended.result,
-            timed_out=timed_out,
-            partial=in_grace and ended.code == 0,
-            usage=ended.usage,
-        )
+    def start(self, ask: Ask, room: Room) -> Start:
+        reaction = next((one for one in self._scenario.reactions if one.fits(ask.env)), Reaction())
+        return Start((room.program, "-s"), "\n".join(_script(reaction, ask, room.root)), keep=TRANSCRIPT_LIMIT)
 
-    async def ready(self) -> Health:
-        return await self.health()
-
-    async def health(self) -> Health:
-        rules = len(self._scenario.rules)
-        return Health(True, f"plays {rules} reaction{'' if rules == 1 else 's'}, no model is called")
-
-    async def recall(self, request: AgentRequest, code: int) -> AgentExit | None:
-        """By the mark of a reaction that was played to its end; the exit of a single program of it says nothing."""
-        mark = read_plain(_mark(request), records.RESULT_LIMIT)
-        if mark is None:
-            return None
-        played = json.loads(mark)
-        result = records.read_result(request.result_path)
-        usage = records.usage_from(played["usage"]) or records.usage_in(result)
-        return AgentExit(code=played["code"], output=FileOutput(request.output_path), result=result, usage=usage)
-
-    def needs(self) -> ClientNeeds:
-        """The interpreter that plays in a layer, and whatever reactions really run."""
-        env = agent_environment(self._inherit, {}, {})
-        programs = [sys.executable, *(rule.run[0] for rule in self._scenario.rules if rule.run)]
-        shown = (place for program in programs for place in program_places(program, env))
-        return ClientNeeds(shown=tuple(dict.fromkeys(shown)), home=home_of(env))
-
-    async def _play(self, request: AgentRequest, reaction: Reaction) -> AgentExit:
-        # No threads for the files: one that is cancelled goes on writing after the call has ended.
-        await asyncio.sleep(reaction.delay_s)
-        if reaction.misbehave is Misbehaviour.CRASH:
-            await self._apply(request, _half(reaction))
-            write_plain(request.output_path, reaction.message[: len(reaction.message) // 2].encode())
-            return AgentExit(code=-signal.SIGKILL, output=FileOutput(request.output_path))
-        if (problem := await self._apply(request, reaction)) is not None:
-            return AgentExit(code=1, output=MemoryOutput(f"The scripted agent cannot write: {problem}\n".encode()))
-        if reaction.misbehave is Misbehaviour.HANG:
-            await asyncio.Event().wait()
-        message, code = reaction.message, reaction.exit
-        if reaction.run:
-            ran, shown = await self._run(request, reaction)
-            if ran != 0 and reaction.failed_message is None:
-                code = ran
-            elif ran != 0 and reaction.failed_message is not None:
-                message = reaction.failed_message
-            message = message.replace(RUN, shown)
-        if reaction.result is not None:
-            write_plain(request.result_path, reaction.result)
-        with CappedFile(request.output_path) as output:
-            for piece in _pieces(message, huge=reaction.misbehave is Misbehaviour.HUGE_OUTPUT):
-                output.write(piece)
-                await asyncio.sleep(0)
-        result = records.read_result(request.result_path)
-        write_plain(_mark(request), json.dumps({"code": code, "usage": asdict(reaction.usage or Usage())}).encode())
-        return AgentExit(
-            code=code,
-            output=FileOutput(request.output_path, cut=output.cut),
-            result=result,
-            usage=reaction.usage or records.usage_in(result),
-        )
-
-    async def _apply(self, request: AgentRequest, reaction: Reaction) -> str | None:
-        """Does to the workspace what the reaction says, where it is; why that was not possible."""
-        order = player.order(request.workspace, reaction.files, reaction.append, reaction.delete)
-        if request.within is None:
-            try:
-                player.play(order)
-            except OSError as error:
-                return str(error)
-            return None
-        program = [sys.executable, "-I", "-S", "-c", inspect.getsource(player)]
-        code, said = await self._program(request, program, request.folder / "player.log", order.encode())
-        return None if code == 0 else said
-
-    async def _run(self, request: AgentRequest, reaction: Reaction) -> tuple[int, str]:
-        """Exit status and the end of the output of the program that a reaction really runs."""
-        return await self._program(request, reaction.run, request.folder / "run.log", None)
-
-    async def _program(
-        self, request: AgentRequest, argv: Sequence[str], output: Path, stdin: bytes | None
-    ) -> tuple[int, str]:
-        ended = await run_process(
-            argv,
-            cwd=request.workspace,
-            env=agent_environment(self._inherit, {**request.env, **request.environment()}, {}),
-            stdin=stdin,
-            stdout=output,
-            stderr=records.stderr_path(request),
-            clean=self._redact.bytes if self._redact.needed else None,
-            timeout_s=None,
-            marker=request.marker,
-            within=request.within,
-        )
-        if ended.code is None:
-            return 127, f"{ended.spawn_error}\n"
-        shown = FileOutput(output).tail(_RUN_SHOWN).decode(errors="replace")
-        return ended.code, shown
+    def reader(self, ask: Ask, room: Room) -> Answer:
+        return Answer(ask, room)
 
 
-def _mark(request: AgentRequest) -> Path:
-    return request.folder / "played.json"
+def _script(reaction: Reaction, ask: Ask, root: Path) -> Iterator[str]:
+    """What the shell is told to do."""
+    files, text = _work(reaction, ask), _words(reaction, ask)
+    if reaction.misbehave == "crash":  # in the middle: half of the files, the last one torn, and half of the answer
+        files = files[: (len(files) + 1) // 2]
+        files[-1:] = [(path, content[: len(content) // 2]) for path, content in files[-1:]]
+        text = text[: len(text) // 2]
+    yield f"set -e; sleep {reaction.delay}"
+    for path, content in files:
+        place = root / path
+        yield f"mkdir -p {quote(str(place.parent))}; printf %s {quote(content)} > {quote(str(place))}"
+    if reaction.misbehave == "hang":
+        yield "while :; do sleep 3600; done"
+    if reaction.misbehave == "huge_output":
+        yield f"yes 'The scripted agent talks and talks and talks.' | head -c {_HUGE}; echo"
+    yield f"printf %s {quote(text)}"
+    yield "kill -9 $$" if reaction.misbehave == "crash" else f"exit {reaction.exit}"
 
 
-def _half(reaction: Reaction) -> Reaction:
-    """The first half of the files, the last of them torn."""
-    whole = reaction.files[: (len(reaction.files) + 1) // 2]
-    torn = [(path, content[: len(content) // 2]) for path, content in whole[-1:]]
-    return Reaction(files=(*whole[:-1], *torn))
+def _work(reaction: Reaction, ask: Ask) -> list[tuple[str, str]]:
+    """The files that it writes."""
+    if reaction.misbehave == "lie":
+        return []
+    who = f"{ask.env.get('INTERLOCK_MEMBER', '')}, attempt {ask.env.get('INTERLOCK_ATTEMPT', '')}"
+    files = reaction.files
+    if files is None:
+        files = {path: sample or f"Written by the scripted agent {who}.\n" for path, sample in ask.samples.items()}
+    outside = OUTSIDE if reaction.misbehave == "write_outside" else ()
+    return [*files.items(), *((path, "This is outside of every write scope.\n") for path in outside)]
 
 
-def _pieces(message: str, *, huge: bool) -> Iterator[bytes]:
-    if huge:
-        line = b"The scripted agent talks and talks and talks.\n" * 1000
-        for _ in range(_HUGE // len(line) + 1):
-            yield line
-    yield message.encode()
-
-
-async def _ends_within(seconds: float, task: asyncio.Task[AgentExit]) -> bool:
-    done, _ = await asyncio.wait([task], timeout=seconds)
-    return bool(done)
+def _words(reaction: Reaction, ask: Ask) -> str:
+    """Its final message."""
+    if reaction.misbehave == "bad_json":
+        return _BROKEN
+    if ask.form is None or reaction.misbehave == "no_verdict":
+        return f"{PROSE}\n"
+    return said({**best(ask.form, ask.known), **reaction.form})

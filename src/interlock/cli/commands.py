@@ -1,276 +1,352 @@
-"""All commands, and how a function becomes one: its own parameters, plus the options of `Door` that it honours."""
+"""What can be typed: every command with its arguments and options, as a table (CLI-01).
+
+Nothing heavy is imported here: a command imports what does it when it is called.
+"""
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import shlex
 from importlib import import_module
-from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperArgument, TyperCommand, TyperGroup
+import click
 
-from interlock.cli.door import SHARED, Door, Errand, complete_playbook, complete_run
-from interlock.cli.failures import Interrupted, ReaderGone
-from interlock.cli.output import print_lines
-from interlock.errors import ConfigInvalid
-from interlock.telemetry.lines import printable
+from interlock.cli.door import Door
+from interlock.cli.output import stands_in
+from interlock.errors import BadInput, nearest
 
-RUN: Final = "Run"
-LOOK: Final = "Look"
-DECIDE: Final = "Decide"
-ELSEWHERE: Final = "On other machines"
-WORKSHOP: Final = "Set up and check"
-"""The groups in which the help lists the commands, in the order in which a newcomer meets them."""
+if TYPE_CHECKING:  # what lists the commands imports this
+    from pydantic.fields import FieldInfo
 
-HOMES = {
-    "run": "run",
-    "resume": "run",
-    "plan": "plan",
-    "watch": "history",
-    "runs": "runs",
-    "logs": "history",
-    "report": "runs",
-    "show": "runs",
-    "diff": "history",
-    "why": "history",
-    "approve": "gates",
-    "reject": "gates",
-    "answer": "gates",
-    "cancel": "gates",
-    "web": "runs",
-    "send": "fleet",
-    "take": "fleet",
-    "fetch": "fleet",
-    "submit": "fleet",
-    "worker": "fleet",
-    "fleet": "fleet",
-    "init": "workshop",
-    "adopt": "playbooks",
-    "validate": "plan",
-    "rehearse": "plan",
-    "playbooks": "playbooks",
-    "new": "playbooks",
-    "doctor": "workshop",
-    "recover": "runs",
-    "mcp": "workshop",
-}
-"""Each command and its module here, in the order of the help."""
+    from interlock.documents.model import Model
+
+HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
-class Homes(Mapping[str, Any]):
-    """The commands; each is imported when it is asked for."""
+class Commands(click.Group):
+    """`interlock "REQUEST"` is `run task`; one word that is no command names the nearest one."""
 
-    def __getitem__(self, name: str) -> Any:
-        return getattr(import_module(f"interlock.cli.{HOMES[name]}"), name)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(HOMES)
-
-    def __len__(self) -> int:
-        return len(HOMES)
-
-
-class PlainHelp:
-    """Its help names what people type: a switch takes no value, and an argument is its name."""
-
-    def get_params(self, ctx: typer.Context) -> list[Any]:
-        found: list[Any] = super().get_params(ctx)  # type: ignore[misc]
-        for one in found:
-            if isinstance(one, TyperArgument) or one.is_flag:
-                one.display_type_rich = lambda ctx: None
-        return found
-
-
-class TypedCommand(PlainHelp, TyperCommand):  # type: ignore[misc]
-    pass
-
-
-class CommandGroup(PlainHelp, TyperGroup):  # type: ignore[misc]
-    def __init__(self, **how: Any) -> None:
-        super().__init__(**how)
-        self.commands = Homes()  # type: ignore[assignment]
-
-    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+    def list_commands(self, ctx: click.Context) -> list[str]:
         return list(self.commands)
 
-
-HELP = {"help_option_names": ["-h", "--help"]}
-CARRIES = ("runner", "dry_run", "take_over", "budget", "accept_baseline", "no_preflight", "verbose", "trust", "detach")
-"""What commands honour that carry a run on."""
-STARTS = (*CARRIES, "new_run")
-"""What commands honour that start one."""
-
-RunName = Annotated[
-    str,
-    typer.Argument(
-        metavar="RUN",
-        help="The run: its id, the beginning of it, or 'latest'.",
-        autocompletion=complete_run,
-        show_default=False,
-    ),
-]
-LatestRun = Annotated[
-    str,
-    typer.Argument(
-        metavar="[RUN]",
-        help="The run: its id, the beginning of it, or 'latest', which is the default.",
-        autocompletion=complete_run,
-        show_default=False,
-    ),
-]
-"""For commands that only look: without a name the run that began last is meant."""
-Note = Annotated[
-    str,
-    typer.Option(
-        "--note", metavar="TEXT", help="Words for whoever works next; kept in the journal.", show_default=False
-    ),
-]
-PlaybookName = Annotated[
-    str,
-    typer.Argument(
-        metavar="PLAYBOOK",
-        help="The playbook: its name, or a path.",
-        autocompletion=complete_playbook,
-        show_default=False,
-    ),
-]
-
-_ALWAYS: Final = ("workspace", "json")
-_BEFORE: Final = (*_ALWAYS, "runner", "dry_run")
-"""Options that may also stand before the command."""
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        word = args[0]
+        if word in self.commands:
+            return super().resolve_command(ctx, args)
+        if len(word.split()) > 1:
+            return "run task", self.commands["run"].get_command(ctx, "task"), args  # type: ignore[attr-defined]
+        near = nearest(word, self.commands)
+        raise BadInput(
+            f"there is no command {word!r}",
+            expected='a command, or a request in quotes: interlock "mend the failing test"',
+            remedy=f"{f'Did you mean: interlock {near}?' if near else 'All commands: interlock --help'}\n"
+            f"A request: interlock run task {shlex.quote(word)}",
+        )
 
 
-def command(
-    name: str,
-    *,
-    example: str,
-    honours: tuple[str, ...] = (),
-    panel: str | None = None,
-    several: bool = False,
-    **more: Any,
-) -> Callable[[Callable[..., int]], Any]:
-    """Make a function ``(door, ...) -> exit code`` the command `name`, with the common options it honours.
+class Playbooks(click.Group):
+    """One command a playbook; its options come from its inputs. Help and completion ask nothing."""
 
-    Its docstring is the help; `example` stands below the options.
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        from interlock.app import SHIPPED
 
-    Args:
-        several: it shows several workspaces, and has nothing to say to programs.
+        hidden = {found.name for found in _typed(ctx).place.library if found.origin != "shipped"}
+        return sorted(SHIPPED.keys() - hidden)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        ctx.meta["asks"] = not {"-h", "--help"} & set(args)
+        return super().resolve_command(ctx, args)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
+        from interlock.cli.trusting import playbook_for
+        from interlock.cli.working import run_playbook
+
+        if len(cmd_name.split()) > 1:
+            request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
+            raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
+        playbook = playbook_for(_typed(ctx), cmd_name, asks=ctx.meta.get("asks", False))
+        dry = self.name == "plan"
+
+        def begin(**given: Any) -> int:
+            if runs := given.pop("against", ()):
+                from interlock.cli.planning import compare
+
+                return compare(_door(given), playbook, runs)
+            if self.name == "submit":
+                from interlock.cli.fleet import submit
+
+                return submit(_door(given), playbook, given)
+            return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
+
+        own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
+        works = [_JSON] if self.name == "submit" else [_AGAINST if dry else _DRY, *_WORKS]
+        params = [*own, *works, _BUDGET, _RUNNER]
+        names = ["--help", *(name for one in params for name in one.opts)]
+        if odd := next((name for name in names if names.count(name) > 1), None):
+            what, where = f"an input of this playbook cannot be called {odd.lstrip('-')!r}", playbook.source
+            raise BadInput(what, where=where.partition(" ")[0], expected="a name that no option of `run` has")
+        made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
+        made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
+        return made
+
+
+def options_of(inputs: type[Model]) -> list[click.Parameter]:
+    """A playbook's inputs as arguments and options: by their types, with their descriptions."""
+    return [_option_of(name, field) for name, field in inputs.model_fields.items()]
+
+
+def _option_of(name: str, field: FieldInfo) -> click.Parameter:
+    word, about, how = name.strip("_").replace("_", "-"), field.description or "", dict[str, Any]()
+    if is_argument(field):
+        return click.Argument([name], nargs=-1, metavar=name.upper() if field.is_required() else f"[{name.upper()}]")
+    if field.annotation is bool:
+        how = {"is_flag": True, "flag_value": not field.default}
+        if field.default:
+            word, about = f"no-{word}", f"Leave out: {about[:1].lower()}{about[1:]}"
+    elif "tuple" in str(field.annotation):
+        how = {"multiple": True, "metavar": "CMD"}
+    else:
+        how = {"type": int, "metavar": "N"} if field.annotation is int else {"type": str, "metavar": "TEXT"}
+    return click.Option([f"--{word}", name], default=None, help=about, **how)
+
+
+def is_argument(field: FieldInfo) -> bool:
+    """Whether an input is said by the words behind the playbook's name: as it says, else where it must be given."""
+    said = field.json_schema_extra if isinstance(field.json_schema_extra, dict) else {}
+    return bool(said.get("argument", field.is_required()))
+
+
+def _door(given: dict[str, Any]) -> Door:
+    """What all commands share, taken out of what was given to one."""
+    shared = {name: given.pop(name) for name in ("json", "verbose", "runner", "budget", "detach") if name in given}
+    return _typed(click.get_current_context(), **{name: value for name, value in shared.items() if value is not None})
+
+
+def _typed(context: click.Context, **shared: Any) -> Door:
+    return Door(dir=context.find_root().params.get("dir") or "", **shared)
+
+
+# --- arguments and options
+
+
+def _runs(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    """What a shell offers for a half-typed run; never an error, which it has no place to show."""
+    try:
+        names = [entry.id for entry in _typed(context).runs.all()]
+    except Exception:  # noqa: BLE001
+        return []
+    return [name for name in (*names, *(["latest"] if names else [])) if name.startswith(incomplete)]
+
+
+def _option(*names: str, **how: Any) -> click.Option:
+    return click.Option(names, is_flag="metavar" not in how and "type" not in how, **how)
+
+
+def _words(name: str, shown: str, **how: Any) -> click.Argument:
+    return click.Argument([name], metavar=shown, shell_complete=_runs, **how)
+
+
+_RUN = _words("run", "[RUN]", required=False, default="")
+_JSON = _option("--json", help="One JSON object on stdout.")
+_VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
+_WORKS = (_option("--detach", help="Go on in the background."), _JSON, _VERBOSE)
+_BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
+_RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.")
+_NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
+_DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")
+_AGAINST = _option("--against", multiple=True, metavar="RUN", help="Play a recorded run with it as it is now.")
+_DECIDE = (_NOTE, _option("--only", help="Record it; do not go on with the run."), _RUNNER, *_WORKS)
+_PATHS = click.Argument(["paths"], nargs=-1, metavar="[PATH]...")
+_AGAIN = (_RUN, _PATHS, _option("--dry-run", "dry", help="Only say what would change."), _JSON)
+
+
+# --- the commands
+
+
+@click.group(cls=Commands, context_settings=HELP)
+@click.option("-C", "dir", metavar="DIR", help="Stand in this folder.", default="")
+@click.version_option(package_name="interlock", message="interlock %(version)s", help="Say which it is.")
+def app(dir: str) -> None:
+    """Runs development processes with coding agents: agents do the work, code decides.
+
+    interlock "mend the failing test" does it, runs your checks and has it judged.
     """
-
-    def make(function: Callable[..., int]) -> Any:
-        kinds = _common(*_ALWAYS, *honours) if not several else [_WORKSPACES]
-
-        def run(**given: Any) -> int:
-            errand: Errand = given.pop("context").obj
-            own = {one.name: given.pop(one.name) for one in kinds}
-            check_words(given)
-            try:
-                code = function(Door.of(errand, own), **given)
-                sys.stdout.flush()
-            except BrokenPipeError as gone:
-                raise ReaderGone from gone
-            except KeyboardInterrupt as interrupt:
-                raise Interrupted from interrupt
-            return code
-
-        own = list(inspect.signature(function, eval_str=True).parameters.values())[1:]
-        _dress(run, function, [*own, *kinds])
-        how = {"epilog": f"Example: {example}", "rich_help_panel": panel, "context_settings": HELP, **more}
-        return made(run, name, **how)
-
-    return make
+    stands_in.set(dir)
 
 
-def made(function: Callable[..., Any], name: str | None = None, **how: Any) -> Any:
-    """The command that typer makes of a function."""
-    app = typer.Typer(add_completion=False)
-    app.command(name, **{"cls": TypedCommand, **how})(function)
-    return typer.main.get_command(app)
+def _command(
+    name: str, does: str, help: str, *params: click.Parameter, group: click.Group = app, **constant: Any
+) -> None:
+    """Add a command; `does` is the module and the function that gets the door and all that was given."""
+    module, _, function = does.partition(".")
+
+    def call(**given: Any) -> int:
+        door = _door(given)
+        result: int = getattr(import_module(f"interlock.cli.{module}"), function)(door, **given, **constant)
+        return result
+
+    group.add_command(click.Command(name, callback=call, params=list(params), help=help, context_settings=HELP))
 
 
-def check_words(given: Mapping[str, Any]) -> None:
-    """Refuse text that no document could hold. Paths are no text: a file may be called as it likes."""
-    for name, value in given.items():
-        for word in value if isinstance(value, list) else [value]:
-            try:
-                word.encode() if isinstance(word, str) else None
-            except UnicodeEncodeError:
-                raise ConfigInvalid(
-                    f"{name.strip('_').upper()} is not valid UTF-8",
-                    where="command line",
-                    expected="text in UTF-8",
-                    found=printable(word),
-                    remedy="Type it anew, in a terminal with a UTF-8 locale.",
-                ) from None
+def _playbooks(name: str, help: str, group: click.Group = app) -> None:
+    group.add_command(Playbooks(name, help=help, context_settings=HELP, subcommand_metavar="PLAYBOOK ..."))
 
 
-def _common(*names: str) -> list[inspect.Parameter]:
-    """Options that commands share, as typer reads them."""
-    return [parameter(name, *SHARED[name]) for name in names]
-
-
-def parameter(name: str, kind: Any, default: Any = inspect.Parameter.empty) -> inspect.Parameter:
-    """An argument or option, as typer reads it from a function."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
-_WORKSPACES: Final = parameter(
-    "workspace",
-    Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--workspace",
-            "-C",
-            metavar="DIR",
-            help="Workspace to show; may be given several times. Default: the one that all commands work in.",
-            show_default=False,
-        ),
-    ],
-    None,
+_playbooks("run", "Run a playbook, or go on with its open run.")
+_command(
+    "resume",
+    "starting.resume",
+    "Go on with a run, also with one that was stopped.",
+    _RUN,
+    _NOTE,
+    _option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, second, ..."),
+    _BUDGET,
+    _RUNNER,
+    _option("--accept-recorded", "accepted", help="Go on although what is recorded is not what is asked now."),
+    _option("--from", "from_", default="", metavar="STAGE", help="Of a playbook with stages: go back to this one."),
+    _option("--fallback", default="", metavar="STAGE", help="Of one too: you did this stage, no agent is called."),
+    *_WORKS,
+)
+_playbooks("plan", "Show what a run would take; change nothing.")
+_command(
+    "runs",
+    "looking.list_runs",
+    "List the runs here, the latest last.",
+    _option("--all", "every", help="All of them, not only the latest 20."),
+    _option("--status", metavar="STATUS", help="Only those that stand so."),
+    _option("--playbook", metavar="NAME", help="Only those of this playbook."),
+    _option("--clean", help="Remove what ended runs left behind, and whole runs that are old."),
+    _option("--older", type=click.IntRange(0), metavar="DAYS", help="With --clean: how old; 30 if not given."),
+    _option("--dry-run", "dry", help="With --clean: only say what would be removed."),
+    _JSON,
+)
+_command(
+    "show",
+    "looking.show",
+    "Show how a run or a step stands, and on what evidence.",
+    _words("words", "[RUN] [STEP]", nargs=-1),
+    _option("--log", help="Every step as it happened, with its time."),
+    _option("--markdown", help="The receipt, fit for a pull request."),
+    _option("--html", default="", metavar="FILE", help="The run's page, as one file."),
+    _JSON,
+    _VERBOSE,
+)
+_command("watch", "looking.watch", "Follow a run that works, until it stops.", _RUN, _VERBOSE)
+_command(
+    "diff",
+    "looking.diff",
+    "What a run changed: delivered, pending, or by one agent.",
+    _words("words", "[RUN] [AGENT]", nargs=-1),
+    _option("--stat", help="Files and their lines only."),
+)
+_command("approve", "starting.decide", "Approve what a run waits with, and go on.", _RUN, *_DECIDE, what="approve")
+_command("reject", "starting.decide", "Reject it, with --note, and go on.", _RUN, *_DECIDE, what="reject")
+_command(
+    "answer",
+    "starting.answer",
+    "Answer the question that a run waits with, and go on.",
+    _words("words", "[RUN] TEXT", nargs=-1, required=True),
+    *_DECIDE,
+)
+_command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), _JSON)
+_command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
+_command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
+_command(
+    "playbooks",
+    "trusting.playbooks",
+    "List the playbooks; write, trust or copy one.",
+    click.Argument(["words"], metavar="[new NAME | trust NAME | copy NAME]", nargs=-1),
+    _option("--yaml", help="With new: one in YAML."),
+)
+_command(
+    "rehearse",
+    "planning.rehearse",
+    "Play every path of a playbook in a simulated world.",
+    click.Argument(["playbook"], metavar="PLAYBOOK"),
+    _option("--deviations", type=click.IntRange(0, 3), default=1, metavar="K", help="At most so many on a path; 1."),
+    _JSON,
+)
+_command(
+    "init",
+    "making.init",
+    "Write interlock.toml, and what a playbook needs.",
+    click.Argument(["playbook"], metavar="[PLAYBOOK]", required=False, default=""),
+    _option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion instead."),
+)
+_command(
+    "doctor",
+    "doctor.doctor",
+    "Say what would keep runs from working here.",
+    _option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
+    _option("--no-ask", help="Ask the agent no question."),
+    _RUNNER,
+    _JSON,
+)
+_command(
+    "web",
+    "serving.web",
+    "Serve the page: runs, gates and what changed, in a browser.",
+    _option("--open", help="Open a browser there."),
+    _option("--port", type=click.IntRange(0, 65535), default=8765, metavar="N", help="8765 if not given; 0: any."),
+    _option("--host", default="127.0.0.1", metavar="ADDR", help="Another address needs a proxy in front."),
+    _option("--proxy-user", default="", metavar="HEADER", help="In which the proxy names the person."),
+    _option("--proxy-secret", default="", metavar="FILE", help="What the proxy sends as x-interlock-proxy-secret."),
+)
+_command(
+    "mcp",
+    "serving.mcp",
+    "Tools for the client of a coding agent, on standard streams.",
+    _option("--register", default="", metavar="CLIENT", help="Enter them with claude, codex, vscode or cursor."),
 )
 
 
-def _dress(run: Any, function: Callable[..., Any], asked: Iterable[inspect.Parameter]) -> None:
-    """Give `run` the face that typer reads: the name and the help of `function`, and what is asked for."""
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    parameters = [parameter("context", typer.Context), *(one.replace(kind=keyword) for one in asked)]
-    run.__signature__ = inspect.Signature(parameters)
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    run.__doc__ = function.__doc__
-    run.__name__ = function.__name__
+def _overview(**given: Any) -> int:
+    """`interlock fleet` alone."""
+    if click.get_current_context().invoked_subcommand is not None:
+        return 0
+    from interlock.cli.fleet import overview
+
+    return overview(_door(given))
 
 
-def before(context: typer.Context, *, version: bool, **given: Any) -> None:
-    """Run development processes with coding agents: agents do the work, code decides."""
-    if version:
-        from interlock import __version__
-
-        print_lines([f"interlock {__version__}"])
-        raise typer.Exit
-    context.obj = context.obj or Errand()
-    context.obj.given = given
-
-
-_VERSION: Final = parameter(
-    "version", Annotated[bool, typer.Option("--version", "-V", help="Print the version.")], False
+_FLEET = click.Group(
+    "fleet",
+    callback=_overview,
+    invoke_without_command=True,
+    params=[_JSON],
+    help="Runs on other machines: who has them, who works.",
+    context_settings=HELP,
 )
-_dress(before, before, [*_common(*_BEFORE), _VERSION])
-
-
-def build() -> typer.Typer:
-    """The command line."""
-    return typer.Typer(
-        name="interlock",
-        cls=CommandGroup,
-        callback=before,
-        no_args_is_help=True,
-        pretty_exceptions_enable=False,
-        context_settings=HELP,
-        epilog="First steps: interlock init, then: interlock doctor",
-    )
-
-
-app = build()
+_ELSEWHERE = _words("run", "RUN")
+app.add_command(_FLEET)
+_playbooks("submit", "Give a run to workers.", _FLEET)
+_command(
+    "work",
+    "fleet.work",
+    "Be a worker: take runs of this repository, one after the other.",
+    _option("--name", default="", metavar="NAME", help="As others see it; else the machine and the folder."),
+    _option("--label", "labels", multiple=True, metavar="LABEL", help="Something that it has, for runs that ask."),
+    group=_FLEET,
+)
+_command("send", "fleet.send", "Give a run away: it goes on where somebody takes it.", _RUN, _JSON, group=_FLEET)
+_command(
+    "take",
+    "fleet.take",
+    "Bring a run here, with its workspace.",
+    _ELSEWHERE,
+    _option("--over", help="Also from whoever has it: they can change nothing of it any more."),
+    _JSON,
+    group=_FLEET,
+)
+_command("fetch", "fleet.fetch", "Bring its work as a branch, its documents, its folder.", _ELSEWHERE, group=_FLEET)
+_command(
+    "setup",
+    "fleet.setup",
+    "Show what workers need; change nothing.",
+    _option("--database", help="Make the tables of the queue."),
+    group=_FLEET,
+)

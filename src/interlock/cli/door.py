@@ -1,361 +1,245 @@
-"""The door that a command came through: the options that commands share, the workspace, and where its answer goes."""
+"""What the commands share: where the person stands, which run they mean, and that it is a person."""
 
 from __future__ import annotations
 
-import math
 import os
-import shlex
-from collections.abc import Coroutine, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
+from dataclasses import dataclass
 from functools import cached_property
+from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any
 
-import typer
+from interlock.cli import output, text
+from interlock.errors import BadInput, InterlockError, Refused
 
-from interlock.cli.output import at_terminal, print_json, print_lines, selection
-from interlock.errors import ConfigInvalid, InterlockError
-from interlock.settings import find_workspace
-
-if TYPE_CHECKING:
-    from interlock.app import FromSettings
-    from interlock.engine.definition import Playbook
-    from interlock.engine.folder import KnownRun
-    from interlock.engine.identity import Identity
-    from interlock.engine.runs import Call, Runs, View
-    from interlock.finding import Library
-
-
-T = TypeVar("T")
+if TYPE_CHECKING:  # what lists the commands imports this
+    from interlock.app import Place, Saved
+    from interlock.engine.afterwards import Work
+    from interlock.engine.folder import Message
+    from interlock.engine.runs import Entry, Runs
+    from interlock.engine.view import View
+    from interlock.errors import Status
+    from interlock.workspace.place import Workspace
+    from interlock.workspace.trees import Trees
 
 
 @dataclass
-class Errand:
-    """One call of the program, as far as it is known: what an error can still say about it."""
-
-    json: bool = False
-    given: Mapping[str, Any] = field(default_factory=dict)
-    """Common options that stood before the command."""
-    playbook: str | None = None
-    key: str | None = None
-    run_id: str | None = None
-    started_at: str | None = None
-    moves: Mapping[str, Any] = field(default_factory=dict)
-    """What was said to move a run that has stopped."""
-    library: Library | None = None
-    """The playbooks that can be asked for, once the workspace is known."""
-    place: str = ""
-    """The option that names the workspace, as it was given: commands that are told to people need it too."""
-
-    def turn_to(self, identity: Identity) -> None:
-        """From now on it is about this run."""
-        self.playbook, self.key = identity.playbook, identity.key
-        self.run_id, self.started_at = identity.run_id, identity.started_at
-
-
-# -- what the shell offers for a half-typed word: never an error, a shell has no place to show one
-
-
-def complete_run(context: typer.Context, incomplete: str) -> list[str]:
-    """Ids of the workspace's runs, the latest first."""
-    from interlock.engine.folder import known_runs
-
-    try:
-        root = find_workspace(Path.cwd(), _workspace(context))
-        names = [known.identity.run_id for known in reversed(known_runs(root))]
-    except (InterlockError, OSError):
-        return []
-    return [name for name in ("latest", *names) if name.startswith(incomplete) and name.isprintable()] if names else []
-
-
-def complete_playbook(context: typer.Context, incomplete: str) -> list[str]:
-    """The playbooks that are here, by their names; none is loaded for it."""
-    from interlock.finding import Library
-
-    try:
-        names = Library(find_workspace(Path.cwd(), _workspace(context)), os.environ).names()
-    except (InterlockError, OSError):
-        return []
-    return [name for name in names if name.startswith(incomplete) and name.isprintable()]
-
-
-def complete_runner(context: typer.Context, incomplete: str) -> list[str]:
-    """The runners of interlock.toml, and those that need no table there."""
-    from interlock.settings import READY_RUNNERS, load_settings
-
-    try:
-        own = tuple(load_settings(find_workspace(Path.cwd(), _workspace(context)), os.environ).runners)
-    except (InterlockError, OSError):
-        own = ()
-    return sorted({name for name in (*own, *READY_RUNNERS) if name.startswith(incomplete)})
-
-
-def _workspace(context: typer.Context) -> Path | None:
-    """The workspace that was typed so far, before or after the command."""
-    while context is not None:
-        if (typed := context.params.get("workspace")) is not None:
-            return Path(typed)
-        if context.parent is None:
-            return None
-        context = context.parent  # type: ignore[assignment]
-    return None
-
-
-# -- the options that commands share
-
-
-def shared(help: str, *short: str, **how: Any) -> Any:
-    """An option that is called as its field is."""
-    return typer.Option(*short, help=help, show_default=False, **how)
-
-
-@dataclass(frozen=True)
 class Door:
-    """The options that commands share, wherever on the line they stood, and what follows from them.
+    """One call of the command line."""
 
-    This is where each of them is declared: a command takes those that it honours.
-    """
-
-    errand: Errand = field(repr=False)
-    workspace: Annotated[
-        Path | None,
-        shared(
-            "Workspace to work in. Default: the nearest parent folder with interlock.toml, else the git top level.",
-            "-C",
-            metavar="DIR",
-        ),
-    ] = None
-    json: Annotated[bool, shared("Print one JSON object on stdout; progress goes to stderr.")] = False
-    runner: Annotated[
-        str | None,
-        shared(
-            "Runner for all agents, instead of what interlock.toml says.",
-            metavar="NAME",
-            autocompletion=complete_runner,
-        ),
-    ] = None
-    dry_run: Annotated[
-        bool, shared("Show the next step and its brief; change nothing. The whole way: interlock plan.")
-    ] = False
-    new_run: Annotated[bool, shared("Start a new run although the last one is complete.")] = False
-    take_over: Annotated[bool, shared("Take over the lock of another machine that surely works no more.")] = False
-    budget: Annotated[
-        float | None, shared("Wait for a person before spending more than this.", metavar="USD", min=0.0)
-    ] = None
-    accept_baseline: Annotated[
-        bool, shared("Named commands may fail before the work begins; only what fails newly counts.")
-    ] = False
-    no_preflight: Annotated[bool, shared("Call agents without looking first whether they and the commands work.")] = (
-        False
-    )
-    verbose: Annotated[bool, shared("Tell the bookkeeping too, and what agents say and do.")] = False
-    detach: Annotated[bool, shared("Go on in the background, as a process of its own; see: interlock watch.")] = False
-    fields: Annotated[
-        str | None,
-        shared(
-            "With --json, which this implies: only these fields; of a field in a field, as totals.cost_usd.",
-            metavar="NAME,...",
-        ),
-    ] = None
-    trust: Annotated[
-        bool, shared("I have read the playbook: its code may be used, as it is now. Asked for once on a terminal.")
-    ] = False
-    beside: tuple[Path, ...] = ()
-    """Further workspaces, of a command that shows several."""
-
-    @classmethod
-    def of(cls, errand: Errand, own: Mapping[str, Any]) -> Door:
-        """The options of the command itself, over those that stood before it."""
-        for name, value in errand.given.items():
-            if value and name not in own:
-                raise ConfigInvalid(
-                    f"{option_of(name)} means nothing to this command",
-                    where="command line",
-                    remedy="Leave it out, or see the command's --help.",
-                )
-        given = {name: value for options in (errand.given, own) for name, value in options.items() if said(value)}
-        given |= {"json": True} if "fields" in given else {}
-        if isinstance(several := given.pop("workspace", None), list):
-            given |= {"workspace": several[0], "beside": tuple(several[1:])} if several else {}
-        elif several is not None:
-            given["workspace"] = several
-        errand.place = f" -C {shlex.quote(str(given['workspace']))}" if "workspace" in given else ""
-        return cls(errand, **given)
+    dir: str = ""
+    """As `-C` was given."""
+    json: bool = False
+    verbose: bool = False
+    runner: str = ""
+    budget: float | None = None
+    detach: bool = False
+    heard: str = ""
+    """Who takes up what was said to a run of elsewhere."""
 
     @cached_property
-    def roots(self) -> list[Path]:
-        """All workspaces that were named."""
-        return [self.root, *(find_workspace(self.root, other) for other in self.beside)]
+    def place(self) -> Place:
+        from interlock.app import Place
+
+        place = Place(self.folder, {"limits.budget_usd": self.budget}, self._speak, self._hold)
+        place.runs = self.runs
+        return place
 
     @cached_property
-    def root(self) -> Path:
+    def folder(self) -> Path:
         try:
-            here = Path.cwd()
+            folder = (Path.cwd() / self.dir).resolve()
         except FileNotFoundError:
-            raise ConfigInvalid(
-                "the folder you are in is gone", expected="a folder", remedy="Change into the workspace again: cd DIR"
-            ) from None
-        return find_workspace(here, self.workspace)
+            raise BadInput("the folder you are in is gone", remedy="Change into the workspace again: cd DIR") from None
+        if not folder.is_dir():
+            raise BadInput("there is no such folder", where=f"-C {self.dir}", expected="a folder")
+        return folder
 
-    @property
-    def environ(self) -> Mapping[str, str]:
-        return os.environ
+    # --- to look at runs takes neither settings nor what works on them
 
-    def runs(self, view: View) -> Runs:
-        """The runs of this workspace, watched."""
-        from interlock.app import open_runs
+    @cached_property
+    def workspace(self) -> Workspace:
+        from interlock.workspace.place import Workspace
 
-        self._check_home()
-        return open_runs(
-            self.root, view, environ=self.environ, runner=self.runner, found=self.library, again=self.again
+        return Workspace.find(self.folder)
+
+    @cached_property
+    def runs(self) -> Runs:
+        from interlock.engine.runs import Runs
+
+        return Runs(self.workspace.own, self._look)
+
+    def _look(self, name: str) -> None:
+        """Renew what is known of runs of elsewhere, where a run is named that is not here."""
+        if not re.search(r"-\d{8}", name):
+            return
+        from interlock.fleet.far import look
+        from interlock.settings import reaches_out
+
+        try:
+            settings, trust = self.place.settings, self.place.library.trust
+            parts = reaches_out(settings)
+            if not parts or trust.allows(self.workspace.top / settings.file, parts):
+                look(self.place, name)
+        except BadInput:  # no remote, no repository: there is no elsewhere
+            return
+        except InterlockError as error:
+            output.complain(f"{error.what}: runs of elsewhere are as they were last seen here")
+
+    def _hold(self, entry: Entry) -> AbstractAsyncContextManager[Saved | None]:
+        if not entry.held.get("claim"):
+            return nullcontext()
+        from interlock.fleet.holding import held
+
+        return held(self.place, entry)
+
+    def _speak(self, entry: Entry, message: Message) -> None:
+        if not entry.is_far:
+            return entry.folder.say(message)
+        from interlock.fleet import far
+
+        self.heard = far.say(self.place, entry, message)
+        return None
+
+    @cached_property
+    def trees(self) -> Trees:
+        from interlock.workspace.trees import Trees
+
+        return Trees(self.workspace)
+
+    # --- which run
+
+    def find(self, name: str) -> Entry:
+        """The run that a person means; left out: the only one that waits, else the latest."""
+        waiting = [] if name else self.runs.waiting()
+        return waiting[0] if len(waiting) == 1 else self.runs.find(name or "latest")
+
+    def waiting(self, name: str) -> Entry:
+        """The run to decide about; left out: the only one that waits."""
+        waiting = self.runs.waiting()
+        if name or len(waiting) == 1:
+            return self.find(name)
+        if not waiting:
+            raise Refused("no run waits for a decision", remedy="See how they stand: interlock runs")
+        raise Refused(
+            f"{len(waiting)} runs wait for a decision",
+            expected=f"one of {', '.join(entry.id for entry in waiting)}",
+            remedy=f"Say which one, for example: interlock show {waiting[0].id}",
         )
 
-    @property
-    def setup(self) -> FromSettings:
-        """What runs need, as the settings of this workspace say."""
-        from interlock.app import FromSettings
-        from interlock.engine.runs import Quiet
+    def meant(
+        self, words: Sequence[str], default: Callable[[], Entry], has: Callable[[View, str], bool]
+    ) -> tuple[Entry, str]:
+        """A run, and what of it; either may be left out."""
+        if len(words) > 2:
+            raise BadInput("too many words", found=" ".join(words), expected="[RUN], and what of it")
+        if not words:
+            return default(), ""
+        try:
+            return self.runs.find(words[0]), "".join(words[1:])
+        except Refused:
+            if len(words) == 1 and self.runs.all() and has((entry := default()).view(), words[0]):
+                return entry, words[0]
+            raise
 
-        setup = self.runs(Quiet()).setup
-        assert isinstance(setup, FromSettings)
-        return setup
+    def first(self, has: Callable[[View], object], what: str) -> Entry:
+        """The latest run of which something holds."""
+        for entry in self.runs.all():
+            try:
+                if has(entry.view()):
+                    return entry
+            except InterlockError:  # one that cannot be read is not meant
+                continue
+        raise Refused(f"no run here has {what}", remedy="List them: interlock runs")
 
-    def _check_home(self) -> None:
-        home = self.root / ".interlock"
-        if home.is_symlink() and not home.exists():
-            raise ConfigInvalid(
-                "the folder of interlock is a link that leads nowhere",
-                where=str(home),
-                expected="a folder, or nothing",
-                remedy="Remove the link, or put back what it led to.",
+    # --- what is answered
+
+    def says(self, facts: Mapping[str, Any], lines: Iterable[str] = ()) -> None:
+        """On stdout: as JSON, or in lines."""
+        output.print_json(facts) if self.json else output.print_lines(lines)
+
+    def facts(self, entry: Entry, view: View, code: int = 0, *, worked_on: bool = False) -> dict[str, Any]:
+        """A run as it stands, for programs."""
+        said = entry.output(view).decode("utf-8", "replace")
+        return view.to_json(worked_on=worked_on, output=said) | {"exit_code": code}
+
+    def inside(self, path: str) -> str:
+        """A path as it is typed here, from the workspace's top."""
+        return os.path.relpath(self.folder / path, self.workspace.top)
+
+    def work(self, view: View) -> Work:
+        """What of its work only the trees know; what keeps it from being told is told."""
+        from interlock.engine.afterwards import Work, work
+
+        try:
+            return work(view, lambda pair: self.trees.between(pair.base, pair.work))
+        except (InterlockError, OSError) as error:
+            return Work(problem=f"what it changed cannot be read: {error}")
+
+    def ending(self, view: View, status: Status) -> list[str]:
+        """How a run stands and what leads on, as it is typed from here."""
+        from interlock.cli import screens
+
+        rows = screens.ending(view, self.work(view), status, self.shown(view))
+        if not self.is_latest(view.run):
+            rows = [re.sub(r"\binterlock diff$", f"interlock diff {view.run}", row) for row in rows]
+        if view.gate and any(message.gate for _, message in self.runs.find(view.run).folder.messages()):
+            kept = takewhile(lambda row: not row.startswith("  next"), rows)  # it is decided: that is taken up
+            rows = [*kept, f"  next    interlock resume {view.run}"]
+        return [output.here(row, self.dir) for row in rows]
+
+    def is_latest(self, run: str) -> bool:
+        """Whether it is meant where no name is said; one of elsewhere never is."""
+        return [run] == [entry.id for entry in self.runs.all()[:1]]
+
+    def shown(self, view: View) -> dict[str, str]:
+        """Of each document that a gate shows: its size, and whether it is as it was when it was asked and decided."""
+        from interlock.documents.files import read
+        from interlock.engine.keys import sha256
+
+        def about(path: str, digest: str) -> str:
+            content = read(self.workspace.top, path)
+            size = "no such file" if content is None else text.size(len(content))
+            if digest != ("" if content is None else sha256(content)):
+                return f"{size}, changed since it was asked"
+            last = before[-1].get(path) if before else None
+            return size if last is None else f"{size}, {'as' if last == digest else 'changed since'} you saw it"
+
+        gate = view.gate
+        before = [one.shown for one in view.gates.values() if gate and one.gate == gate.gate and one.decision]
+        return {path: about(path, digest) for path, digest in gate.shown.items()} if gate else {}
+
+    # --- who
+
+    def people_only(self, what: str) -> None:
+        """An agent inside a dispatch cannot start, approve or steer runs; it sees why (RUN-20)."""
+        if inside_dispatch():
+            raise Refused(
+                f"an agent inside a run cannot {what}",
+                where="INTERLOCK_DISPATCH",
+                expected="a person, at a terminal of their own",
+                remedy="Say in your answer what is to be done: a person reads it.",
             )
 
-    def call(
-        self,
-        *,
-        retry: bool = False,
-        accept_recorded: bool = False,
-        note: str = "",
-        flags: Mapping[str, Any] | None = None,
-    ) -> Call:
-        """What this process is asked for, beyond playbook and inputs."""
-        from interlock.engine.people import person
-        from interlock.engine.runs import Call
 
-        if self.budget is not None and not math.isfinite(self.budget):
-            raise ConfigInvalid(
-                "a budget is a number", where="option --budget", expected="USD, from 0", found=str(self.budget)
-            )
-        return Call(
-            new_run=self.new_run,
-            retry=retry,
-            accept_recorded=accept_recorded,
-            take_over=self.take_over,
-            budget_usd=self.budget,
-            note=note.strip(),
-            who=person() if note.strip() else "",
-            flags={**self._looking_first, **(flags or {})},
-        )
+def inside_dispatch() -> bool:
+    """Whether this process was started by a dispatch, also if it took the variables away, or sits in a layer."""
+    import psutil
 
-    @property
-    def _looking_first(self) -> Mapping[str, Any]:
-        """What was said about the look before the first agent, as flags of the run."""
-        said = {"accept_baseline": self.accept_baseline, "no_preflight": self.no_preflight}
-        return {name: value for name, value in said.items() if value}
+    from interlock.agents.process_tree import MARKER
+    from interlock.workspace.layers.bubblewrap import within
 
-    @property
-    def library(self) -> Library:
-        """The playbooks that can be asked for here."""
-        if self.errand.library is None:
-            from interlock.cli.playbooks import library
-
-            self.errand.library = library(self.root, trust=self.trust, json=self.json)
-        if self.errand.library.root != self.root:  # a word that is the value of another option
-            raise ConfigInvalid(
-                "it is not clear which workspace is meant",
-                where="command line",
-                found=f"{self.errand.library.root} and {self.root}",
-                remedy="Name it before the command: interlock -C DIR run",
-            )
-        return self.errand.library
-
-    def playbook(self, word: str) -> Playbook:
-        """The playbook that a person means: by its name, or by a path from where they are."""
-        return self.library.load(word, self.here)
-
-    @property
-    def here(self) -> Path:
-        """From where paths are named: the workspace if it was named, else the folder the person is in."""
-        return self.root if self.workspace is not None else Path.cwd()
-
-    def again(self, playbook: Playbook, inputs: Mapping[str, Any]) -> str:
-        """The command that starts a playbook with these inputs."""
-        from interlock.engine.asking import spoken
-
-        words = spoken(playbook.questions(playbook.inputs), inputs)
-        return self.spoken(shlex.join(("run", self.word_for(playbook), *words)))
-
-    def word_for(self, playbook: Playbook) -> str:
-        """What a person types for a playbook."""
-        source = playbook.source
-        if source is None or source.origin != "path":
-            return playbook.name
-        path = os.path.relpath(self.root / source.place, self.here)
-        return path if path.startswith("../") else f"./{path}"
-
-    @property
-    def can_ask(self) -> bool:
-        """Whether somebody sits at a terminal who can be asked here and now."""
-        return not self.json and at_terminal()
-
-    def find(self, name: str) -> KnownRun:
-        """The run that a person means."""
-        from interlock.engine.folder import find_run
-
-        return find_run(self.root, name)
-
-    def answer(self, facts: Any, lines: Iterable[str]) -> None:
-        """What was asked for: one JSON value for programs, lines for people."""
-        if self.json:
-            self.give(facts)
-        else:
-            print_lines(lines)
-
-    def give(self, facts: Any) -> None:
-        """One JSON value for programs, with the fields that were asked for."""
-        print_json(facts if self.fields is None else selection(facts, self.fields.split(",")))
-
-    def spoken(self, command: str) -> str:
-        """A command for the person to type, from where they are now."""
-        return f"interlock{self.errand.place} {command}"
-
-
-def option_of(name: str) -> str:
-    return f"--{name.replace('_', '-')}"
-
-
-def said(value: object) -> bool:
-    """Whether an option was given; a budget of 0 was."""
-    return value is not None and value is not False
-
-
-def finish(work: Coroutine[Any, Any, T]) -> T:
-    """The result of asynchronous work: async inside, sync at the door."""
-    import asyncio
-
+    if MARKER in os.environ or "INTERLOCK_DISPATCH" in os.environ or within():
+        return True
     try:
-        return asyncio.run(work)
-    finally:
-        work.close()  # it was never begun if there was no descriptor left for the loop
-
-
-def _options() -> Iterator[tuple[str, tuple[Any, Any]]]:
-    kinds = get_type_hints(Door, include_extras=True)
-    for one in fields(Door):
-        if isinstance(how := getattr(kinds[one.name], "__metadata__", (None,))[0], typer.models.OptionInfo):
-            how.param_decls = (option_of(one.name), *(how.param_decls or ()))
-            yield one.name, (kinds[one.name], one.default)
-
-
-SHARED: Final = dict(_options())
-"""How typer reads each option that commands share, and what it is where nobody gave it."""
+        parents = psutil.Process().parents()
+    except psutil.Error:
+        return False
+    for parent in parents:
+        with suppress(psutil.Error, OSError):
+            if MARKER in parent.environ():
+                return True
+    return False

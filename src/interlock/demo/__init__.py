@@ -1,1 +1,1 @@
-"""A guided tour with scripted agents: the playbook `feature` on a sample project; no model, no key, a minute."""
+"""What interlock does, shown in a folder of its own: no key, no model, no network."""

@@ -1,173 +1,157 @@
-"""Single files, handled so that nothing hangs, nothing is half written, and nothing of a killed write stays.
-
-Reading opens without waiting and takes plain files only: a named pipe, socket or device that somebody left in the way
-is an error at once.  Writing goes to a temporary file beside the target, synced, then renamed.  The temporary file is
-locked as long as its writer lives; one that can be locked is a leftover of a process that was killed, and is removed.
-"""
+"""Files that others may have planted or may write to: nothing hangs, no path leads out, nothing is half written."""
 
 from __future__ import annotations
 
 import errno
-import fcntl
+import hashlib
 import os
-import re
 import secrets
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
-from enum import Enum
+from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
-LEFTOVER = re.compile(r"\..+\.interlock-[0-9a-f]{16}\.tmp", re.DOTALL)
-"""The name of a temporary file; whoever lists a folder leaves it out."""
-_NAME_ROOM = 255 - len("..interlock-.tmp") - 16
-_NO_LOCKS = frozenset({errno.ENOSYS, errno.ENOLCK, errno.EOPNOTSUPP, errno.EINVAL})
-_TRIES = 20
+from interlock.errors import DocumentInvalid, PathRefused, WorkspaceFailed
 
-
-class NotPlain(OSError):
-    """What is there is neither a plain file nor a folder."""
-
-    def __init__(self, place: object) -> None:
-        super().__init__(errno.ENXIO, "is not a plain file", str(place))
+LIMIT = 10 * 1024 * 1024
+"""Bytes of the largest document that is read."""
+_OUR_FAULT = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO, errno.ESTALE})
+"""Errors that say nothing about the file."""
 
 
-def open_plain(place: Path, *, follow: bool = False) -> int:
-    """A descriptor of a plain file, for reading. Never waits; anything else is `NotPlain`, or the system's error."""
+def inside(top: Path, path: str) -> Path:
+    """The absolute place of a path that counts from the workspace, whether or not anything is there yet.
+
+    Each level is looked at on its own: a link that leads out and back in is refused as well.
+    """
+    if not path:
+        raise PathRefused(path, "it is empty")
+    if "\0" in path:
+        raise PathRefused(path, "it holds a NUL character")
+    try:
+        os.fsencode(path)
+    except UnicodeEncodeError:
+        raise PathRefused(path, "it is not valid text") from None
+    if path.startswith("/"):
+        raise PathRefused(path, "it is absolute")
+    here, parts = top.absolute(), [part for part in path.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise PathRefused(path, "it has '..'")
+    for count, part in enumerate(parts, start=1):
+        here /= part
+        # pathlib's own methods raise on names too long and below unreadable folders.
+        if os.path.islink(here) and not Path(os.path.realpath(here)).is_relative_to(os.path.realpath(top)):  # noqa: PTH114
+            raise PathRefused(path, f"the symlink {'/'.join(parts[:count])} leaves the workspace")
+    return here
+
+
+def relative(top: Path, place: Path) -> str:
+    """The path of a place, counted from the workspace; PathRefused where it is not in it."""
+    whole = top.absolute() / place
+    for base, candidate in ((top.absolute(), whole), (top.resolve(), whole.parent.resolve() / whole.name)):
+        if candidate.is_relative_to(base):
+            found = candidate.relative_to(base).as_posix()
+            inside(top, found)
+            return found
+    raise PathRefused(str(place), "it is not inside the workspace")
+
+
+def read(top: Path, path: str) -> bytes | None:
+    """A document of the workspace, read through links that stay in it; None where there is none."""
+    place = inside(top, path)
+    try:
+        return read_plain(place, follow=True)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except OSError as error:
+        if error.errno in _OUR_FAULT:
+            raise WorkspaceFailed.of(error, f"cannot read {path}", where=path) from error
+        reason = (error.strerror or type(error).__name__).lower()
+        raise DocumentInvalid(f"cannot read {path}: {reason}", where=path, expected="a plain file") from error
+
+
+def read_plain(place: Path, *, follow: bool = False, limit: int = LIMIT) -> bytes:
+    """The bytes of a plain file; an OSError where it is something else, or larger than the limit. Never waits."""
     # The look before the opening is for devices, where opening may already do something.
     _check_plain(place.stat(follow_symlinks=follow), place)
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY | (0 if follow else os.O_NOFOLLOW)
-    descriptor = os.open(place, flags)
-    try:
-        _check_plain(os.fstat(descriptor), place)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
+    with os.fdopen(os.open(place, flags), "rb") as file:
+        _check_plain(os.fstat(file.fileno()), place)
+        content = file.read(limit + 1)
+    if len(content) > limit:
+        raise OSError(errno.EFBIG, f"is larger than {limit:,} bytes", str(place))
+    return content
 
 
-def _check_plain(status: os.stat_result, place: object) -> None:
+def _check_plain(status: os.stat_result, place: Path) -> None:
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is a directory", str(place))
     if stat.S_ISLNK(status.st_mode):
         raise OSError(errno.ELOOP, "is a symlink", str(place))
     if not stat.S_ISREG(status.st_mode):
-        raise NotPlain(place)
+        raise OSError(errno.ENXIO, "is not a plain file", str(place))
 
 
-def read_plain(place: Path, *, follow: bool = False, limit: int = -1) -> bytes:
-    """The bytes of a plain file, at most `limit` of them if that is not negative."""
-    with os.fdopen(open_plain(place, follow=follow), "rb") as file:
-        return file.read(limit)
+def digest(content: bytes) -> str:
+    """SHA-256 in hexadecimal."""
+    return hashlib.sha256(content).hexdigest()
 
 
-@contextmanager
-def replacing(
-    target: Path, *, mode: int | None = None, check: Callable[[], None] = lambda: None, sync: bool = True
-) -> Iterator[BinaryIO]:
-    """A file to write to, which takes the target's place when the block is left without an error.
+def replace(target: Path, content: bytes, *, mode: int, sync: bool = True) -> None:
+    """Put the content in the target's place, whole or not at all.
 
     Args:
-        mode: permissions of the new file; those of any new file by default.
-        check: the last word, when all is written: if it raises, the target stays as it is.
         sync: whether it must survive a power loss, and not only the end of this process.
     """
-    temporary, file = _begun(target, mode)
+    name = os.fsdecode(os.fsencode(target.name)[:200])  # 255 bytes with what is put around it
+    temporary = target.with_name(f".{name}.interlock-{secrets.token_hex(8)}.tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with file:
-            yield file
+        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(content)
             file.flush()
             if sync:
                 os.fsync(file.fileno())
-            check()
-            temporary.replace(target)  # while it is still locked: nobody takes it for a leftover
+        temporary.replace(target)
     except BaseException:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
         raise
-    if sync:
-        sync_folder(target.parent)
-
-
-def replace_file(target: Path, content: bytes, *, sync: bool = True) -> None:
-    """Put the content in the target's place, whole; with `sync`, it is on the disk when this returns."""
-    with replacing(target, sync=sync) as file:
-        file.write(content)
-
-
-def _begun(target: Path, mode: int | None) -> tuple[Path, BinaryIO]:
-    """A new temporary file beside the target, locked."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    for _ in range(_TRIES):
-        temporary = target.with_name(temporary_name(target.name))
-        descriptor = os.open(temporary, flags, 0o666)
+    if sync:  # the name in its folder, too
+        folder = os.open(target.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            # Whoever clears up may have found it in the moment before it was locked.
-            if _lock(descriptor) is not LockState.TAKEN and os.fstat(descriptor).st_nlink:
-                if mode is not None:
-                    os.fchmod(descriptor, mode)
-                return temporary, os.fdopen(descriptor, "wb")
-        except BaseException:
-            os.close(descriptor)
-            with suppress(OSError):
-                temporary.unlink()
-            raise
-        os.close(descriptor)
-    raise OSError(errno.EBUSY, "temporary files are removed as soon as they are made", str(target.parent))
+            os.fsync(folder)
+        finally:
+            os.close(folder)
 
 
-class LockState(Enum):
-    OURS = "ours"
-    TAKEN = "taken"
-    UNKNOWN = "unknown"
-    """This file system has no such locks."""
-
-
-def _lock(descriptor: int) -> LockState:
+def write(top: Path, path: str, content: bytes) -> None:
+    """A document of the workspace, whole; no link is written, a mode stays."""
+    place = inside(top, path)
+    if os.path.islink(place):  # noqa: PTH114 - pathlib's own raises on names too long
+        raise PathRefused(path, "it is a symlink; refusing to write")
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~_umask()
+        replace(place, content, mode=mode)
     except OSError as error:
-        return LockState.UNKNOWN if error.errno in _NO_LOCKS else LockState.TAKEN
-    return LockState.OURS
+        raise WorkspaceFailed.of(error, f"cannot write {path}", where=path) from error
 
 
-def temporary_name(name: str) -> str:
-    """A name for a temporary file, not longer than names may be."""
-    short = os.fsdecode(os.fsencode(name)[:_NAME_ROOM])
-    return f".{short}.interlock-{secrets.token_hex(8)}.tmp"
-
-
-def remove_leftovers(folder: Path, names: re.Pattern[str] = LEFTOVER) -> list[Path]:
-    """Remove the temporary files that killed writes left in a folder; what a living process writes to stays."""
+def move(top: Path, path: str, attic: Path) -> str:
+    """A document into a folder of ours, if it is still there; where it lies, from the workspace."""
+    place, target = inside(top, path), attic / path
     try:
-        with os.scandir(folder) as entries:
-            found = sorted(Path(entry.path) for entry in entries if names.fullmatch(entry.name))
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    return [place for place in found if _removed(place)]
+        if not os.path.lexists(target):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            place.rename(target)
+    except OSError as error:
+        raise WorkspaceFailed.of(error, f"cannot set {path} aside", where=path) from error
+    return target.relative_to(top).as_posix()
 
 
-def _removed(place: Path) -> bool:
-    try:
-        descriptor = open_plain(place)
-    except OSError:
-        return False
-    try:
-        if _lock(descriptor) is not LockState.OURS or os.fstat(descriptor).st_ino != place.lstat().st_ino:
-            return False
-        place.unlink()
-    except OSError:
-        return False
-    finally:
-        os.close(descriptor)
-    return True
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in a folder survive a power loss, not only the bytes of its files."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+def _umask() -> int:
+    """Of this process; there is no way to look at it but to set it."""
+    mask = os.umask(0o022)
+    os.umask(mask)
+    return mask

@@ -1,424 +1,434 @@
-"""The commands that a person named: run by the engine, before anything is paid and before anything is accepted.
+"""Commands that decide: before the work, after it, and one word for the pair (EVID-05, 06, 07, 13, 14).
 
-`preflight` runs them once on the untouched tree and looks whether the agents can be called at all (EV-05).  `prove`
-runs them on the tree as it is, whenever that changed since (EV-04); what agents say about them is never asked.  A
-command whose own definition was changed on the way (a script, a make target, a test configuration) must pass with the
-old one too, so that nobody passes by changing the question.  A target or script that came with the work has no old
-definition: then that file is left as it is, and told to the judges like every other change of a definition.
+They run in layers of the engine's own, on trees: the person's, with their caches, and the run's work; never with
+anything ignored that an agent left.  Same command, same tree: run once.  A red that counts was red twice.
 """
 
 from __future__ import annotations
 
-import posixpath
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
-from interlock.contracts import is_definition, is_test
-from interlock.contracts.failures import failures_in
-from interlock.contracts.recipes import read_recipes, recipe_files
-from interlock.contracts.toolchains import READ_FOR_COMMANDS, Commands, detect_commands
-from interlock.documents import Document, DocumentState
-from interlock.documents.paths import plain_parts
-from interlock.engine.facts import changed_since, snapshot
-from interlock.engine.handing_on import handed_on
-from interlock.engine.keys import digest_of
-from interlock.engine.model import CommandResult, Ending, Stop
-from interlock.engine.run import Run, behind
-from interlock.errors import ConfigInvalid, PathRefused
+from interlock.agents.values import News, NewsKind
+from interlock.engine import commits, delivery, junit
+from interlock.engine import events as ev
+from interlock.engine.prompts import fence
+from interlock.engine.world import Command
+from interlock.errors import BadInput
+from interlock.workspace.values import Standing, Tree
 
-TAIL = 6000
-"""Characters at the end of an output that are evidence."""
-LONG_S = 1800.0
-UNCOMPARED = (
-    "Work began before there was a record of it: whether it changed what says how tests and checks are run (a "
-    "Makefile, a script, a test configuration) cannot be compared."
-)
-"""For judges and whoever watches, where the tree of before is not known."""
+if TYPE_CHECKING:
+    from interlock.engine.run import Run
+
+RED = ("broken", "still red")
+"""Words of a pair that no accepted work has."""
+NAMES = 20
+"""Of tests that are told by name."""
+AGAIN = 3
+"""Times that commands run, and work is merged, because the person's tree changes under them."""
+
+
+async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
+    """The checks of this run: named by a person, else found; fixed here, before the work (EVID-05)."""
+    slot = run.slot("commands", {}, ev.Got)
+    if slot.outcome is None:
+        place = run.where.place
+        found = await run.world.toolbox(run.start.standing.tree, place)
+        chosen = [{"name": f"check-{n}", "line": line, "origin": "named"} for n, line in enumerate(named, 1)]
+        if not chosen:
+            chosen = [{"name": one.name, "line": one.line, "origin": one.origin} for one in found.commands]
+        setup = {"line": found.setup.line, "origin": found.setup.origin} if found.setup else None
+        slot.settle(ev.Got(verb="commands", value={"commands": chosen, "setup": setup}))
+    value = slot.settled.value
+    run.setup = Command("setup", **value["setup"]) if value["setup"] else None
+    mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
+    lines = [{**one, "line": mended[n] if n < len(mended) else one["line"]} for n, one in enumerate(value["commands"])]
+    return [Command(name=one["name"], line=one["line"], origin=one["origin"]) for one in lines]
+
+
+async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
+    """Once at the end: what is found or set and was not named; red there and not on the tree before is `broken`."""
+    if not commands:
+        return []
+    slot = run.slot("toolbox", {}, ev.Got)
+    if slot.outcome is None:
+        known = {one.line for one in commands}
+        toolbox = await run.world.toolbox(run.start.standing.tree, run.where.place)
+        left = [
+            {"name": f"also-{n}", "line": one.line, "origin": one.origin}
+            for n, one in enumerate(toolbox.commands, 1)
+            if one.line not in known
+        ]
+        slot.settle(ev.Got(verb="toolbox", value=left))
+    return [await _once(run, Command(**one), named=False) for one in slot.settled.value]
+
+
+def _pair(
+    command: Command, tree: Tree, before: ev.Run1 | None, after: ev.Run1 | None, word: Any, **more: Any
+) -> ev.Proved:
+    return ev.Proved(name=command.name, command=command.line, tree=tree, before=before, after=after, word=word, **more)
+
+
+async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = False) -> list[ev.Based]:
+    """Each command on the person's tree without the run's work.
+
+    Raises:
+        BadInput: one cannot be run at all; or, with `expect_red`, all are green.
+    """
+    based = []
+    for command in commands:
+        slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
+        if slot.outcome is None:
+            run.listen()
+            standing = await run.standing()
+            came = await run_on(run, command, standing, standing.tree, keeps=True)
+            if came.exit is None:
+                why = came.error or f"it was not done in {command.timeout_s:.0f} s"
+                raise BadInput(
+                    f"the check `{command.line}` cannot be run: {why}",
+                    where=f"check ({command.origin})",
+                    expected="a command that ends, green or red",
+                    remedy="Install what it needs, or name another check: --check CMD (or --check none).",
+                )
+            slot.settle(ev.Based(name=command.name, command=command.line, run=came))
+        based.append(slot.settled)
+    if expect_red and based and all(one.run.green for one in based):
+        raise BadInput(
+            "every check is green before the work, and --expect-red was given",
+            expected="a check that is red and is to be mended",
+            remedy="Name the check that shows the fault: --check CMD. Or leave --expect-red out.",
+        )
+    return based
+
+
+async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
+    """Each command on the run's work merged with the person's tree of this moment, with one word for the pair."""
+    proved: list[ev.Proved] = []
+    for _ in range(AGAIN):
+        proved = [await _once(run, command) for command in commands]
+        if len({one.tree for one in proved}) <= 1:
+            break  # else the person's tree changed between two of them
+    if proved and all(one.after and one.word not in RED for one in proved):
+        await _shown(run, commands, proved)
+    return proved
+
+
+async def tell(run: Run, command: Command) -> ev.Proved:
+    """A command on the run's work merged with the person's tree of this moment, run for what it says alone."""
+    slot = run.slot(command.name, {"line": command.line}, ev.Proved)
+    if slot.outcome is None:
+        run.listen()
+        tree = await tree_now(run)
+        after = await run_on(run, command, await run.standing(), tree)
+        slot.settle(_pair(command, tree, None, after, "told"))
+    return slot.settled
+
+
+async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
+    """Each command on what a commit would hold, where that is not the tree that was judged: what the person has not
+    committed is not in it."""
+    slot = run.slot("commit-tree", {"branch": branch}, ev.Got)
+    if slot.outcome is None:
+        run.recorder.sync()
+        slot.settle(ev.Got(verb="commit-tree", value=await commits.tree_of_commit(run, message, branch)))
+    tree = slot.settled.value
+    proved: list[ev.Proved] = []
+    for command in commands if tree else ():
+        place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
+        if place.outcome is None:
+            standing = await run.standing()
+            before = _before(run, command)
+            after = await run_on(run, command, standing, Tree(tree))
+            word, tests = _word(run, before, after)
+            place.settle(_pair(command, Tree(tree), before, after, word, tests=_named(tests)))
+        proved.append(place.settled)
+    return proved
+
+
+def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
+    """What of these commands speaks against the work: each in a line, and with the end of what it printed."""
+    found = {}
+    for one in proved:
+        if one.after is None:
+            found[delivery.clash(one.tests)] = delivery.clash(one.tests)
+        elif one.word in RED:
+            head = f"`{one.command}` is {one.word}{': ' if one.tests else ''}{', '.join(one.tests)}"
+            found[head] = f"{head}. {tail(run, one.after)}"
+    return found
+
+
+async def idle(run: Run, claims: Sequence[str]) -> str:
+    """What speaks against who changed nothing: what shows that it is so already is named, and green (EVID-08)."""
+    if not claims:
+        return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
+    proved = await prove(run, [Command(f"claim-{n}", line) for n, line in enumerate(claims, 1)])
+    left = [one for one in proved if one.after and not one.after.green]
+    return "\n\n".join(f"`{one.command}` is not green. {tail(run, one.after)}" for one in left if one.after)
 
 
 @dataclass(frozen=True)
-class NamedCommand:
-    """A command that a person named."""
+class Landed:
+    """How what was accepted came into the person's tree."""
 
-    name: str
-    """What it is for: build, test, check."""
-    command: str
-    """For a shell."""
-    origin: str = ""
-    """Where it was named, for people."""
-    cwd: str = "."
-    timeout_s: float = LONG_S
-
-    def __post_init__(self) -> None:
-        if not self.command.strip():  # a shell is content with it, and nothing would be shown by that
-            raise ConfigInvalid(
-                f"the command {self.name!r} is empty",
-                where=self.origin,
-                expected="a command for a shell",
-                found=repr(self.command),
-            )
-
-    @property
-    def shown(self) -> str:
-        return f"{self.name}: {self.command}" + (f", from {self.origin}" if self.origin else "")
+    state: str
+    """As of `Delivered`, and `red`: commands are, on the tree as it is by now; `late`: it changes each time."""
+    against: Mapping[str, str] = field(default_factory=dict)
+    """What keeps it from that, as of `against`."""
+    proved: Sequence[ev.Proved] = ()
+    """What ran for it."""
 
 
-async def find_commands(run: Run) -> Commands:
-    """How the project in this workspace is built and tested, as its files say; where people name nothing."""
-    names = await run.list(".", "*")
-    return detect_commands(names, {name: (await run.read(name)).text for name in READ_FOR_COMMANDS if name in names})
-
-
-def named_commands(run: Run, asked: Sequence[str], settings: Sequence[str], table: str) -> tuple[NamedCommand, ...]:
-    """What people name now, the command line before the settings; a replay keeps to what they named then.
+async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None, label: str = "") -> Landed:
+    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first.
 
     Args:
-        table: of the settings, in which ``check_commands`` stand.
+        judged: the tree on which all is said already; None: the commands say it now.
     """
-    chosen, origin = (asked, "--check") if asked else (settings, f"[{table}] check_commands")
-    said = run.settle_once("named-commands", {"commands": list(chosen), "origin": origin})
-    commands = [str(command) for command in said["commands"]]
-    names = ["check"] if len(commands) == 1 else [f"check-{number}" for number in range(1, len(commands) + 1)]
-    return tuple(
-        NamedCommand(name, command, str(said["origin"])) for name, command in zip(names, commands, strict=True)
+    proved: list[ev.Proved] = []
+    for again in range(AGAIN):
+        if judged is None or again:
+            proved = await run.prove(commands)
+            judged = proved[0].tree if proved else judged
+        if found := run.against(proved):
+            return Landed("red" if all(one.after for one in proved) else "conflict", found, proved)
+        delivered = await delivery.deliver(run, f"{label}{again}", judged)
+        if delivered.state == "conflict":
+            said = delivery.clash(delivered.landing.conflicts if delivered.landing else ())
+            return Landed("conflict", {said: said}, proved)
+        if delivered.state != "other":
+            return Landed(delivered.state, {}, proved)
+        judged = delivered.merged
+    said = "Your tree changed each time before the work could come into it"
+    return Landed("late", {said: said}, proved)
+
+
+async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
+    slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
+    if slot.outcome is None:
+        run.listen()
+        slot.settle(await _prove(run, command, named=named))
+    return slot.settled
+
+
+async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
+    """A pair on the tree of this moment. What nobody named has its before only where it is red, and may stay so."""
+    before = _before(run, command)
+    standing = await run.standing()
+    first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
+    if first.tree is None:
+        return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
+    tree = first.tree
+    after = await run_on(run, command, standing, tree)
+    if before is None and not named and not after.green:
+        before = await run_on(run, command, standing, standing.tree)
+    flaky = False
+    if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
+        again = await run_on(run, command, standing, tree, again=True)
+        flaky, after = again.green != after.green, again
+    basis, theirs = before, list[str]()
+    if not after.green and before is not None and standing.tree != before.tree:
+        basis = alone = await run_on(run, command, standing, standing.tree)
+        before = alone if alone.green else before
+        theirs = _theirs(run, before, alone, after)
+    word, tests = ("theirs", theirs) if theirs else _word(run, basis, after, may_be_red=not named)
+    stands = after.green or word not in RED
+    weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
+    return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
+
+
+def _before(run: Run, command: Command) -> ev.Run1 | None:
+    pair = run.full.pairs.get(command.name)
+    return pair.before if pair else None
+
+
+def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:
+    """The tests that are red now, where each is red without the work, too, and was not when that was measured."""
+    pairs = _by_test(run, alone, after)
+    known = _red(_tests(run, before))
+    # With the work it tells no tests any more, and without it does: that is the work's.
+    mute = junit.WHOLE in pairs.still_red and junit.WHOLE not in _red(_tests(run, alone))
+    return [] if mute or pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
+
+
+def _by_test(run: Run, before: ev.Run1, after: ev.Run1) -> junit.Pairs:
+    return junit.compare(_tests(run, before), _tests(run, after))
+
+
+def _tests(run: Run, one: ev.Run1) -> junit.Tests:
+    told: junit.Tests = json.loads(run.text(one.tests)) if one.tests else {}
+    return told or {junit.WHOLE: junit.PASSED if one.green else junit.FAILED}
+
+
+def _word(run: Run, before: ev.Run1 | None, after: ev.Run1, *, may_be_red: bool = False) -> tuple[Any, list[str]]:
+    """The one word of a pair, and the tests that made it; `may_be_red`: what is red before may stay so."""
+    if before is None:
+        return ("held" if after.green else "broken"), []
+    was = _tests(run, before)
+    known = _red(was) if may_be_red or run.start.inputs.get("accept_baseline") else ()
+    word, tests = junit.word(was, _tests(run, after), known)
+    return word, list(tests)
+
+
+def _red(tests: junit.Tests) -> set[str]:
+    return {test for test, state in tests.items() if state == junit.FAILED}
+
+
+def _named(tests: Sequence[str]) -> tuple[str, ...]:
+    """As many as are told."""
+    return tuple(test for test in tests if test != junit.WHOLE)[:NAMES]
+
+
+# --- one run
+
+
+async def run_on(
+    run: Run, command: Command, standing: Standing, tree: Tree, *, keeps: bool = False, again: bool = False
+) -> ev.Run1:
+    """One run of a command on a tree; the same one twice only if asked for."""
+    known = (command.line, tree)
+    if not again and known in run.ran:
+        return run.ran[known]
+    world = run.world
+    run.recorder.sync()
+    if run.setup is not None:
+        _tell(run, run.setup, "began")
+        try:
+            prepared = await world.setup(run.setup, standing, tree)
+        finally:
+            _tell(run, run.setup, "done")
+        if prepared is not None and prepared.exit != 0:
+            run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
+    changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
+    for _ in range(AGAIN):
+        _tell(run, command, "began")
+        try:
+            came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
+        finally:
+            _tell(run, command, "done")
+        if not came.moved:
+            break
+    out = world.redact(came.exit.out)
+    one = ev.Run1(
+        tree=tree,
+        exit=came.exit.exit,
+        seconds=came.exit.seconds,
+        error=came.exit.error,
+        timed_out=came.exit.timed_out,
+        out=world.folder.put(out.encode("utf-8", "backslashreplace")) if out else None,
+        tests=world.folder.put(json.dumps(dict(came.tests)).encode()) if came.tests else None,
+        opened=tuple(sorted(came.opened)),
     )
+    run.ran[known] = one
+    return one
 
 
-@dataclass(frozen=True)
-class Proof:
-    """How a named command ended on a certain tree."""
-
-    name: str
-    command: str
-    exit: int | None
-    seconds: float
-    tail: str
-    tree: str
-    """The digest of the tree on which it ran."""
-    problem: str = ""
-    """Why it counts as red, in a sentence; empty when it does not."""
-    known: tuple[str, ...] = ()
-    """What failed already on the untouched tree, and was accepted as known."""
-    new: tuple[str, ...] = ()
-    """What failed beside that, by name."""
-    definitions: tuple[str, ...] = ()
-    """It ran with these files as they were before the work: they say what the command does, and were changed."""
-    timed_out: bool = False
-
-    @property
-    def ok(self) -> bool:
-        return not self.problem
-
-    @property
-    def shown(self) -> str:
-        known = f", but for {len(self.known)} failures that were known" if self.known else ""
-        how = f"passes{known}" if self.ok else self.problem
-        old = f" (with {', '.join(self.definitions)} as before)" if self.definitions else ""
-        return f"{self.name}: {self.command}{old}: {how}"
+def _tell(run: Run, command: Command, state: str) -> None:
+    """For people who watch: a command is no line of the journal before it has ended."""
+    name = "setup" if command == run.setup else "check"
+    run.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": command.line, "state": state}))
 
 
-@dataclass(frozen=True)
-class _Defined:
-    """What said what a command does, before the work."""
-
-    starts: tuple[str, ...] = ()
-    """The files that it started."""
-    lacking: tuple[str, ...] = ()
-    """The files in which its recipe belongs, where it had none."""
-
-    @classmethod
-    def from_json(cls, value: Mapping[str, Sequence[str]]) -> _Defined:
-        return cls(tuple(value["starts"]), tuple(value["lacking"]))
+def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
+    """The end of what a command printed, as data for a brief."""
+    said = run.text(one.out).rstrip().splitlines()[-lines:]
+    how = one.error or ("it did not end in its time" if one.timed_out else f"it ended with {one.exit}")
+    return f"{how}\n\n{fence(chr(10).join(said))}" if said else how
 
 
-class Checks:
-    """The named commands of one run, and what is known of them.
+def _last_line(text: str) -> str:
+    return (text.strip().splitlines() or [""])[-1][:200]
+
+
+# --- weakened, and shown
+
+
+async def _weakened(
+    run: Run,
+    command: Command,
+    standing: Standing,
+    tree: Tree,
+    before: ev.Run1 | None,
+    after: ev.Run1,
+    basis: ev.Run1 | None = None,
+) -> ev.Weak | None:
+    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
 
     Args:
-        besides: patterns of files on which the commands do not depend, such as the playbook's own documents.
-        agents: those that will be called; unset: all that the playbook can need.
-        goes_on: what was before the run that this one continues, and did not end well, is before this one too.
+        basis: what the person's tree comes to now, where that is not `before`; what is red there may be red.
     """
+    world = run.world
+    changes = await world.between(standing.tree, tree)
+    product = await world.product(command, tree, [change.path for change in changes])
+    other = [change for change in changes if change.path not in product]
+    known = _tests(run, before) if before is not None else {}
+    gone = junit.compare(known, _tests(run, after)).lost if known else ()
+    # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
+    touched = [one.path for one in other if one.path in after.opened or one.kind != "changed"]
+    if not touched:
+        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
 
-    def __init__(
-        self,
-        run: Run,
-        commands: Sequence[NamedCommand],
-        *,
-        besides: Sequence[str] = (),
-        agents: Sequence[str] | None = None,
-        goes_on: bool = False,
-    ) -> None:
-        self._run = run
-        self._agents = agents
-        self._goes_on = self._goes_on_later = goes_on
-        self.commands = tuple(commands)
-        """What a person names now; it may change while the run goes on."""
-        self._besides = tuple(besides)
-        self._base: Any = None
-        self._known: dict[str, frozenset[str]] = {}
-        """What fails in a command and was accepted as failing."""
-        self._defined: dict[str, _Defined] = {}
-        self._last: dict[tuple[NamedCommand, tuple[str, ...]], tuple[Any, Proof]] = {}
-        self._leaves: set[NamedCommand] = set()
-        """Those that leave files which the project does not ignore: they are dropped, and later ones may need them."""
+    here = _tests(run, after)
+    may_be_red = {test for one in (before, basis, after) if one is not None for test in _red(_tests(run, one))}
+    new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
 
-    @property
-    def baseline(self) -> Mapping[str, Any]:
-        """What is known of the untouched tree, as JSON data, for a run that goes on where this one ends."""
-        return {
-            "tree": self._base,
-            "known": {command: sorted(names) for command, names in self._known.items()},
-            "defined": {command: asdict(found) for command, found in self._defined.items()},
-        }
-
-    def go_on_from(self, baseline: Mapping[str, Any]) -> None:
-        """Take the untouched tree as an earlier run of the same workspace found it."""
-        self._base = baseline["tree"]
-        self._known = {command: frozenset(names) for command, names in baseline["known"].items()}
-        self._defined = {command: _Defined.from_json(found) for command, found in baseline.get("defined", {}).items()}
-
-    @property
-    def compares(self) -> bool:
-        """Whether it is known what the tree was before the work."""
-        return self._base is not None
-
-    @property
-    def _dry(self) -> bool:
-        """Whether this is a dry run, which leaves nothing behind; what is recorded is played all the same."""
-        run = self._run
-        return bool(behind(run).options.stop_before_work and run.flags.get("no_preflight") and run.live)
-
-    async def start(self) -> None:
-        """Work begins: the tree as it is now is the one of before, unless one is known already."""
-        if self._dry:
-            return
-        if (
-            self._base is None
-            and self._goes_on
-            and (before := handed_on(behind(self._run).journal.lines).get("before"))
-        ):
-            self.go_on_from(before)
-        if self._base is None:
-            self._base = await snapshot(self._run)
-        await self._find_definitions(changed=())
-
-    async def _find_definitions(self, *, changed: Sequence[str]) -> None:
-        """Look what says what each command does, when it is first seen: later, somebody may have changed that.
-
-        Args:
-            changed: by the work that was done before; of these files nobody knows what they were.
-        """
-        run = self._run
-        for one in self.commands:
-            if one.command in self._defined:
-                continue
-            places = {name: posixpath.normpath(f"{one.cwd}/{name}") for name in recipe_files(one.command)}
-            looked = {name: await run.read(place, _text) for name, place in places.items()}
-            texts = {name: text for name, text in looked.items() if isinstance(text, str)}
-            found = read_recipes(one.command, texts)
-            known = found.known or False in looked.values()
-            starts = sorted(path for name in found.starts if (path := _inside(one.cwd, name)))
-            self._defined[one.command] = _Defined(
-                tuple([path for path in starts if await run.read(path, _is_there)]),
-                tuple(place for place in places.values() if place in changed or not known),
-            )
-
-    async def preflight(self) -> None:
-        """Look once, before the first agent; `Stop` where the run could only waste what it costs."""
-        run = self._run
-        if self._dry:
-            run.note("preflight", skipped=True, commands=[one.shown for one in self.commands])
-            return
-        with run.step("preflight"):
-            mode = run.settle_once(
-                "preflight", {"skip": bool(run.flags.get("no_preflight")), "accept": self._accepts()}
-            )
-            self._goes_on = self._goes_on and not mode["accept"]
-            if self.commands:
-                await self.start()
-            if mode["skip"]:
-                run.note("preflight", skipped=True, commands=[one.shown for one in self.commands], before=self._before)
-                return
-            problems = list(await _unready(run, self._agents))
-            proofs = [] if problems else [await self._run_one(one, ()) for one in self.commands]
-            red = [proof for proof in proofs if not proof.ok]
-            for proof in proofs:
-                if proof.ok:  # then something stood behind every name in it
-                    self._defined[proof.command] = replace(self._defined[proof.command], lacking=())
-            said = {"problems": list(problems), "red": [proof.shown for proof in red]}
-            if mode["accept"] and not problems:
-                for proof in red:
-                    if proof.exit is None:
-                        problems.append(f"{proof.shown}; what does not end says nothing about what fails")
-                    self._known[proof.command] = frozenset(proof.new)
-                red = []
-            run.note("preflight", commands=[one.shown for one in self.commands], **said, before=self._before)
-            if problems or red:
-                raise Stop(Ending.stopped(_said(problems, red)))
-
-    @property
-    def _before(self) -> Mapping[str, Any] | None:
-        """The baseline, for a run that continues this one."""
-        return self.baseline if self._goes_on_later and self.compares else None
-
-    def _accepts(self) -> bool:
-        return bool(self._run.flags.get("accept_baseline"))
-
-    async def prove(self, *, as_before: bool = True) -> tuple[Proof, ...]:
-        """The proofs for the tree as it is; a command that passed runs only if the tree changed since. The first that
-        is red is the last.
-
-        Args:
-            as_before: with definitions as they were before, too; not needed where nothing is accepted for good.
-        """
-        run = self._run
-        if not self.commands:
-            return ()
-        wanted: list[tuple[NamedCommand, tuple[str, ...]]] = [(one, ()) for one in self.commands]
-        if as_before and self.compares:
-            changed = (await changed_since(run, self._base)).paths
-            await self._find_definitions(changed=changed)
-            wanted += [(one, found) for one in self.commands if (found := self._definitions(one, changed))]
-        proofs: list[Proof] = []
-        for one, definitions in wanted:
-            proofs.append(await self._run_one(one, definitions))
-            if not proofs[-1].ok:
-                break
-        return tuple(proofs)
-
-    def _definitions(self, one: NamedCommand, changed: Sequence[str]) -> tuple[str, ...]:
-        """Those of the changed files that say what a command does: by their name, or because a command starts them."""
-        started = {path for other in self.commands for path in self._defined[other.command].starts if not is_test(path)}
-        new = self._defined[one.command].lacking
-        return tuple(path for path in changed if path not in new and (is_definition(path) or path in started))
-
-    async def _run_one(self, one: NamedCommand, definitions: tuple[str, ...]) -> Proof:
-        run = self._run
-        now = await snapshot(run)
-        then, last = self._last.get((one, definitions), (None, None))
-        if last is not None and last.ok and (then == now or await self._is_as_it_was(then)):
-            return last
-        before = [other.command for other in self.commands[: self._place(one)] if self._needs(one, other)]
-        result = await run.command(
-            _argv((*before, one.command)),
-            cwd=one.cwd,
-            timeout_s=one.timeout_s,
-            name=f"check-{one.name}" if not definitions else f"check-{one.name}-as-before",
-            as_of=(self._base, definitions) if definitions else None,
-        )
-        if result.changed:
-            self._leaves.add(one)
-        proof = self._proof(one, result, digest_of({"tree": now}), definitions)
-        run.note("proof", **vars(proof))
-        self._last[one, definitions] = (now, proof)
-        return proof
-
-    async def _is_as_it_was(self, then: Any) -> bool:
-        return bool(self._besides) and not (await changed_since(self._run, then, besides=self._besides)).paths
-
-    def _place(self, one: NamedCommand) -> int:
-        return self.commands.index(one)
-
-    def _needs(self, one: NamedCommand, other: NamedCommand) -> bool:
-        return other in self._leaves and other.cwd == one.cwd
-
-    def _proof(self, one: NamedCommand, result: CommandResult, tree: str, definitions: tuple[str, ...]) -> Proof:
-        output = "\n".join(filter(None, (result.stdout.strip(), result.stderr.strip())))
-        known = self._known.get(one.command)
-        silent = frozenset({f"exit status {result.exit}"})
-        failed = frozenset() if result.ok else failures_in(output) or silent
-        new = sorted(failed - (known or frozenset()))
-        problem = _problem(result)
-        if problem and known is not None and result.exit is not None and not result.timed_out and not new:
-            problem = ""
-        return Proof(
-            one.name,
-            one.command,
-            None if result.timed_out else result.exit,
-            result.seconds,
-            output[-TAIL:],
-            tree,
-            problem,
-            tuple(sorted(failed & (known or frozenset()))),
-            tuple(new),
-            definitions,
-            result.timed_out,
-        )
-
-
-async def require_agents(run: Run) -> None:
-    """`Stop` where an agent of the playbook cannot be called; not asked with --no-preflight."""
-    if run.settle_once("preflight", {"skip": bool(run.flags.get("no_preflight"))})["skip"]:
-        return
-    if problems := await _unready(run, None):
-        raise Stop(Ending.stopped(_said(problems, ())))
-
-
-async def _unready(run: Run, agents: Sequence[str] | None) -> Sequence[str]:
-    """Why these agents cannot be called (all of the playbook, where none are named), one sentence for each cause;
-    nothing is asked of a model."""
-    recording = behind(run)
-    slot = recording.recall("unready", {})
-    if not slot.recorded:
-        asked = recording.playbook.agents if agents is None else agents
-        slot.settle("unready", list(await recording.world.unready(asked)))
-    return list(slot.value())
-
-
-def _text(document: Document) -> str | bool | None:
-    """The text of a file; None where there is none, and False where it cannot be read and may say anything."""
-    match document.state:
-        case DocumentState.OK:
-            return document.text
-        case DocumentState.MISSING:
-            return None
-        case _:
+    async def stands_without(paths: Sequence[str]) -> bool:
+        put_back = await world.graft(tree, standing.tree, list(paths))
+        came = await run_on(run, command, standing, put_back)
+        there = _tests(run, came)
+        if (after.green and not came.green) or not _red(there) <= may_be_red:
             return False
+        return all(
+            there.get(name) in (state, None if name in new else state)
+            for name, state in here.items()
+            if state == junit.PASSED
+        )
+
+    every = [one.path for one in other]
+    if await stands_without(every):
+        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
+
+    async def needed(paths: list[str]) -> list[str]:
+        if len(paths) == 1:
+            return paths
+        halves = paths[: len(paths) // 2], paths[len(paths) // 2 :]
+        found = [path for half in halves if not await stands_without(half) for path in await needed(half)]
+        return found or paths
+
+    return ev.Weak(paths=tuple(await needed(every)), gone=tuple(gone[:NAMES]))
 
 
-def _inside(cwd: str, path: str) -> str | None:
-    """A path that a command in a folder names, as one of the workspace; None for one outside of it."""
-    try:
-        return "/".join(plain_parts(posixpath.normpath(f"{cwd}/{path}"))) if not path.startswith("/") else None
-    except PathRefused:
-        return None
+async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> None:
+    """Where no pair is mended without being weakened: does any check tell this work from none (EVID-14)?"""
+    slot = run.slot("shown", {"tree": proved[0].tree}, ev.Got)
+    if slot.outcome is not None:
+        return
+    by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
+    if by is None:
+        standing = await run.standing()
+        tree = proved[0].tree
+        for command, one in zip(commands, proved, strict=True):
+            changes = await run.world.between(standing.tree, tree)
+            paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
+            if not paths:
+                continue
+            without = await run.world.graft(tree, standing.tree, paths)
+            if one.after is not None and _tells(run, one.after, await run_on(run, command, standing, without)):
+                by = command.name
+                break
+    slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
 
 
-def _is_there(document: Document) -> bool:
-    return document.state is not DocumentState.MISSING
+def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
+    """Whether a check is green by the work; of one that may stay red, a test of it."""
+    if after.green:
+        return not without.green
+    there = _tests(run, without)
+    return any(state == junit.PASSED != there.get(test) for test, state in _tests(run, after).items())
 
 
-def _argv(commands: Sequence[str]) -> tuple[str, ...]:
-    """The last command, after those whose outputs it needs, for a shell."""
-    if len(commands) == 1:
-        return ("sh", "-c", commands[0])
-    *first, last = (f'sh -c "${number}"' for number in range(1, len(commands) + 1))
-    return ("sh", "-c", " && ".join((*first, f"exec {last}")), "sh", *commands)
-
-
-def _problem(result: CommandResult) -> str:
-    if result.ok:
-        return ""
-    if result.timed_out:
-        return f"did not end within {result.seconds:.0f} s"
-    if result.error is not None:
-        return f"could not be started: {result.error}"
-    return f"ended with exit status {result.exit}"
-
-
-def _said(problems: Sequence[str], red: Sequence[Proof]) -> str:
-    """Why nothing was begun: every problem once, and what to do."""
-    said = [*problems, *(f"{proof.shown}\n{_last_lines(proof.tail)}".rstrip() for proof in red)]
-    advice = (
-        "No agent was called. Mend it, or go on with --accept-baseline: then only failures that are new count. "
-        "Where mending it is the work itself, go on with --no-preflight: then it must pass in the end."
-        if red
-        else "No agent was called."
-    )
-    return "\n".join([*said, advice])
-
-
-def _last_lines(text: str, most: int = 8) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines()[-most:])
+async def tree_now(run: Run) -> Tree:
+    """The run's work merged with the person's tree of this moment, their version on conflicts."""
+    standing = await run.standing()
+    return (await delivery.merged(run.world, run.pending, standing.tree))[0]

@@ -1,95 +1,81 @@
-"""Keys name a verb by its path in the playbook; digests say what it was asked (EN-01, EN-04).
+"""Keys name a verb by its place in the playbook; digests say what it was asked (RUN-02, RUN-04).
 
 A key is the open scopes joined by ``/``, then the verb's name, then ``#n`` for its n-th use there:
-``3b/ct-security#1``.  It never depends on time, so that the same playbook with the same inputs gives the
-same keys on every machine, and parallel members cannot take each other's records.
+``3b/review/ct-security#1``.  It never depends on time, so that the same playbook with the same inputs gives the same
+keys on every machine, and members side by side cannot take each other's records.
+
+Scopes live in a context variable.  One belongs to the task that opened it: verbs used from another task, outside of
+`together`, are a fault, because their keys would depend on time.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import os
 import re
-from collections.abc import Callable, Mapping
+import weakref
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from interlock.errors import NameRefused
+from interlock.documents.model import canonical
+from interlock.errors import BadInput, EngineFault
 
 _NAME = re.compile(r"[^/#\\\x00-\x1f]+")
+_PLAIN = re.compile(r"[ !#-\[\]-~]{0,118}")
+"""Text that JSON spells as it is, and short."""
 NAME_BYTES = 200
 """Of one name in a key; a file system allows 255 for a folder, and numbers come behind."""
 KEY_BYTES = 1000
 """Of a whole key: the path of its records is longer by that of the workspace, and may have 4096."""
-SHOWN = 120
-"""Inputs up to this many characters stand in the journal as they are, longer ones as a digest."""
-
-
-_spell = json.JSONEncoder(sort_keys=True, separators=(",", ":"), check_circular=False).encode
-
-
-def canonical(value: object) -> bytes:
-    """The one JSON spelling of a value; names that are not UTF-8 survive as escapes."""
-    return _spell(value).encode("ascii")
 
 
 def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def digest_of(parts: Mapping[str, Any]) -> str:
-    return sha256(canonical(parts))
+def shortly(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What a verb is asked, in the form in which the journal keeps it: long values by digest.
+
+    Names of trees and documents belong into it, never texts that a program made of them (RUN-21).
+    """
+    return {name: _short(value) for name, value in asked.items()}
 
 
-def shown(parts: Mapping[str, Any], redact: Callable[[str], str] = str) -> dict[str, Any]:
-    """The parts in the form in which the journal keeps them, to say later *what* differs; secrets stay out of it."""
-    return {name: _shown(value, redact) for name, value in parts.items()}
-
-
-def _shown(value: Any, redact: Callable[[str], str]) -> Any:
-    if not value:
+def _short(value: Any) -> Any:
+    if value is None or isinstance(value, bool | int) or (isinstance(value, str) and _PLAIN.fullmatch(value)):
         return value
-    if isinstance(value, str) and len(value) <= SHOWN // 2:
-        return redact(value)
     spelled = canonical(value)
-    if len(spelled) > SHOWN:
-        return "sha256:" + sha256(spelled)
-    said = redact(text := spelled.decode())
-    return value if said == text else json.loads(said)
+    return json.loads(spelled) if len(spelled) <= 120 else f"sha256:{sha256(spelled)[:32]}"
 
 
 def difference(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """Which inputs differ, as a sentence part."""
-    names = [name for name in {**recorded, **now} if recorded.get(name) != now.get(name)]
-    return "; ".join(f"{name}: recorded {recorded.get(name)!r}, now {now.get(name)!r}" for name in names) or "nothing"
+    """Which parts differ, as a sentence part; empty: none."""
+    every = {**recorded, **now}  # compared as it is spelled: in Python 1 is True
+    names = [name for name in every if canonical(recorded.get(name)) != canonical(now.get(name))]
+    return "; ".join(f"{name}: recorded {recorded.get(name)!r}, now {now.get(name)!r}" for name in names)
 
 
 @lru_cache(maxsize=4096)
 def checked_name(name: str) -> str:
     """A scope or verb name that can stand in a key and in a folder's path."""
-    size = _size(name)
+    try:
+        size = len(os.fsencode(name))
+    except UnicodeEncodeError:
+        size = 0
     if not _NAME.fullmatch(name) or name in (".", "..") or not 0 < size <= NAME_BYTES:
-        raise NameRefused(
-            f"{_short(name)!r} cannot be the name of a step, loop, member or verb",
+        raise BadInput(
+            f"{name if len(name) <= 60 else name[:57] + '...'!r} cannot be the name of a step, loop, member or verb",
             expected=f"1 to {NAME_BYTES} bytes of text without '/', '#', '\\' or control characters",
             found=f"{size} bytes" if size > NAME_BYTES else f"{name!r}",
             remedy="Give what is named so (a task, an item, an agent) a shorter and plain name.",
         )
     return name
-
-
-@lru_cache(maxsize=4096)
-def _size(text: str) -> int:
-    """Bytes of a name on disk; 0 for what cannot be one."""
-    try:
-        return len(os.fsencode(text))
-    except UnicodeEncodeError:
-        return 0
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 60 else f"{name[:57]}..."
 
 
 class Keys:
@@ -100,26 +86,87 @@ class Keys:
 
     def next(self, scope: str, name: str) -> str:
         """The next key for `name` in `scope`; a dispatch named like its member needs no second name."""
-        base = _base(scope, name)
+        checked_name(name)
+        base = scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
+        if (size := len(os.fsencode(base))) > KEY_BYTES:
+            raise BadInput(
+                "names nested as deeply as these are too long together",
+                where=base[:60],
+                expected=f"at most {KEY_BYTES} bytes",
+                found=f"{size} bytes",
+                remedy="Give what is named so (a task, an item, an agent) a shorter name.",
+            )
         self._uses[base] = count = self._uses.get(base, 0) + 1
         return f"{base}#{count}"
 
-    def coming(self, scope: str, name: str) -> str:
-        """The key that `next` would give."""
-        base = _base(scope, name)
-        return f"{base}#{self._uses.get(base, 0) + 1}"
+
+@dataclass(frozen=True)
+class Scope:
+    """Where a playbook is: the open steps, turns and members."""
+
+    path: str = ""
+    step: str = ""
+    lane: Callable[[], object] = lambda: None
+    """The task that it belongs to, while that is there."""
+    outer: Scope | None = None
+
+    def child(self, name: str, *, step: str = "") -> Scope:
+        path = f"{self.path}/{checked_name(name)}" if self.path else checked_name(name)
+        return Scope(path, step or self.step, self.lane, self)
 
 
-@lru_cache(maxsize=4096)
-def _base(scope: str, name: str) -> str:
-    """A key without its number."""
-    checked_name(name)
-    if (size := _size(scope) + _size(name)) > KEY_BYTES:
-        raise NameRefused(
-            f"names nested as deeply as {_short(scope)!r} are too long together",
-            where=_short(scope),
-            expected=f"at most {KEY_BYTES} bytes",
-            found=f"{size} bytes",
-            remedy="Give what is named so (a task, an item, an agent) a shorter name.",
+_current: ContextVar[Scope] = ContextVar("scope")
+
+
+def _lane() -> Callable[[], object]:
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # the simulated world needs no loop
+        task = None
+    return (lambda: None) if task is None else weakref.ref(task)
+
+
+def begin() -> None:
+    """Make the current task the one that runs the playbook."""
+    _current.set(Scope(lane=_lane()))
+
+
+def here() -> Scope:
+    """The innermost open scope; a fault in a task that has none of its own."""
+    scope = _current.get()
+    if scope.lane() is not _lane()():
+        raise EngineFault(
+            f"a verb was used in {scope.path or 'the playbook'!r} from a task that is not its own",
+            where=scope.path,
+            remedy="Run things side by side as named members of run.together(...).",
         )
-    return scope if scope and scope.rpartition("/")[2] == name else f"{scope}/{name}" if scope else name
+    return scope
+
+
+@contextmanager
+def within(inner: Scope) -> Iterator[None]:
+    """What is used in here has its key below this scope."""
+    outer = _current.get()
+    _current.set(inner)
+    try:
+        yield
+    finally:
+        _current.set(outer)
+
+
+def enter_member(scope: Scope, name: str) -> None:
+    """Begin a member in its own task (or, simulated, in the one task there is)."""
+    _current.set(replace(scope.child(name), lane=_lane()))
+
+
+def leave(inner: Scope | None, outer: Scope) -> None:
+    """Close a scope that no `with` holds, if it is still open; one of the same path in another run is another one."""
+    scope = _current.get(None)
+    while scope is not None and scope is not inner:
+        scope = scope.outer
+    if scope is not None:
+        _current.set(outer)
+
+
+def enter(scope: Scope) -> None:
+    _current.set(scope)

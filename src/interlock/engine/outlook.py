@@ -1,121 +1,78 @@
-"""What a run would take, before it is begun: who is called and how often, for how long and at what cost, which commands
-run, which documents are written (OW-40).
+"""What a run would take, before it is begun (PROOF-02): every way it can go by itself is played in simulation.
 
-Nothing is called and nothing is written for it.  How often agents are called is what the playbook's rehearsal found;
-time and cost are what the same roles took in earlier runs of this workspace.
+Nothing is called, run or written for it.  Deaths, weather and what people do meanwhile are left out, and so are entries
+of lists in answers: they repeat what there is, and say nothing about the process.
 """
 
 from __future__ import annotations
 
-import json
-import statistics
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Self
 
-from interlock.agents.roster import BoundAgent
-from interlock.engine.definition import Playbook
-from interlock.engine.folder import known_runs
-from interlock.engine.journal import Line
-from interlock.errors import InterlockError
-from interlock.telemetry import dispatch_rows
-
-FIGURES = "figures.json"
-"""Beside a playbook that ships: what its rehearsal counted."""
+from interlock.documents.model import Model
+from interlock.engine import events as ev
+from interlock.engine.playbook import Playbook
+from interlock.engine.rehearsal import FILES, Path, explore
+from interlock.engine.simulation import Simulated
+from interlock.engine.stage import EACH, WEATHER
+from interlock.engine.world import Command, Toolbox
+from interlock.errors import Status
 
 
 @dataclass(frozen=True)
-class Figures:
-    """How many calls of agents the paths of a rehearsal made."""
-
-    faults: int
-    """On one path, at most."""
-    paths: int
-    fewest: int | None
-    """On the shortest path that completes."""
+class Outlook:
+    stages: Mapping[str, int | None]
+    """In the order in which they come; of a loop, its most turns."""
+    agents: tuple[str, ...]
+    fewest: int
+    """Calls of agents with which it can be complete."""
     most: int
-    whole: bool = True
-    """All paths with so many faults were played."""
-
-    @classmethod
-    def of(cls, playbook: Playbook) -> Self | None:
-        """Those that were written down beside a playbook; None where there are none."""
-        file = playbook.folder / FIGURES
-        return cls(**json.loads(file.read_text(encoding="utf-8"))) if file.is_file() else None
-
-
-@dataclass(frozen=True)
-class Spread:
-    """Earlier figures of one kind."""
-
-    number: int
-    median: float
-    least: float
-    most: float
-
-    @classmethod
-    def over(cls, found: Sequence[float]) -> Self | None:
-        """None where nothing is known."""
-        return cls(len(found), statistics.median(found), min(found), max(found)) if found else None
+    """Calls where one agent, check or decision is against it each time."""
+    gates: tuple[str, ...]
+    """Where a person can be asked."""
+    commands: tuple[str, ...]
+    documents: tuple[str, ...]
+    told: tuple[str, ...]
+    """What a person is told at the start: what of their files is used, and what keeps the run from beginning."""
 
 
-@dataclass(frozen=True)
-class Seat:
-    """One agent of a playbook: who would be called, and what that took before."""
+def outlook(
+    playbook: Playbook, inputs: Model, *, caps: Mapping[str, int] | None = None, commands: Sequence[Command] = ()
+) -> Outlook:
+    """What this playbook would take with these inputs.
 
-    agent: str
-    runner: str
-    model: str | None
-    """None: what the runner takes by itself."""
-    seconds: Spread | None = None
-    cost_usd: Spread | None = None
-
-
-@dataclass(frozen=True)
-class Earlier:
-    """What the calls of one agent took in the runs of a workspace."""
-
-    seconds: tuple[float, ...] = ()
-    cost_usd: tuple[float, ...] = ()
-
-
-def earlier_calls(root: Path, playbook: str) -> Mapping[str, Earlier]:
-    """What each agent of a playbook took so far, by its name; runs that cannot be read tell nothing."""
-    rows: list[Mapping[str, Any]] = []
-    for known in known_runs(root):
-        if known.identity.playbook == playbook:
-            with suppress(InterlockError, OSError):
-                rows += dispatch_rows(known.folder.lines())
-    return {agent: _earlier([row for row in rows if row["agent"] == agent]) for agent in {row["agent"] for row in rows}}
-
-
-def _earlier(rows: Iterable[Mapping[str, Any]]) -> Earlier:
-    known = list(rows)
-    costs = (row["cost_usd"] for row in known)
-    return Earlier(tuple(row["seconds"] for row in known), tuple(cost for cost in costs if cost is not None))
-
-
-def seats(bound: Sequence[tuple[BoundAgent, str | None]], earlier: Mapping[str, Earlier]) -> tuple[Seat, ...]:
-    """The agents of a playbook, each with the model that its settings name and what it took before."""
-    found = []
-    for one, model in bound:
-        took = earlier.get(one.agent, Earlier())
-        spreads = Spread.over(took.seconds), Spread.over(took.cost_usd)
-        found.append(Seat(one.agent, one.runner, one.model or model, *spreads))
-    return tuple(found)
+    Args:
+        commands: what is found or set to run in the workspace; the inputs may name others.
+    """
+    caps = caps or playbook.caps
+    toolbox = Toolbox(list(commands))
+    paths = list(
+        explore(
+            playbook,
+            inputs,
+            caps=caps,
+            make=lambda stage: Simulated(FILES, cast=stage, toolbox=toolbox, branch="main"),
+            only=lambda name: name.endswith(EACH) and name.removesuffix(EACH) not in WEATHER and ": " not in name,
+        )
+    )
+    complete = [path.calls for path in paths if path.view.status is Status.COMPLETE]
+    called = {call.agent for path in paths for call in path.view.calls.values()}
+    steps = dict.fromkeys(step.name for path in paths for step in path.view.steps if step.name)
+    stages = dict.fromkeys(loop if (loop := re.sub(r"-\d+$", "", name)) in caps else name for name in steps)
+    rows = [row for row in playbook.rows if row.agent in called]
+    return Outlook(
+        stages={name: caps.get(name) for name in stages},
+        agents=tuple(row.agent for row in rows),
+        fewest=min(complete, default=paths[0].calls),
+        most=max(path.calls for path in paths if not _failed(path)),
+        gates=tuple(dict.fromkeys(gate.gate for path in paths for gate in path.view.gates.values())),
+        commands=tuple(dict.fromkeys(pair.command for pair in paths[0].view.pairs.values())),
+        documents=tuple(dict.fromkeys([*playbook.documents(inputs), *(path for row in rows for path in row.outputs)])),
+        told=tuple(filter(None, (*paths[0].view.warnings, paths[0].refused, paths[0].fault))),
+    )
 
 
-def commands_in(lines: Iterable[Line]) -> tuple[str, ...]:
-    """The commands that a playbook looked at before its first work, with what each is for and where it was found."""
-    looked = [line.data["commands"] for line in lines if line.event == "preflight"]
-    return tuple(looked[-1]) if looked else ()
-
-
-def stages_of(playbook: Playbook, lines: Iterable[Line]) -> tuple[str, ...]:
-    """The steps of a playbook by their titles; of one that names none, the parts that its keys begin with."""
-    if playbook.steps:
-        return tuple(dict.fromkeys(playbook.steps.values()))
-    parts = (line.key.split("/")[0] for line in lines if line.key and "/" in line.key)
-    return tuple(dict.fromkeys(part.rstrip("0123456789").rstrip("-") or part for part in parts))
+def _failed(path: Path) -> bool:
+    """An agent did not do its part, and a person had it go on."""
+    return any(isinstance(event, ev.Paused) and event.status == "failed" for _, event in path.lines)

@@ -1,208 +1,150 @@
-"""What people say to a run: a decision at its gate, or that it is to end (EN-15, EN-26, EN-29, CM-19, CM-20).
+"""People are heard: gates, decisions, and what waits in the run's inbox (PERSON-*).
 
-Whoever holds the run's lock writes it into the journal; what is said while a process works on the run is left in its
-inbox, and that process writes it.
+A decision is bound to what its maker saw: the opening of the gate and the digests of what was shown.  Changed since,
+the gate opens anew.  `approve` on the command line takes the documents as they are now.
 """
 
 from __future__ import annotations
 
-import asyncio
-import getpass
-import socket
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
-from interlock.engine.folder import KnownRun, RunFolder
-from interlock.engine.journal import Journal, Line, stamp_now
-from interlock.engine.lifecycle import ended_as
-from interlock.engine.model import Ending, GateDecision
-from interlock.engine.nesting import is_nested, only_people
-from interlock.engine.objects import Objects, pack
-from interlock.errors import Locked, Refused
-from interlock.telemetry import WaitingGate, standing, waiting_gate
+from interlock.engine import events as ev
+from interlock.engine.folder import Message
+from interlock.engine.halts import Cancelled, Parked
+from interlock.engine.keys import sha256
 
 if TYPE_CHECKING:
-    from interlock.engine.runs import Runs
-
-CANCELLED = {**Ending.stopped("cancelled").to_json(), "cancelled": True}
-"""The end of a run that a person ended for good."""
-POLL_S = 0.3
-PATIENCE_S = 30.0
+    from interlock.engine.run import Run
 
 
-def person() -> str:
-    """Who speaks: the user of this process."""
-    return f"{getpass.getuser()}@{socket.gethostname()}"
+def listen(run: Run) -> None:
+    """Take up a cancellation; decisions wait for their gate."""
+    for file, message in run.world.folder.messages():
+        if message.what == "cancel":
+            raise Cancelled(message.who, file)
 
 
-async def decide(
-    runs: Runs, name: str, choice: str, *, note: str = "", who: str | None = None, shown: str | None = None
-) -> WaitingGate:
-    """Record a person's decision where the run waits, or hand it to the process that works on the run.
-
-    The state documents are brought up to date at once: the playbook is played up to its next piece of work.
+async def gate(
+    run: Run,
+    name: str,
+    question: str,
+    *,
+    summary: str = "",
+    choices: tuple[str, ...] = ("approve", "reject"),
+    shows: tuple[str, ...] = (),
+    given: str = "",
+) -> ev.GateDecided:
+    """A person decides; until then the run is parked and its process may end.
 
     Args:
-        who: the person, where that is not the user of this process.
-        shown: the opening that the person saw (`WaitingGate.shown`): at another one nothing is decided.
+        given: what an option of this process, or a setting, says to it.
     """
-    known = runs.find(name)
-    playbook = runs.playbook_of(known)
-    only_people(runs.environ, runs.root, "decide at a gate")
-    identity, folder = known.identity, known.folder
-    lines = folder.lines()
-    if playbook.standing is not None and waiting_gate(lines) is None:
-        said = playbook.standing(playbook.parse_inputs(identity.inputs), runs.documents)
-        remedy = f"See how it stands with: interlock show {identity.run_id}"
-        raise Refused(f"No approval is pending ({said})", found=str(standing(lines)), remedy=remedy)
-    waiting = check_decision(lines, choice, runs.digest, run_id=identity.run_id, shown=shown)
-    decision = GateDecision(choice, who or person(), stamp_now(), note, waiting.digests)
-    try:
-        with runs.holding(known) as journal:
-            seen = {"gate": waiting.key, "shown": shown}
-            waiting = check_decision(journal.lines, choice, runs.digest, run_id=identity.run_id, **seen)
-            journal.listen(runs.view.line)
-            record_decision(journal, waiting, decision, folder.objects)
-            take_messages(folder, journal, runs.digest)
-            await runs.bring_up_to_date(known, playbook, journal)
-    except Locked:
-        folder.send({"kind": "decision", "gate": waiting.key, "shown": shown, **asdict(decision)})
-        return replace(waiting, handed_over=True)
-    return waiting
+    slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
+    opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
+    if slot.outcome is not None:
+        for waiting, said in run.world.folder.messages():
+            if said.at == slot.outcome.at:  # a process died between the record and this
+                run.world.folder.taken(waiting)
+        if slot.outcome.shown == await _shown(run, shows) or not run.recorder.reopen(slot, _OVERTAKEN):
+            return slot.outcome
+        opened = None
+    elif opened is None:
+        _too_early(run)
+    while slot.outcome is None:
+        listen(run)
+        shown = await _shown(run, shows)
+        if opened is None or opened.shown != shown:
+            number = run.full.openings.get(slot.key, 0) + 1
+            opened = ev.GateOpened(
+                gate=name, question=question, summary=summary, choices=choices, shown=shown, opening=number
+            )
+            slot.add(opened, sync=True)
+        file, message = _waiting(run, name)
+        if message is None and given:
+            message = Message(what="answer", who="an option", at=run.world.now(), gate=name, choice=given)
+        message = message or await run.world.ask(run.full.gates[slot.key])
+        if message is None:  # nothing was said here, or somewhere else meanwhile
+            file, message = _waiting(run, name)
+        if message is None:
+            raise Parked("waiting", question, f"interlock approve {run.id}")
+        now = await _shown(run, shows)
+        if why := _wrong(message, opened, now, choices):
+            _refuse(run, file, message, why)
+            if not file and now == shown:
+                raise Parked("waiting", question, f"interlock approve {run.id}")
+            continue
+        choice = _choice(message, choices)
+        who, note, at = message.who, message.note, message.at
+        slot.settle(ev.GateDecided(gate=name, choice=choice, who=who, note=note, at=at, shown=now))
+        run.recorder.sync()
+        if file:
+            run.world.folder.taken(file)
+    return slot.outcome
 
 
-async def cancel(runs: Runs, name: str, *, patience_s: float = PATIENCE_S) -> None:
-    """End a run for good: interrupt whoever works on it, then write its end."""
-    known = runs.find(name)
-    only_people(runs.environ, runs.root, "cancel a run")
-    identity, folder = known.identity, known.folder
-    if (status := ended_as(folder.lines())) is not None:
-        raise Refused(f"run {identity.run_id} has already ended ({status})")
-    asked = False
-    for _ in range(max(1, int(patience_s / POLL_S))):
-        try:
-            with runs.holding(known) as journal:
-                if ended_as(journal.lines) is None:
-                    journal.listen(runs.view.line)
-                    take_messages(folder, journal, runs.digest)
-                    await runs.clear_up(identity.run_id)
-                    journal.append("run.end", data=CANCELLED)
-                return
-        except Locked:
-            if not asked:
-                folder.send({"kind": "cancel"})
-                asked = True
-            await asyncio.sleep(POLL_S)
-    raise Locked(f"run {identity.run_id} was asked to stop, but its process still works on it")
-
-
-def reopen_gate(runs: Runs, known: KnownRun) -> WaitingGate | None:
-    """The gate at which the run waits; opened anew when what it shows has changed (EN-29)."""
-    waiting = waiting_gate(known.folder.lines())
-    if waiting is None or all(runs.digest(path) == seen for path, seen in waiting.digests.items()):
-        return waiting
-    if is_nested(runs.environ, runs.root) or known.folder.elsewhere() is not None:
-        return waiting
-    try:
-        with runs.holding(known) as journal:
-            opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened")
-            digests = {path: runs.digest(path) for path in waiting.digests}
-            data = {**opened.data, "digests": digests, "opening": waiting.opening + 1}
-            journal.append("gate.opened", key=opened.key, data=data)
-            return waiting_gate(journal.lines)
-    except Locked:
-        return waiting
-
-
-def take_messages(folder: RunFolder, journal: Journal, digest_now: Callable[[str], str]) -> bool:
-    """Journal what people left in the inbox; whether one of them ended the run."""
-    cancelled = False
-    for path, message in folder.messages():
-        match message:
-            case {"kind": "cancel"}:
-                cancelled = True
-            case {
-                "kind": "decision",
-                "gate": str(gate),
-                "choice": str(choice),
-                "who": str(who),
-                "at": str(at),
-                "note": str(note),
-            }:
-                seen = message.get("shown")
-                try:
-                    waiting = check_decision(
-                        journal.lines, choice, digest_now, gate=gate, run_id=folder.run_id, shown=seen
-                    )
-                except Refused as refusal:
-                    journal.append("gate.refused", data={"gate": gate, "choice": choice, "why": refusal.what})
-                else:
-                    decision = GateDecision(choice, who, at, note, waiting.digests)
-                    record_decision(journal, waiting, decision, folder.objects)
-            case _:
-                journal.append("message.refused", data={"file": path.name})
-        archive = folder.inbox / "taken"
-        archive.mkdir(exist_ok=True)
-        path.rename(archive / path.name)
-    return cancelled
-
-
-def check_decision(
-    lines: Sequence[Line],
-    choice: str,
-    digest_now: Callable[[str], str],
+async def approve(
+    run: Run,
+    name: str,
+    question: str,
+    revise: Callable[[str], Awaitable[None]],
     *,
-    gate: str | None = None,
-    run_id: str,
-    shown: str | None = None,
-) -> WaitingGate:
-    """The gate that this choice decides; `Refused` when it decides nothing."""
-    waiting = waiting_gate(lines)
-    if waiting is None or (gate is not None and waiting.key != gate):
-        raise Refused(
-            f"nothing waits for a decision in run {run_id}",
-            found=f"gate {waiting.key} is open" if waiting else str(standing(lines)),
-            remedy=f"See how it stands with: interlock show {run_id}",
-        )
-    if shown is not None and shown != waiting.shown:
-        raise Refused(
-            f"gate {waiting.gate} is not as it was shown any more",
-            where=waiting.key,
-            expected=f"opening {shown}",
-            found=f"opening {waiting.shown}",
-            remedy=f"Look at it again with: interlock show {run_id} - and decide then.",
-        )
-    if waiting.names and choice not in waiting.names:
-        raise Refused(
-            f"{choice!r} is no choice of gate {waiting.gate}",
-            expected=" | ".join(waiting.names),
-            remedy=f"interlock answer {run_id} {waiting.names[0]}",
-        )
-    now = {path: digest_now(path) for path in waiting.digests}
-    changed = [path for path in now if now[path] != waiting.digests[path]]
-    if changed:
-        path = changed[0]
-        raise Refused(
-            f"{path} changed since the gate showed it",
-            where=waiting.key,
-            expected=f"digest {waiting.digests[path] or '(no file)'}",
-            found=f"digest {now[path] or '(no file)'}",
-            remedy=f"Look at it again with: interlock show {run_id} - that opens the gate anew - and decide then.",
-        )
-    return waiting
+    rounds: int = 5,
+    **shown: Any,
+) -> ev.GateDecided:
+    """A person approves, or it is revised with their words and asked about again; the last rejection is the answer
+    (PERSON-03). What is shown may be a function: of what stands there by then."""
+    async for n in run.loop(name, cap=rounds + 1):
+        now = {part: one() if callable(one) else one for part, one in shown.items()}
+        decided = await gate(run, name, question, **now)
+        if decided.choice == "approve" or n > rounds:
+            break
+        await revise(decided.note)
+    return decided
 
 
-def record_decision(journal: Journal, waiting: WaitingGate, decision: GateDecision, objects: Objects) -> Line:
-    """The line that lets the run leave its gate."""
-    opened = next(line for line in reversed(journal.lines) if line.event == "gate.opened" and line.key == waiting.key)
-    return journal.append(
-        "gate.decided",
-        key=waiting.key,
-        digest=opened.data["inputs"],
-        data={
-            "in": {},
-            **decision.facts(waiting.gate, waiting.opening),
-            "out": pack(asdict(decision), objects),
-        },
-    )
+_OVERTAKEN = "what was approved has changed before it was carried out"
+
+
+def _too_early(run: Run) -> None:
+    """What was said before a gate opened is not about it: of two who decide one gate, the second one's word waits."""
+    for file, message in run.world.folder.messages():
+        if message.what != "cancel":
+            _refuse(run, file, message, "it was said before this was asked")
+
+
+def _refuse(run: Run, file: str, message: Message, why: str) -> None:
+    run.recorder.add("", ev.Refused(what=message.what, who=message.who, why=why), sync=True)
+    if file:
+        run.world.folder.taken(file)
+
+
+def _waiting(run: Run, name: str) -> tuple[str, Message | None]:
+    """The oldest message about this gate; it leaves the inbox once it stands in the journal."""
+    for file, message in run.world.folder.messages():
+        if message.what != "cancel" and message.gate in ("", name):
+            return file, message
+    return "", None
+
+
+def _choice(message: Message, choices: tuple[str, ...]) -> str:
+    return {"approve": choices[0], "reject": choices[-1]}.get(message.what, message.choice)
+
+
+def _wrong(message: Message, opened: ev.GateOpened, now: dict[str, str], choices: tuple[str, ...]) -> str:
+    """Why a message decides nothing; empty: it does."""
+    # Documents that changed while nobody worked open it anew: who saw them as they are now decides about them.
+    if message.shown != now if message.shown else message.opening not in (0, opened.opening):
+        return "what it showed has changed since: look at it anew"
+    if message.what != "answer" and (choices == ("*",) or (message.what == "reject" and len(choices) == 1)):
+        return "an answer is asked for: interlock answer"
+    if _choice(message, choices) not in choices and choices != ("*",):
+        return f"it is none of {', '.join(choices)}"
+    if "reject" in (message.what, _choice(message, choices)) and not message.note.strip():
+        return "a rejection needs words: --note"
+    return ""
+
+
+async def _shown(run: Run, paths: tuple[str, ...]) -> dict[str, str]:
+    contents = {path: await run.world.document(path) for path in paths}
+    return {path: "" if content is None else sha256(content) for path, content in contents.items()}

@@ -1,125 +1,220 @@
-"""Calling a playbook in this process: the one place where errors and endings become a status (EN-24, EN-25)."""
+"""One process plays a run: from its first unrecorded verb to its end, or to where it stops (RUN-08, RUN-12).
+
+World-free: the doors put the parts together (`interlock.app`), simulations do, too.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
-from typing import Any, Self
+from datetime import datetime
+from typing import Any
 
-from interlock.engine import scopes
-from interlock.engine.identity import Identity
-from interlock.engine.journal import Line
-from interlock.engine.model import Ending, Status, Stop
-from interlock.engine.objects import pack
-from interlock.engine.options import Before, Halted
-from interlock.engine.recording import RESUME, Recording
-from interlock.engine.run import Run
-from interlock.errors import AgentFailed, BadInput, Diverged, InterlockError, WorkspaceFailed
+from pydantic import ValidationError
+
+from interlock.documents.model import Model
+from interlock.engine import delivery, keys, receipt
+from interlock.engine import events as ev
+from interlock.engine.folder import Folder
+from interlock.engine.halts import Cancelled, Parked
+from interlock.engine.journal import Journal
+from interlock.engine.playbook import Playbook
+from interlock.engine.prompts import Prompts
+from interlock.engine.replay import Recorder
+from interlock.engine.run import Limits, Outcome, Run, Stop
+from interlock.engine.view import View
+from interlock.engine.world import World
+from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
+from interlock.workspace.values import Landing, Tree
+
+EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
 
 
-@dataclass(frozen=True)
-class Finished:
-    """How a process of a run ended; how the run itself did is its `Ending`, and stands in the journal."""
+class Player:
+    """A run in this process."""
 
-    status: Status
-    reason: str = ""
-    output: str | bytes = ""
-    gate: Mapping[str, Any] | None = None
-    error: InterlockError | None = None
-    before: Before | None = None
-    playbook: str = field(default="", compare=False)
-    key: str = field(default="", compare=False)
-    run_id: str | None = field(default=None, compare=False)
-    """None for a run that never came into being."""
-    started_at: str | None = field(default=None, compare=False)
-    finished_at: str | None = field(default=None, compare=False)
-    """When this process left the run; of one that had ended before, when that was."""
-    lines: Sequence[Line] = field(default=(), compare=False, repr=False)
-
-    @classmethod
-    def of(cls, identity: Identity, lines: Sequence[Line], status: Status, reason: str, **more: Any) -> Self:
-        """How a process of this run ended."""
-        return cls(
-            status,
-            reason,
-            playbook=identity.playbook,
-            key=identity.key,
-            started_at=identity.started_at,
-            lines=lines,
-            **{"run_id": identity.run_id, **more},
-        )
+    def __init__(
+        self,
+        playbook: Playbook,
+        world: World,
+        prompts: Prompts,
+        *,
+        settings: Any = None,
+        limits: Limits | None = None,
+        flags: Mapping[str, Any] | None = None,
+        hear: Callable[[str, Any], None] | None = None,
+        told: Callable[[ev.Event, str], None] | None = None,
+        saved: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.playbook = playbook
+        self.world = world
+        self.recorder = Recorder(Journal(world.folder.medium), world.folder, world.now, told)
+        self._prompts, self._settings, self._limits = prompts, settings, limits
+        self._flags, self._hear, self._saved = flags, hear, saved
 
     @property
-    def exit_code(self) -> int:
-        return self.status.exit_code
+    def view(self) -> View:
+        return self.recorder.view
+
+    def begin(self, inputs: Model, **identity: Any) -> None:
+        """The first event of the run; `identity` is what of `RunStarted` the playbook does not say."""
+        started = ev.RunStarted(
+            playbook=self.playbook.name,
+            inputs=inputs.model_dump(mode="json"),
+            headline=self.playbook.headline(inputs),
+            at=self.world.now(),
+            **identity,
+        )
+        self.recorder.add("", started)
+
+    def warn(self, text: str) -> None:
+        self.recorder.add("", ev.Warned(text=text))
+
+    def words(self, text: str, who: str) -> ev.Words | None:
+        """What a person says at the start or with a resume; None: nothing."""
+        return ev.Words(text=text, who=who, at=self.world.now()) if text.strip() else None
+
+    def resume(
+        self,
+        version: str,
+        *,
+        said: ev.Words | None = None,
+        accepted: bool = False,
+        changed: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
+        """Note that this process goes on with the run; what failed in one that ended stopped is done again."""
+        if self.recorder.journal.torn:
+            torn = "the last line of the journal was torn by a crash, and is cut"
+            self.recorder.add("", ev.Left(how="cut", what=torn))
+            changed = (*changed, torn)
+        if (ended := self.view.ended) is not None:
+            forgotten = () if ended.at_a_verb else self.recorder.again(ended.again)
+            self.recorder.add("", ev.Reopened(forgotten=forgotten, why="resumed: what failed is done again"))
+            for file, message in self.world.folder.messages():
+                why = "the run had ended when it was said"
+                self.recorder.add("", ev.Refused(what=message.what, who=message.who, why=why), sync=True)
+                self.world.folder.taken(file)
+        if version != self.view.version:
+            changed = (*changed, f"interlock is {version} now; {self.view.version} worked on this run before")
+        resumed = ev.Resumed(version=version, said=said, accepted=accepted, changed=changed, options=options)
+        self.recorder.add("", resumed, sync=True)
+
+    async def play(self) -> View:
+        """Until the playbook ends, or this process has to stop.
+
+        Raises:
+            BadInput: before the first agent was paid for: nothing of the run counts.
+            InterlockError: the run stays open where it is.
+        """
+        try:
+            inputs = self.playbook.inputs.model_validate(self._start.inputs)
+        except ValidationError:
+            raise self.recorder.diverged("inputs", "it does not take the run's inputs any more") from None
+        run = Run(
+            self.recorder,
+            self.world,
+            self._prompts,
+            settings=self._settings,
+            limits=self._limits,
+            flags=self._flags,
+            hear=self._hear,
+            saved=self._saved,
+        )
+        keys.begin()
+        try:
+            try:
+                outcome = await self.playbook.play(run, inputs)
+            except Stop as stop:
+                outcome = stop.outcome
+            self.recorder.nothing_left("")
+        except Parked as parked:
+            self._add(ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until))
+        except Cancelled as cancelled:
+            self._end(Outcome("cancelled", str(cancelled)))
+            self.world.folder.taken(cancelled.file)
+        except asyncio.CancelledError:
+            if not await self._told_to_end():
+                self._leave(ev.Left(how="interrupted"))
+                raise
+        except (Diverged, JournalDamaged):
+            raise
+        except BadInput as error:
+            if not self.view.began:
+                raise
+            self._end(Outcome.stopped(_in_a_line(error)), at_a_verb=True)
+        except InterlockError as error:
+            self._leave(ev.Paused(status="failed", why=_in_a_line(error), remedy=error.remedy or ""))
+            raise
+        except Exception as error:
+            self._leave(ev.Left(how="fault", what=f"{type(error).__name__}: {error}"[:500]))
+            raise
+        else:
+            self._end(outcome)
+        return self.view
+
+    async def _told_to_end(self) -> bool:
+        """End it, where a person's word to cancel it is why its task was; a delivery under way is finished first."""
+        for file, message in self.world.folder.messages():
+            if message.what == "cancel":
+                if (begun := delivery.cut_off(self.recorder)) is not None:
+                    delivery.finished(self.recorder, *begun, await self.world.finish(begun[1].base, begun[1].work))
+                self._end(Outcome("cancelled", f"cancelled by {message.who}"))
+                self.world.folder.taken(file)
+                return True
+        return False
+
+    @property
+    def _start(self) -> ev.RunStarted:
+        assert self.view.start is not None
+        return self.view.start
+
+    def _add(self, event: ev.Event) -> None:
+        self.recorder.add("", event, sync=True)
+
+    def _leave(self, event: ev.Event) -> None:
+        """Note why this process ends; what is wrong may keep that from being noted, too."""
+        with suppress(WorkspaceFailed):
+            self._add(event)
+
+    def _end(self, outcome: Outcome, *, at_a_verb: bool = False) -> None:
+        _end(self.recorder, outcome, at_a_verb=at_a_verb)
 
 
-async def play(run: Recording, *, resume: int = 0, begun: bool = False) -> Finished:
-    """Call the playbook until it ends, waits or is stopped.
+def cancel(
+    folder: Folder, now: Callable[[], datetime], who: str, finish: Callable[[Tree, Tree], Landing] | None = None
+) -> None:
+    """End a run that nobody works on; takes neither its playbook nor settings, which may be broken.
 
     Args:
-        resume: which resume this is, 0 for a first start.
-        begun: what a resume begins with has happened.
+        finish: brings a delivery over which a process died to its end.
     """
-    scopes.begin()
-    run.resumed = resume
-    playbook, face = run.playbook, Run(run)
-    try:
-        inputs = playbook.parse_inputs(run.identity.inputs)
-        if resume and not begun and playbook.on_resume is not None:
-            with face.step(f"{RESUME}{resume}"):
-                await playbook.on_resume(face, inputs, resume)
-        try:
-            ending = await playbook.function(face, inputs)
-        except Stop as stop:
-            ending = stop.ending
-        run.check_consumed()
-    except Halted as halt:
-        return _finished(run, halt.status, halt.reason, gate=halt.gate, before=halt.before)
-    except Diverged:
-        raise
-    except BadInput as error:
-        if run.journal.held:
-            raise
-        return _end(run, Ending.stopped(error.what), error)
-    except AgentFailed as error:
-        if run.journal.held:
-            raise
-        return _end(run, Ending.failed(error.what), error)
-    except asyncio.CancelledError:
-        _note(run, "run.interrupted", {})
-        return _finished(run, Status.INTERRUPTED, "interrupted; the state is saved")
-    except OSError as error:
-        raise _fault(run, WorkspaceFailed.of(error)) from error
-    except InterlockError as error:
-        raise _fault(run, error) from None
-    return _end(run, ending, None)
+    recorder = Recorder(Journal(folder.medium), folder, now)
+    if finish is not None and (begun := delivery.cut_off(recorder)) is not None:
+        delivery.finished(recorder, *begun, finish(begun[1].base, begun[1].work))
+    _end(recorder, Outcome("cancelled", f"cancelled by {who}"))
 
 
-def _end(run: Recording, ending: Ending, error: InterlockError | None) -> Finished:
-    if not run.journal.held:
-        facts = {name: pack(value, run.world.records.objects) for name, value in ending.to_json().items()}
-        run.journal.append("run.end", data=facts)
-    return _finished(run, ending.status, ending.reason, output=ending.output, error=error)
+def _end(recorder: Recorder, outcome: Outcome, *, at_a_verb: bool = False) -> None:
+    """The run has ended: its output, its report, its last line."""
+    folder, view = recorder.folder, recorder.view
+    said = "".join(folder.get(digest).decode() + "\n" for digest in view.said.values())
+    output = outcome.output or said
+    digest = folder.put(output.encode("utf-8", "backslashreplace")) if output else None
+    code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
+    ended = ev.Ended(
+        status=outcome.status,  # type: ignore[arg-type]
+        exit=int(code),
+        reason=outcome.reason,
+        output=digest,
+        next=outcome.next,
+        at_a_verb=at_a_verb,
+        again=outcome.again,
+    )
+    recorder.add("", ended, sync=True)
+    folder.keep("", "report.md", receipt.markdown(view).encode("utf-8", "backslashreplace"))
 
 
-def _finished(run: Recording, status: Status, reason: str, **more: Any) -> Finished:
-    journal, now = run.journal, run.world.now().isoformat(timespec="milliseconds")
-    if journal.held:
-        more["run_id"] = None
-    return Finished.of(run.identity, journal.lines, status, reason, finished_at=now, **more)
-
-
-def _fault(run: Recording, error: InterlockError) -> InterlockError:
-    """The run stays open: what failed is not its work, and `resume` goes on when it is mended."""
-    _note(run, "run.fault", {"what": error.what})
-    return error
-
-
-def _note(run: Recording, event: str, data: Mapping[str, Any]) -> None:
-    """Say in the journal why this process stops, if it still takes a line: the disk may be full."""
-    if not run.journal.held:
-        with suppress(InterlockError, OSError):
-            run.journal.append(event, data=data)
+def _in_a_line(error: InterlockError) -> str:
+    return f"{error.what} ({error.where})" if error.where else error.what

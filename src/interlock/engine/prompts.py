@@ -1,141 +1,101 @@
-"""The texts of briefs: a playbook's own, in its `prompts/`, and a team's in their place.
+"""Texts that are filled in: briefs, and what people read at the end. A team's own stand in the place of ours.
 
-What is asked is recorded as the name of a prompt and what is filled in, not as the text that comes of it: a team may
-change its words while a run is under way, and the next agent is told them.
+Sandboxed jinja2 with StrictUndefined; a value is never read as a template.
 """
 
 from __future__ import annotations
 
-import difflib
+import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from interlock.documents import DocumentState
-from interlock.errors import ConfigInvalid, EngineFault
+from interlock.errors import ConfigInvalid, nearest, place
 
 if TYPE_CHECKING:
     from jinja2 import Template
     from jinja2.sandbox import SandboxedEnvironment
 
-    from interlock.engine.definition import Playbook
-    from interlock.engine.world import Documents
 
-FOLDER = ".interlock/prompts"
+class Prompts:
+    """The texts of one playbook: those of its folder, and a team's in their place."""
 
+    def __init__(self, shipped: Mapping[str, str], own: Mapping[str, tuple[str, str]] | None = None) -> None:
+        self._shipped = dict(shipped)
+        self._own = dict(own or {})
+        """Name -> text and the file it came from."""
+        for name, (_, where) in self._own.items():
+            if name not in self._shipped:
+                near = nearest(name, self._shipped)
+                raise ConfigInvalid(
+                    f"this playbook has no prompt {name!r}",
+                    where=where,
+                    expected=f"one of {', '.join(sorted(self._shipped))}",
+                    found=name,
+                    remedy=f"Did you mean {near}?" if near else None,
+                )
 
-@dataclass(frozen=True)
-class Prompt:
-    """What an agent is told to do: a text of the playbook's folder, ``prompts/<name>.md``, with these values."""
-
-    name: str
-    values: Mapping[str, Any]
-    then: tuple[str, ...] = ()
-    """What is said after it, whatever words a team has for the rest."""
-
-    @classmethod
-    def of(cls, name: str, *, then: Iterable[str] = (), **values: Any) -> Prompt:
-        return cls(name, values, tuple(then))
-
-
-def worded(playbook: Playbook, task: str | Prompt, documents: Documents) -> str:
-    """A task in words: the workspace's own text, else the playbook's, filled in; a value is never read as a text."""
-    if isinstance(task, str):
-        return task
-    own = f"{FOLDER}/{playbook.name}/{task.name}.md"
-    document = documents.read(own)
-    if document.state is DocumentState.MISSING:
-        first = filled(shipped(playbook, task.name), task.values, f"prompts/{task.name}.md")
-    else:
-        first = filled(document.require("Prompt").text, task.values, own)
-    return "\n\n".join((first, *task.then))
+    def fill(self, name: str, values: Mapping[str, Any]) -> str:
+        """The text of that name with its values."""
+        text, where = self._own.get(name) or (self._shipped[name], f"prompts/{name}.md")
+        return filled(text, values, where)
 
 
 def filled(text: str, values: Mapping[str, Any], where: str) -> str:
-    """The text with its values; `ConfigInvalid` says what it asks for in vain."""
+    """A text with its values; `ConfigInvalid` says what it asks for in vain."""
     from jinja2 import TemplateError
 
     try:
-        return template(text).render(dict(values)).strip()
+        return _template(text).render(dict(values)).strip()
     except TemplateError as problem:
-        raise _invalid(problem, where, values) from None
+        said = problem.message or str(problem)
+        unknown = re.match(r"'(\w+)' is undefined", said)
+        near = nearest(unknown[1], values) if unknown else None
+        raise ConfigInvalid(
+            f"the text asks for {unknown[1]!r}, which nobody fills in"
+            if unknown
+            else f"the text cannot be filled in: {said}",
+            where=place(where, getattr(problem, "lineno", None)),
+            expected=f"one of {', '.join(sorted(values))}" if unknown else "text with {{ names }}, as jinja2 has it",
+            remedy=f"Did you mean {near}?" if near else None,
+        ) from None
 
 
-def check(playbook: Playbook, documents: Documents) -> None:
-    """`ConfigInvalid` for the workspace's own prompts that no brief is made of, or that cannot be filled in."""
-    from jinja2 import TemplateError, meta
+def parsed(text: str) -> Any:
+    """The parts of a text, as jinja2 has them; a sentence where it cannot be filled in whatever the values are."""
+    from jinja2 import TemplateError
 
-    known = sorted(playbook.prompts)
-    folder = f"{FOLDER}/{playbook.name}"
-    for path in documents.list(folder, "*.md"):
-        name = path.rpartition("/")[2].removesuffix(".md")
-        if name not in known:
-            near = difflib.get_close_matches(name, known, 1)
-            raise ConfigInvalid(
-                f"{playbook.name} has no prompt {name!r}",
-                where=path,
-                expected=f"one of {', '.join(known)}" if known else "no file: its prompts are not templates",
-                found=name,
-                remedy=f"Did you mean {near[0]}?" if near else None,
-            )
-        parse = environment().parse
-        values = dict.fromkeys(meta.find_undeclared_variables(parse(shipped(playbook, name))), "")
-        try:
-            asked = meta.find_undeclared_variables(parse(documents.read(path).require("Prompt").text))
-        except TemplateError as problem:
-            raise _invalid(problem, path, values) from None
-        if unknown := sorted(asked - values.keys()):
-            raise _unknown(unknown[0], path, values)
-
-
-def shipped(playbook: Playbook, name: str) -> str:
-    """A playbook's own text."""
-    if name not in playbook.prompts:
-        raise EngineFault(f"playbook {playbook.name} has no prompt {name!r}", where=f"prompts/{name}.md")
-    return playbook.prompts[name]
+    try:
+        return _environment().parse(text)
+    except (TemplateError, RecursionError) as problem:
+        return f"the text cannot be filled in: {getattr(problem, 'message', None) or 'it is nested too deeply'}"
 
 
 @cache
-def environment() -> SandboxedEnvironment:
-    """How texts are read and filled in, here and in playbooks that are declared."""
+def _environment() -> SandboxedEnvironment:
     # Loaded only where something is filled in: commands that look at runs need not wait for it.
     from jinja2 import StrictUndefined
     from jinja2.sandbox import SandboxedEnvironment
 
-    return SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    made = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+    made.filters |= {"fence": fence, "quoted": quoted}
+    return made
 
 
 @lru_cache(maxsize=1024)
-def template(text: str, finalize: Callable[[Any], Any] | None = None) -> Template:
-    """A text, ready to be filled in; jinja2 takes a while for that, and the same few texts are filled in again.
-
-    Args:
-        finalize: what becomes of each value before it stands in the text.
-    """
-    made = environment() if finalize is None else environment().overlay(finalize=finalize)
-    return made.from_string(text)
+def _template(text: str) -> Template:
+    return _environment().from_string(text)
 
 
-def _invalid(problem: Any, where: str, values: Mapping[str, Any]) -> ConfigInvalid:
-    unknown = re.match(r"'(\w+)' is undefined", problem.message or "")
-    if unknown:
-        return _unknown(unknown[1], where, values)
-    line = getattr(problem, "lineno", None)
-    return ConfigInvalid(
-        f"the prompt cannot be filled in: {problem.message}",
-        where=f"{where}:{line}" if line else where,
-        expected="text with {{ names }}, as jinja2 has it",
-    )
+def quoted(path: str) -> str:
+    """A path or a command in back-quotes; odd ones spelled as JSON has them, so that none passes for more."""
+    plain = path.isprintable() and "`" not in path
+    return f"`{path}`" if plain else f"`` {json.dumps(path)} ``"
 
 
-def _unknown(name: str, where: str, values: Mapping[str, Any]) -> ConfigInvalid:
-    near = difflib.get_close_matches(name, values, 1)
-    return ConfigInvalid(
-        f"the prompt asks for {name!r}, which nobody fills in",
-        where=where,
-        expected=f"one of {', '.join(sorted(values))}" if values else "no name at all",
-        found=name,
-        remedy=f"Did you mean {near[0]}?" if near else None,
-    )
+def fence(text: str, language: str = "") -> str:
+    """Text as data: in a fence that is longer than any run of backticks in it."""
+    longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
+    bars = "`" * max(3, longest + 1)
+    return f"{bars}{language}\n{text.rstrip()}\n{bars}"

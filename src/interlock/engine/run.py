@@ -1,378 +1,432 @@
-"""A run, as the function of its playbook sees it: the verbs, and nothing of what stands behind them.
+"""What a playbook sees: a `Run` and its verbs.
 
-Every verb is recorded before its playbook sees what it came to, and replayed without happening again; `recording` has
-the theory.  What is short is done here; the rest is done by parts with one job each: documents, commands, clusters,
-dispatches, the user's repository.  What only few playbooks need is no verb, but a function to which they hand their
-run: here, in `facts` and in `checks`.
+Each verb has a key and one outcome.  Recorded, it returns at once; else it happens, is recorded, and only then seen.
+A playbook touches the world through these alone, so that the same function runs for real and in simulation.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
-from dataclasses import asdict
-from datetime import datetime
-from enum import StrEnum
-from typing import Any, NoReturn, TypeVar, overload
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import Enum
+from typing import Any, TypeVar
 
-from interlock.documents import Document, Written
-from interlock.engine import calling, scopes
-from interlock.engine.clusters import side_by_side
-from interlock.engine.commands import AsOf, carry_out
-from interlock.engine.definition import Playbook
-from interlock.engine.dispatch import Dispatcher
-from interlock.engine.document_verbs import DocumentVerbs, Edit
-from interlock.engine.identity import Identity
-from interlock.engine.keys import checked_name
-from interlock.engine.model import (
-    APPROVE,
-    REJECT,
-    Choice,
-    CommandResult,
-    Delegation,
-    Dispatch,
-    Ending,
-    GateDecision,
-    Report,
-    Status,
-    plain,
-)
-from interlock.engine.options import Halted
-from interlock.engine.recording import Recording
-from interlock.engine.repository_verbs import RepositoryVerbs
-from interlock.engine.scopes import Turns
-from interlock.engine.tables import Table, name_of, names_of, row_name
-from interlock.engine.world import CommandCall
-from interlock.errors import AgentFailed, EngineFault
+from interlock.documents.model import Model, canonical, plain
+from interlock.engine import checks, commits, delivery, dispatch, documents, keys, people, receipt
+from interlock.engine import events as ev
+from interlock.engine.delivery import clash
+from interlock.engine.documents import difference
+from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
+from interlock.engine.forms import Form, Given, Unusable
+from interlock.engine.prompts import Prompts
+from interlock.engine.replay import Recorder, Slot
+from interlock.engine.tables import name_of, names_of
+from interlock.engine.toolchains import Look
+from interlock.engine.view import View
+from interlock.engine.world import Command, World
+from interlock.errors import EngineFault
+from interlock.workspace import scope
+from interlock.workspace.values import Pending, Standing, Tree, Where
 
 T = TypeVar("T")
+O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
+__all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
+__all__ += ["Limits", "Look", "Run", "Stop", "clash", "difference"]
+"""What a playbook knows: the verbs, what is asked of them, and the values that they give."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A role of a playbook: who is asked, for what form, with which scope."""
+
+    agent: str
+    prompt: str
+    """The template of its task, in the playbook's `prompts/`."""
+    form: type[Form] | None = None
+    judges: bool = False
+    """It works on nothing but its outputs; its form is a claim that is looked into."""
+    writes: tuple[str, ...] = ()
+    """Globs; empty: nothing but its outputs."""
+    outputs: tuple[str, ...] = ()
+    """Documents that it has to leave: delivered with its dispatch."""
+    may: tuple[str, ...] = ()
+    """Globs of documents that it may leave beside them, delivered likewise."""
+    read: Callable[[Given], Form | Unusable | None] | None = None
+    """Its answer in a layout of its own, instead of the form in its last message; None: it gave none, and need not."""
+    spell: Callable[[Mapping[str, Any], Sequence[str]], Mapping[str, str]] | None = None
+    """The documents in which a form stands, given the form's values and the paths that are left (outputs, samples): the
+    inverse of `read`, for who plays by script. With it the documents are the answer; no form is asked for beside."""
+    says: type[Form] | None = None
+    """What its last message says beside such documents, for clients that hold their model to a form; in the brief the
+    prompt's own words stand for it."""
+    timeout_s: float = 3600
+    answers: bool = False
+    """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
+    repeats: int = 2
+    """After weather."""
+    repairs: int = 1
+    """Of an unusable answer."""
+    stays: bool = False
+    """What of its work lies in its scope counts, although it wrote outside, too: the next attempt begins with it."""
+    lost: bool = False
+    """A dispatch that came to nothing is a value for the playbook, not the run's halt."""
+    title: str = ""
+    role: str = ""
+    """Its role file, in place of what is looked up by its name."""
+    grace_s: float = 0
+    """At its deadline partial results are asked for, and this long waited for."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One dispatch that a playbook asks for."""
+
+    row: Row
+    member: str = ""
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+    """What its prompt is filled with, and what it is asked: values, names of trees and documents."""
+    texts: Mapping[str, Any] = field(default_factory=dict)
+    """What its prompt is filled with beside them: texts that a program made, and may make otherwise (RUN-21)."""
+    reads: tuple[str, ...] = ()
+    """Paths that its brief names as inputs."""
+    criteria: tuple[str, ...] = ()
+    """What a judge judges by."""
+    request: str = ""
+    """A person's words that may name guarded paths (TREE-08)."""
+    samples: Mapping[str, str] = field(default_factory=dict)
+    """Documents that would do, by path: for who plays by script."""
+    known: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of the best answer that follow from what is asked: likewise."""
+    attempt: int = 1
+    proved: tuple[ev.Proved, ...] = ()
+    """What the engine ran on that very tree."""
+    hands: Mapping[str, Any] = field(default_factory=dict)
+    """What a run that its agent starts within its layer finds of this one (`RunStarted.outer`)."""
+
+
+class Limits(Model):
+    """What of the settings bounds a run; obeyed anew on each resume."""
+
+    max_parallel: int = 4
+    budget_usd: float | None = None
+    budget_tokens: int | None = None
+    rate_limit_wait_s: float = 8 * 86_400
+    replay: str = "all"
+    replay_s: float = 600
+    weakened: str = "tell"
+    guarded: tuple[str, ...] = scope.GUARDED
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a playbook ends."""
+
+    status: str
+    reason: str
+    output: str = ""
+    exit: int | None = None
+    next: str = ""
+    again: str = ""
+    """Of one that stopped: the scope (`run.scope`) from which on a resume does it again."""
+
+    @classmethod
+    def complete(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("complete", reason, output, **more)
+
+    @classmethod
+    def degraded(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("degraded", reason, output, **more)
+
+    @classmethod
+    def stopped(cls, reason: str, output: str = "", **more: Any) -> Outcome:
+        return cls("stopped", reason, output, **more)
+
+
+class Stop(Exception):
+    """Raised anywhere in a playbook: it ends so."""
+
+    def __init__(self, outcome: Outcome) -> None:
+        super().__init__(outcome.reason)
+        self.outcome = outcome
 
 
 class Run:
-    """One execution of a playbook."""
+    """One run of one playbook."""
 
-    def __init__(self, recording: Recording, dispatcher: Dispatcher | None = None) -> None:
-        self._recording = recording
-        self._documents = DocumentVerbs(recording)
-        self._dispatcher = dispatcher or Dispatcher(recording)
-        self.repository = RepositoryVerbs(recording)
-        """The user's own git: what can be asked of it, and branches, stashes and commits that happen once."""
-
-    # -- what a playbook knows of itself
-
-    @property
-    def identity(self) -> Identity:
-        """What is fixed for the whole run: its id and key, its inputs, its caps."""
-        return self._recording.identity
-
-    @property
-    def settings(self) -> Any:
-        """The playbook's own table, as people have it now."""
-        given = self._recording.options.settings
-        return self._recording.playbook.settings() if given is None else given
-
-    @property
-    def flags(self) -> Mapping[str, Any]:
-        """Options of this process, such as a bounded stop; never part of a digest."""
-        return self._recording.options.flags
-
-    @property
-    def parent(self) -> Delegation | None:
-        """The dispatch that started this run; None for one that a person started."""
-        return self._recording.options.parent
-
-    @property
-    def live(self) -> bool:
-        """Whether all that is recorded has been replayed: the next verb will really happen. For bounded stops only
-        (EN-21); nothing that is recorded may depend on it."""
-        return self._recording.live
-
-    # -- scopes
-
-    def step(self, name: str, *, replayed: bool = True) -> AbstractContextManager[None]:
-        """A named part of the process; the verbs inside have its name in their keys.
-
-        Args:
-            replayed: False for what an option of this process asks for: it is recorded and never replayed (EN-21).
-        """
-        return self._recording.step(name, replayed=replayed)
-
-    def loop(self, name: str, cap: int | None = None) -> Turns:
-        """Turns 1, 2, ... up to the cap; `break` leaves early. Settings may lower a cap, never raise it."""
-        declared = self._recording.playbook.caps.get(name) if cap is None else cap
-        if declared is None:
-            raise EngineFault(f"loop {name!r} has no cap", where=scopes.here().path)
-        return Turns(self._recording, checked_name(name), self._recording.cap_of(name, declared))
-
-    # -- agents
-
-    async def dispatch(self, spec: Dispatch) -> Report:
-        """Call one agent and come back with what is proven about it."""
-        slot = self._recording.recall(spec.name, spec.parts())
-        agents = self._dispatcher
-        return agents.recalled(slot) if slot.recorded else await agents.perform(spec, slot)
-
-    async def call(
+    def __init__(
         self,
-        other: Playbook,
-        inputs: Any,
+        recorder: Recorder,
+        world: World,
+        prompts: Prompts,
         *,
-        caps: Mapping[str, int] | None = None,
-        writes: Sequence[str] | None = None,
-    ) -> Ending:
-        """Play another playbook here, in this run, and come back with how it ended: a value, whatever it is.
+        settings: Any = None,
+        limits: Limits | None = None,
+        flags: Mapping[str, Any] | None = None,
+        hear: Callable[[str, Any], None] | None = None,
+        saved: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self.recorder = recorder
+        self.world = world
+        self.prompts = prompts
+        self.settings = settings
+        self.limits = limits or Limits()
+        self.flags = flags or {}
+        """Options of this process, not of the run: never recorded."""
+        self.hear = hear or (lambda key, news: None)
+        self._saved = saved
+        self._keys = keys.Keys()
+        self.pair_lock = asyncio.Lock()
+        """Members side by side move the pending pair on one after the other."""
+        self.ran: dict[tuple[str, Tree], ev.Run1] = {}
+        for pair in self.full.ran.values():
+            for one in (pair.before, pair.proved.after if pair.proved else None):
+                if one is not None and one.green:
+                    self.ran[pair.command, one.tree] = one
+        """Command line and tree -> how it ran, in this process; before: where it was green."""
+        self.setup: Command | None = None
+        """Prepares what commands need; known when `commands` were asked for."""
+        self.limited: dict[str, datetime] = {}
+        """Runner -> when its service takes requests again: members of a group wait as one."""
+        self.watched: dict[str, documents.Fields | None] = {}
+        """Document that the engine alone writes -> what of it nobody else may change."""
+        assert recorder.view.start is not None
+        self.start = recorder.view.start
 
-        It has its own agents, prompts and table of settings, and nothing more than its caller: caps of the same name,
-        agents side by side, budget and bounds of what may be written hold in it too.
+    # --- what is known
 
-        Args:
-            caps: of its loops, lower than its own.
-            writes: paths and globs beyond which none of its agents may write.
-        """
-        bounds = None if writes is None else tuple(writes)
-        return await calling.call(self._recording, other, inputs, caps or {}, bounds, self._for_called)
+    @property
+    def view(self) -> View:
+        """The fold of what this playbook has asked for so far."""
+        return self.recorder.seen
 
-    def _for_called(self, recording: Recording) -> Run:
-        return Run(recording, self._dispatcher.for_called(recording))
+    @property
+    def full(self) -> View:
+        """The fold of everything: for the engine's own live decisions alone."""
+        return self.recorder.view
 
-    async def cluster(
-        self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], *, cap: int | None = None
+    @property
+    def id(self) -> str:
+        return self.start.run
+
+    @property
+    def where(self) -> Where:
+        """The place and the branch that the run belongs to now."""
+        return self.full.where
+
+    @property
+    def scope(self) -> str:
+        """Where in the playbook this is."""
+        return keys.here().path
+
+    async def standing(self) -> Standing:
+        """The person's workspace of this moment."""
+        return await self.world.standing(self.where, self.full.standing)
+
+    @property
+    def stopped(self) -> str:
+        """Why it had stopped before a person had it go on, until the next dispatch has ended. Live alone."""
+        return self.full.stopped
+
+    @property
+    def pending(self) -> Pending:
+        """What was done and nobody has accepted, as it stands now."""
+        assert self.full.pending is not None
+        return self.full.pending
+
+    @property
+    def has_work(self) -> bool:
+        """Whether the playbook has done anything that is not in the person's tree."""
+        pair = self.view.pending
+        return pair is not None and pair.base != pair.work
+
+    def options(self, name: str, default: Any = None) -> Any:
+        """What a person said with `resume`, else at the start."""
+        return self.full.options.get(name, default)
+
+    def fill(self, prompt: str, **values: Any) -> str:
+        """One of the playbook's texts with its values."""
+        return self.prompts.fill(prompt, values)
+
+    def text(self, digest: str | None) -> str:
+        """A recorded text."""
+        return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
+
+    async def safe(self) -> None:
+        """What was done is safe wherever the run is carried to, and it is still this process's."""
+        if self._saved is not None:
+            await self._saved()
+
+    # --- keys
+
+    def slot(self, name: str, asked: Mapping[str, Any], kind: type[O]) -> Slot[O]:
+        return self.recorder.recall(self._keys.next(keys.here().path, name), asked, kind)
+
+    def outcome(self, name: str, asked: Mapping[str, Any], kind: type[O], make: Callable[[], O]) -> O:
+        """What is recorded at the next key of that name, else what is made now."""
+        slot = self.slot(name, asked, kind)
+        return slot.settle(make()) if slot.outcome is None else slot.outcome
+
+    @contextmanager
+    def step(self, name: str) -> Any:
+        """What is used in here has its key below the step's name."""
+        with keys.within(keys.here().child(name, step=name)):
+            yield
+
+    def loop(self, name: str, cap: int | None = None) -> AsyncIterator[int]:
+        """Turns from 1 to the cap, each in a scope of its own; the cap was fixed when the run began (RUN-10)."""
+        allowed = self.start.caps.get(name)
+        if cap is None and allowed is None:
+            raise EngineFault(f"the loop {name!r} has no cap", where=name, remedy="Give the playbook's caps its name.")
+        return _Turns(self, name, min(number for number in (cap, allowed) if number is not None))
+
+    # --- verbs
+
+    async def together(
+        self, name: str, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int | None = None
     ) -> dict[str, T]:
-        """Members side by side, at most `cap` at a time; results come, and work is imported, in declared order."""
-        for member in members:
-            checked_name(member)
-        with self.step(name) if name else nullcontext():
-            results = await side_by_side(self._recording, members, cap=cap or self._recording.at_once)
-            slot = self._recording.recall("cluster", {"members": list(members)})
-            if not slot.recorded:
-                slot.settle("cluster.end", None, facts={"members": list(members)})
-        return results
+        """Named members side by side; each has keys of its own below the group's."""
+        outer = keys.here().child(name)
+        paths = {member: f"{outer.path}/{keys.checked_name(member)}" for member in members}
+        self.recorder.members += paths.values()
+        try:
+            slot = self.slot(name, {"members": sorted(members)}, ev.Joined)
+            parallel = max(1, min(cap or len(members), self.limits.max_parallel))
+            came = await self.world.together(members, parallel, lambda member: keys.enter_member(outer, member))
+        finally:
+            for path in paths.values():
+                self.recorder.members.remove(path)
+        if slot.outcome is None:
+            slot.settle(ev.Joined(members=tuple(members)))
+        return came
 
-    # -- people
-
-    async def gate(
-        self,
-        name: str,
-        question: str,
-        *,
-        choices: Sequence[Choice] = (APPROVE, REJECT),
-        shows: Sequence[str] = (),
-        answered: str | None = None,
-    ) -> GateDecision:
-        """Ask a person. The run is parked until there is a recorded answer, bound to what the gate showed.
-
-        Args:
-            answered: the choice that the person who started this process, or wrote its settings, made beforehand;
-                it is recorded like any other decision, and the run is not parked.
-        """
-        run = self._recording
-        names = [choice.name for choice in choices]
-        asked = {"gate": name, "question": question, "choices": names, "shows": list(shows)}
-        slot = run.recall(name, asked)
-        if slot.recorded:
-            return GateDecision(**slot.value())
-        opening = slot.intent("gate.opened")
-        digests = {path: run.world.documents.facts(path).digest or "" for path in shows}
-        if opening is None or opening.data["digests"] != digests:
-            if opening is None:
-                run.stop_here(slot.key, "gate", lambda: asked)
-            run.materialize()
-            opened = {
-                "gate": name,
-                "question": question,
-                "choices": [asdict(choice) for choice in choices],
-                "digests": digests,
-                "inputs": slot.digest,
-                "opening": 1 if opening is None else opening.data["opening"] + 1,
-            }
-            opening = run.journal.append("gate.opened", key=slot.key, data=opened)
-        if answered is None or (names and answered not in names):
-            raise Halted(f"waiting for a decision: {question}", gate={"key": slot.key, **opening.data})
-        decision = GateDecision(answered, "given beforehand", run.world.now().isoformat(), digests=digests)
-        slot.settle("gate.decided", asdict(decision), facts=decision.facts(name, opening.data["opening"]))
-        return decision
-
-    # -- documents
-
-    @overload
-    async def read(self, path: str) -> Document: ...
-
-    @overload
-    async def read(self, path: str, view: Callable[[Document], T]) -> T: ...
-
-    async def read(self, path: str, view: Callable[[Document], Any] | None = None) -> Any:
-        """A document of the workspace as it is now; a missing one is a value, not an error.
-
-        Args:
-            view: a pure function; what it finds in the document, as JSON data, is returned in place of it, and only
-                that is recorded. For documents that are large, or looked at often.
-        """
-        return await (self._documents.read(path) if view is None else self._documents.view(path, view))
-
-    async def write(self, path: str, content: str | bytes, *, expect: str | None = None, anew: bool = False) -> Written:
-        """Write a document whole, atomically.
-
-        Args:
-            expect: only over a file that still has this digest (EN-23); empty: only where there is none.
-            anew: nothing remains as it was; what is there, or comes meanwhile, is set aside.
-        """
-        if anew:
-            return await self._documents.write_anew(path, content)
-        return await self._documents.write(path, content, expect=expect)
-
-    @overload
-    async def update(self, path: str, change: Callable[[Document], str]) -> Document: ...
-
-    @overload
-    async def update(self, path: str, change: Callable[[Document], Edit], *, what: Any) -> Any: ...
-
-    async def update(self, path: str, change: Callable[[Document], Any], *, what: Any = None) -> Any:
-        """Read, change, write: repeated when a person edited the file in between, so that no edit is lost. The
-        document as it was before.
-
-        Args:
-            what: names the change, as JSON data. Then the document is not recorded: `change` gives an `Edit`, and what
-                it told is returned.
-        """
-        return await (
-            self._documents.update(path, change) if what is None else self._documents.edit(path, change, what)
-        )
-
-    async def list(self, folder: str, pattern: str = "*") -> list[str]:
-        """The files of a folder, sorted, as workspace-relative paths."""
-        return await self._documents.list(folder, pattern)
-
-    async def set_aside(self, path: str) -> str:
-        """Move a file to the attic; returns where it is now."""
-        return await self._documents.set_aside(path)
-
-    # -- commands
-
-    async def command(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str = ".",
-        timeout_s: float = 1800.0,
-        env: Mapping[str, str] | None = None,
-        stdin: str | None = None,
-        name: str = "",
-        writes: bool = False,
-        looks: bool = False,
-        as_of: AsOf | None = None,
-    ) -> CommandResult:
-        """Run a build, test or check over the workspace, confined like an agent (LY-09).
-
-        What the project ignores (caches, build outputs) is kept, so that the next build is incremental; other files
-        that it changed are in the result, and dropped.
-
-        Args:
-            writes: it is made to change files (a formatter, a generator): they are brought into the tree.
-            looks: it only looks (git plumbing, say), and is no effect: the run does not come into being by it, a dry
-                run makes it too, and after a crash it is simply made again.
-            as_of: a snapshot and files that are, for this command, as they were then.
-        """
-        call = CommandCall(tuple(argv), cwd, timeout_s, dict(env or {}), stdin)
-        name = name or ("inspect" if looks else "command")
-        return await carry_out(self._recording, call, name, looks=looks, writes=writes, as_of=as_of)
-
-    # -- decisions, and what is settled once
-
-    def decide(self, rule: Callable[..., T], *inputs: Any, named: Mapping[str, Any] | None = None) -> T:
-        """Apply a table or pure function; what it was given and what it said are recorded.
-
-        Args:
-            named: the inputs as people know them (``{"security": "High"}``), where the rule's own words say less.
-        """
-        name = name_of(rule)
-        slot = self._recording.recall(name, {"rule": name, "inputs": plain(inputs)})
-        result = rule(*inputs)
-        value = plain(result)
-        if slot.recorded:
-            recorded = slot.value()["result"]
-            if recorded == value:
-                return result
-            if self._recording.options.accept_recorded and isinstance(result, StrEnum):
-                return type(result)(recorded)
-            raise slot.diverged(f"{name} at {slot.key} now says {value!r}; recorded is {recorded!r}")
-        out = {"rule": name, "row": row_name(inputs)[:400], "result": value}
-        told = dict(named) if named is not None else dict(zip(names_of(rule, inputs), inputs, strict=False))
-        facts = {"inputs": plain(inputs), "named": plain(told), "table": isinstance(rule, Table)}
-        slot.settle("decide", out, facts=facts)
+    def decide(self, rule: Callable[..., T], /, *positional: Any, **named: Any) -> T:
+        """Apply a rule to named inputs; computed again on replay, it has to agree."""
+        known = names_of(rule, positional) if positional else []
+        inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
+        result, name = rule(*positional, **named), name_of(rule)
+        told = {"inputs": inputs, "result": _word(result)}
+        self.outcome(name, told, ev.Decided, lambda: ev.Decided(rule=name, **told))
         return result
 
-    def settle_once(self, name: str, value: Mapping[str, Any]) -> Mapping[str, Any]:
-        """What the first process that came here was told by its options or settings; later ones keep to it."""
-        slot = self._recording.recall(name, {})
-        if not slot.recorded:
-            slot.settle("option", dict(value), facts=value)
-        return dict(slot.value())
+    def note(self, name: str, /, **facts: Any) -> None:
+        """A fact of the playbook's own, for its documents and for people."""
+        facts = plain(facts)
+        self.outcome(name, {"facts": facts}, ev.Noted, lambda: ev.Noted(name=name, facts=facts))
 
-    # -- events, output, clock, ids
+    def say(self, text: str) -> None:
+        """Output of the playbook itself: standard output, and nothing else is there."""
+        content = text.encode("utf-8", "backslashreplace")
+        self.outcome("say", {}, ev.Said, lambda: ev.Said(text=self.world.folder.put(content)))
 
-    def note(self, event: str, **facts: Any) -> None:
-        """Record an event of the playbook."""
-        self._recording.note(event, **facts)
+    def warn(self, text: str) -> None:
+        """Tell people something beside the process; once."""
+        self.outcome("warn", {}, ev.Warned, lambda: ev.Warned(text=text))
 
-    def warn(self, text: str, **facts: Any) -> None:
-        """Record something a person should know that does not stop the run."""
-        self.note("warning", text=text, **facts)
-
-    def say(self, text: str | bytes) -> None:
-        """The playbook's own output: shown once, silent when it is replayed."""
-        shown = text if isinstance(text, str) else text.decode("utf-8", "replace")
-        slot = self._recording.recall("say", {"text": shown})
-        if not slot.recorded:
-            slot.settle("say", text)
-            self._recording.say(text)
+    def once(self, verb: str, asked: Mapping[str, Any], make: Callable[[], Any]) -> Any:
+        """A value that is asked of the world once and is the same ever after: a time, an id, an option."""
+        return self.outcome(verb, asked, ev.Got, lambda: ev.Got(verb=verb, value=plain(make()))).value
 
     def now(self) -> datetime:
-        """The clock."""
-        slot = self._recording.recall("now", {})
-        if not slot.recorded:
-            slot.settle("now", self._recording.world.now().isoformat())
-        return datetime.fromisoformat(slot.value())
+        return datetime.fromisoformat(self.once("now", {}, lambda: self.world.now().isoformat()))
 
-    def new_id(self, prefix: str, length: int = 6) -> str:
-        """A name that nobody else has: the prefix and so many letters and digits."""
-        slot = self._recording.recall("new_id", {"prefix": prefix, "length": length})
-        if not slot.recorded:
-            slot.settle("new_id", f"{prefix}{self._recording.world.draw(length)}")
-        return str(slot.value())
+    def cores(self) -> int:
+        """Processors that programs may use here; 0: nobody knows."""
+        return int(self.once("cores", {}, self.world.cores))
+
+    def new_id(self, length: int = 6) -> str:
+        return str(self.once("id", {"length": length}, lambda: self.world.draw(length)))
+
+    async def wait(self, seconds: float) -> None:
+        """Let that much time pass, once."""
+        slot = self.slot("wait", {"seconds": seconds}, ev.Got)
+        if slot.outcome is None:
+            await self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
+            slot.settle(ev.Got(verb="wait"))
+
+    async def left(self, report: ev.Report) -> str:
+        """What an agent had changed whose work did not count, as a patch: for texts alone."""
+        if report.kept is None or report.shown is None:
+            return ""
+        return (await self.world.patch(report.shown, report.kept)).decode("utf-8", "backslashreplace")
+
+    commands = checks.commands
+    baseline = checks.baseline
+    dispatch = dispatch.dispatch
+    prove = checks.prove
+    prove_commit = checks.prove_commit
+    against = checks.against
+    idle = checks.idle
+    land = checks.land
+    rest = checks.rest
+    tell = checks.tell
+    tail = checks.tail
+    changed = delivery.changed
+    deliver = delivery.deliver
+    unit = delivery.unit
+    hooks = commits.hooks
+    commit = commits.commit
+    commit_documents = commits.commit_documents
+    pull_request = commits.pull_request
+    unsaved = commits.unsaved
+    branch = commits.branch
+    switch = commits.switch
+    stash = commits.stash
+    gate = people.gate
+    approve = people.approve
+    look = documents.look
+    read = documents.read
+    names = documents.names
+    watch = documents.watch
+    change = documents.change
+    set_aside = documents.set_aside
+    listen = people.listen
+
+    def receipt(self) -> str:
+        """What was reached and on what evidence, as Markdown."""
+        return receipt.markdown(self.full)
+
+    def warn_live(self, text: str) -> None:
+        """Tell people something once, from within a verb."""
+        if text not in self.full.warnings:
+            self.recorder.add("", ev.Warned(text=text))
 
 
-def behind(run: Run) -> Recording:
-    """What a run's verbs stand on: for parts of the engine to which a playbook hands its run."""
-    return run._recording
+def _word(value: Any) -> Any:
+    """A decision's input or result as people read it."""
+    if isinstance(value, Enum):
+        return value.name.lower().replace("_", " ")
+    if value is None or isinstance(value, str | int | float | bool):
+        return str(value) if not isinstance(value, str) else value
+    spelled = canonical(plain(value)).decode()
+    return spelled if len(spelled) <= 200 else f"{spelled[:197]}..."
 
 
-def pause(run: Run, reason: str, *, status: Status = Status.WAITING) -> NoReturn:
-    """A bounded stop: the run stays open and goes on with the next resume (EN-21).
+class _Turns:
+    """The turns of a loop, each in a scope of its own (``round-1``, ``round-2`` ...)."""
 
-    Args:
-        status: how this process ends; `FAILED` where an agent did not do its part, and may at the next resume.
-    """
-    behind(run).park(reason, status=status)
+    def __init__(self, run: Run, name: str, cap: int) -> None:
+        self._run, self._name, self._cap, self._turn = run, keys.checked_name(name), cap, 0
+        self._outer = keys.here()
+        self._inner: keys.Scope | None = None
 
+    def __aiter__(self) -> _Turns:
+        return self
 
-async def wait(run: Run, seconds: float) -> None:
-    """Let time pass, once: a replay does not wait again."""
-    slot = behind(run).recall("wait", {"seconds": seconds})
-    if not slot.recorded:
-        await behind(run).world.sleep(seconds)
-        slot.settle("wait", seconds)
+    async def __anext__(self) -> int:
+        keys.leave(self._inner, self._outer)
+        self._inner = None
+        if self._turn >= self._cap:
+            raise StopAsyncIteration
+        self._turn += 1
+        turn = ev.Turn(loop=self._name, n=self._turn, cap=self._cap)
+        self._run.outcome(f"{self._name}-turn", {"turn": self._turn}, ev.Turn, lambda: turn)
+        self._inner = self._outer.child(f"{self._name}-{self._turn}")
+        keys.enter(self._inner)
+        return self._turn
 
-
-@asynccontextmanager
-async def within_time(seconds: float, message: str) -> AsyncIterator[None]:
-    """Bound the engine's own work, whether it waits or blocks; the clock decides nothing else here."""
-    loop = asyncio.get_running_loop()
-    started = loop.time()
-    try:
-        async with asyncio.timeout(seconds):
-            yield
-    except TimeoutError:
-        raise AgentFailed(message) from None
-    if loop.time() - started > seconds:
-        raise AgentFailed(message)
+    def __del__(self) -> None:
+        # `break` drops the iterator at once (CPython counts references): that is how a loop's scope ends early.
+        keys.leave(self._inner, self._outer)

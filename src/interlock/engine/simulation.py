@@ -1,409 +1,538 @@
-"""The simulated twin: the same playbook, the same run, a world in memory.
+"""The simulated world: the same seam as the real one, in memory (PROOF-01).
 
-No disk, no processes, no waiting: files are a dictionary, agents are a function, and time jumps to the next thing
-that is due.  Whatever a playbook does here it does in the real world too, given the same answers, because `Run`,
-its replay and its dispatch procedure are not simulated; only the `World` under them is.
-
-`Simulation` plays one run, and its resumes after injected crashes.
+A tree is the name of a table of files.  Nothing waits, so that a playbook is driven without an event loop.  A cast says
+what agents, commands and people do; with the usual one, `Clean`, everything goes as it should.
 """
 
 from __future__ import annotations
 
-import asyncio
-import random
-from collections.abc import Callable, Mapping, Sequence
+import contextvars
+import hashlib
+import types
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
-from functools import cached_property, lru_cache
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any, TypeVar
 
-from interlock.agents.roster import BoundAgent
-from interlock.agents.runner import AgentExit, AgentNews, AgentRequest, Fault, Limited, MemoryOutput, Observer, Usage
-from interlock.contracts import Reason, sample
-from interlock.engine.definition import Playbook
-from interlock.engine.identity import Identity, identity_bytes
-from interlock.engine.journal import Journal, Line, MemoryMedium, Tripwire, check_line, no_tripwire
-from interlock.engine.keys import sha256
-from interlock.engine.lifecycle import resumes
-from interlock.engine.model import CommandResult, GateDecision
-from interlock.engine.options import Options
-from interlock.engine.people import record_decision
-from interlock.engine.playing import Finished, play
-from interlock.engine.recording import Recording, Replay
-from interlock.engine.simulated_disk import MemoryDocuments, MemoryLayer, MemoryRecords, MemoryTree, memory_difference
-from interlock.engine.simulated_repository import SimulatedRepository, Trouble
-from interlock.engine.virtual_time import EPOCH, instantly, virtual_loop, virtual_moment, virtual_stamp
-from interlock.engine.world import CommandCall, Imported, Layer
-from interlock.errors import ConfigInvalid, Refused
-from interlock.telemetry import waiting_gate
-from interlock.workspace import Exit
+from interlock.agents import answers
+from interlock.agents.values import Ask, CommandExit, Exit, News, NewsKind, Role, Usage
+from interlock.documents.model import Model
+from interlock.engine import junit
+from interlock.engine.folder import InMemory, Message
+from interlock.engine.halts import Halted
+from interlock.engine.playing import Player
+from interlock.engine.toolchains import Look
+from interlock.engine.view import GateView
+from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
+from interlock.workspace.values import BranchFacts, Change, Committed, Found, Landing, Merged, Standing, Tree, Where
 
 T = TypeVar("T")
+Files = Mapping[str, bytes]
 
 
-class Crash(BaseException):
-    """The engine's process dies here."""
+class Trees:
+    """Tables of files by the digest of what they hold."""
+
+    def __init__(self) -> None:
+        self._known: dict[Tree, Files] = {}
+
+    def of(self, files: Files) -> Tree:
+        digest = hashlib.sha1(usedforsecurity=False)
+        for path in sorted(files):
+            digest.update(f"{path}\0{len(files[path])}\0".encode() + files[path])
+        tree = Tree(digest.hexdigest())
+        self._known.setdefault(tree, dict(files))
+        return tree
+
+    def __getitem__(self, tree: Tree) -> Files:
+        return self._known[tree]
+
+    def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
+        """File by file: whoever changed it has it; both, and differently: a conflict."""
+        b, o, t = self[base], self[ours], self[theirs]
+        result, conflicts = dict(t), []
+        for path in {*b, *o, *t}:
+            was, mine, other = b.get(path), o.get(path), t.get(path)
+            if mine in (was, other):
+                continue
+            if other != was:
+                conflicts.append(path)
+            elif mine is None:
+                result.pop(path, None)
+            else:
+                result[path] = mine
+        return Merged(conflicts=tuple(sorted(conflicts))) if conflicts else Merged(tree=self.of(result))
 
 
 @dataclass(frozen=True)
 class Act:
-    """What a simulated agent does when it is called."""
+    """What an agent does in its layer, and what it says."""
 
-    files: Mapping[str, str | bytes | None] = field(default_factory=dict)
-    """Path to content; None deletes."""
-    message: str = ""
-    code: int | None = 0
-    seconds: float = 1.0
-    """How long it takes; past the time limit it has timed out."""
-    result: bytes | None = None
-    spawn_error: str | None = None
-    usage: Usage | None = None
-    fault: Fault | None = None
-    limited: Limited | None = None
-    people: Mapping[str, str | bytes | None] = field(default_factory=dict)
-    """What a person changes in the user's tree while the agent works: path to content; None deletes."""
-    befalls: Trouble | None = None
-    """What happens to the user's repository meanwhile."""
-    session: str = ""
-    """The agent's own session, which it tells when it begins, and with which it can go on after a crash."""
-    crash: bool = False
-    """The engine's process dies when the agent has done its work and nothing is recorded of it yet."""
+    files: Mapping[str, bytes | None] = field(default_factory=dict)
+    exit: Exit = Exit(finished=True, text="")
 
 
-Agent = Callable[[AgentRequest], Act]
+WORK, FAULT, SKIPPED = b"worked on by ", b"wrong\n", b"skipped\n"
+"""Begins the line that an agent leaves in each file that it was asked for; is left by one who does it wrong; is what a
+test says that was weakened."""
+BROKEN, TEST = "people/broken.txt", "tests/test_lib.py"
+FILES: Files = {"lib.py": b"x = 1\n"}
+HOOKS = "the commit hooks"
+"""They come to the cast like a command."""
 
 
-def best(request: AgentRequest) -> Act:
-    """The agent that satisfies its contract with the best verdict."""
-    contract = request.contract
-    assert contract is not None
-    files = {
-        artifact.path: artifact.structure.sample() if artifact.structure else f"# {request.member}\n\nDone.\n"
-        for artifact in contract.artifacts
-        if artifact.played()
-    }
-    return Act(files, sample(contract.answer))
+def is_green(files: Files) -> bool:
+    """Whether a check is green on these files: agents worked on them, and rightly, or no test says otherwise."""
+    texts = b"".join(files.values())
+    return BROKEN not in files and (files.get(TEST) == SKIPPED or (WORK in texts and FAULT not in texts))
 
 
-# -- the world
+class Clean:
+    """The usual cast: agents answer the best that their form allows, commands are green on what they worked on."""
+
+    def agent(self, ask: Ask, key: str, files: Files) -> Act:
+        """It adds a line to each file that it has to leave, and takes nothing away that is there."""
+        changed = {
+            path: text.encode() if text else self.worked(files.get(path, b""), key)
+            for path, text in ask.samples.items()
+        }
+        return Act(changed, self.said(answers.best(ask.form, ask.known) if ask.form else None))
+
+    def worked(self, content: bytes, key: str) -> bytes:
+        line = WORK + key.encode() + b"\n"
+        return content if line in content else content + line
+
+    def said(self, form: Any) -> Exit:
+        text = answers.said(form) if form is not None else answers.PROSE
+        return Exit(finished=True, text=text, exit=0, usage=Usage(input_tokens=100, output_tokens=10, cost_usd=0.01))
+
+    def command(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        """How a command ends on a tree; `own`: in the layer of a judge, as it left it."""
+        return CommandExit(exit=0) if is_green(files) else CommandExit(exit=1, out="1 failed")
+
+    def person(self, gate: GateView) -> Message | None:
+        return Message(what="answer", choice=gate.choices[0], who="person", at=gate.at)
+
+    def moment(self, what: str) -> str:
+        """Before and after each effect: a person may edit, the process may die; a text is why the effect fails."""
+        return ""
 
 
-class SimulatedWorld:
-    """A world that lasts over simulated crashes: its files and snapshots are the disk."""
+class _Seat:
+    confined = True
+
+    def __init__(self, world: Simulated, name: str, shown: Tree, now: Tree) -> None:
+        self.name, self.shown, self._now = name, shown, now
+        self._world = world
+        self.files: dict[str, bytes] = dict(world.trees[shown])
+
+    async def found(self, own: Mapping[str, str]) -> Found:
+        """As `workspace.setting_back` has it, file by file."""
+        world, trees = self._world, self._world.trees
+        was, below, mended = trees[self.shown], trees[self._now], dict(self.files)
+        back, clashes = [], []
+        for path in sorted(path for path in {*was, *mended} if mended.get(path) != was.get(path)):
+            left, theirs, head = mended.get(path), world.files.get(path), world.head.get(path)
+            if theirs != below.get(path) and left not in (None, theirs):
+                clashes.append(path)
+            if path in below and below[path] != head and own.get(path) != _blob(below[path]) and left in (None, head):
+                back.append(path)
+        for path in (*clashes, *back):
+            _put(mended, path, was.get(path))
+        return Found(result=trees.of(self.files), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clashes))
+
+    async def read(self, path: str) -> bytes | None:
+        return self.files.get(path)
+
+    async def drop(self, *, keep_ignored: bool) -> None:
+        return None
+
+
+def _blob(content: bytes) -> str:
+    return hashlib.sha1(content, usedforsecurity=False).hexdigest()
+
+
+def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
+    if content is None:
+        files.pop(path, None)
+    else:
+        files[path] = content
+
+
+class Simulated:
+    """A workspace, a clock and chance, in memory."""
 
     def __init__(
         self,
-        files: Mapping[str, str | bytes],
-        agent: Agent = best,
+        files: Files | None = None,
         *,
-        command: Callable[[CommandCall], CommandResult] = lambda _call: CommandResult(0),
-        bound: Callable[[str], bool] = lambda _agent: True,
-        repository: SimulatedRepository | None = None,
-        seed: int = 0,
+        head: Files | None = None,
+        cast: Clean | None = None,
+        toolbox: Toolbox | None = None,
+        branch: str = "",
     ) -> None:
-        self.tree = MemoryTree({path: c.encode() if isinstance(c, str) else c for path, c in files.items()})
-        self.documents = MemoryDocuments(self.tree)
-        self.repository = repository or SimulatedRepository()
-        self.repository.join(self.tree)
-        self.records = MemoryRecords()
-        self.agent = agent
-        self.commands: list[CommandCall] = []
-        self.inspections: list[CommandCall] = []
-        self.calls: list[AgentRequest] = []
-        self.people: dict[str, str | bytes | None] = {}
-        """What people changed while agents worked, by path; and by the dispatch during which."""
-        self.people_during: dict[str, Mapping[str, str | bytes | None]] = {}
-        self.most_at_once = 0
-        self._at_once = 0
-        self._within: MemoryLayer | None = None
-        self._command = command
-        self.result_of = command
-        """What a command comes to that is run; one that only looks is not asked here."""
-        self._bound = bound
-        self._seed = seed
+        self.trees = Trees()
+        self.files: dict[str, bytes] = dict(FILES if files is None else files)
+        self.head: dict[str, bytes] = dict(self.files if head is None else head)
+        """What is committed; where the files differ, a person has not committed it yet."""
+        self.cast = cast or Clean()
+        self.folder = InMemory()
+        self.seats: dict[str, _Seat] = {}
+        self.commits: dict[str, tuple[Tree, Tree, Tree]] = {}
+        """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
+        self.refs: dict[str, str] = {}
+        self.attic: dict[str, bytes] = {}
+        self.branches = {branch}
+        self.stashes: dict[str, dict[str, bytes | None]] = {}
+        """Note -> what was put away under it."""
+        self.away = False
+        """Another branch is checked out, on which nothing lies but this."""
+        self.elsewhere: dict[str, bytes] = {}
+        self.clock = datetime(2026, 1, 1, tzinfo=UTC)
         self._drawn = 0
-        """How many of the numbers that its seed gives."""
-        self._sessions: set[str] = set()
+        self._toolbox = toolbox or Toolbox()
+        self._branch = branch
+        self.unseen: dict[Path, Exit] = {}
+        """Calls that ended and that no process has taken up yet."""
+        self.paid: list[str] = []
+        """Markers of the calls that were made to their end."""
 
+    # clock and chance
     def now(self) -> datetime:
-        return virtual_moment(asyncio.get_running_loop().time())
-
-    async def sleep(self, seconds: float) -> None:
-        await asyncio.sleep(seconds)
-
-    async def patiently(self, look: Callable[[], T]) -> T:
-        return look()
+        self.clock += timedelta(milliseconds=1)
+        return self.clock
 
     def draw(self, length: int) -> str:
-        count = -(-length // 8)
-        first, self._drawn = self._drawn, self._drawn + count
-        *low, last = _chance(self._seed, 1 << max(8, self._drawn.bit_length()))[first : self._drawn]
-        number = sum(word << 32 * place for place, word in enumerate((*low, last >> 32 * count - 4 * length)))
-        return f"{number:0{length}x}"
+        self._drawn += 1
+        return f"{self._drawn}".rjust(length, "d")[-length:]
 
-    def claim_session(self, session: str, run_id: str) -> bool:
-        fresh = session not in self._sessions
-        self._sessions.add(session)
-        return fresh
+    def cores(self) -> int:
+        return 2
+
+    async def sleep_until(self, at: datetime) -> None:
+        self.clock = max(self.clock, at)
+
+    async def together(
+        self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
+    ) -> dict[str, T]:
+        """One after the other up to each call of an agent, so that all begin before the first one ends."""
+        came: dict[str, T] = {}
+        halted: Halted | None = None
+        waiting = list(members.items())
+        at_work: dict[str, tuple[contextvars.Context, Generator[Any, None, T]]] = {}
+        while waiting or at_work:
+            while waiting and len(at_work) < cap:
+                name, member = waiting.pop(0)
+                context = contextvars.copy_context()
+                context.run(begin, name)
+                at_work[name] = context, member().__await__()
+            for name, (context, steps) in list(at_work.items()):
+                try:
+                    context.run(next, steps)
+                    continue
+                except StopIteration as done:
+                    came[name] = done.value
+                except Halted as halt:  # the others are paid for, and end
+                    halted, waiting = halted or halt, []
+                except BaseException:
+                    for inner, begun in at_work.values():
+                        inner.run(begun.close)
+                    raise
+                del at_work[name]
+            await _turn()  # of a group within a group
+        if halted is not None:
+            raise halted
+        return {name: came[name] for name in members}
 
     def redact(self, text: str) -> str:
         return text
 
-    def bind(self, agent: str) -> BoundAgent:
-        if not self._bound(agent):
-            raise ConfigInvalid(f"agent {agent} is not bound")
-        return _bound(agent)
+    # the workspace
+    def where(self) -> Where:
+        return Where(branch="refs/heads/another" if self.away else self._branch)
 
-    def for_called(self, playbook: Playbook, inputs: Any) -> SimulatedWorld:
-        return self
+    async def standing(self, where: Where, last: Standing | None) -> Standing:
+        if self.away and last is not None:
+            return last.model_copy(update={"away": True})
+        return Standing(tree=self.trees.of(self.files), head="0" * 40, unsaved=self.files != self.head)
 
-    async def call(self, binding: BoundAgent, request: AgentRequest, observe: Observer) -> AgentExit:
-        self.calls.append(request)
-        self._at_once += 1
-        self.most_at_once = max(self.most_at_once, self._at_once)
-        try:
-            return await self._play(request, self.agent(request), observe)
-        finally:
-            self._at_once -= 1
+    async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
+        return self.trees.merge(base, ours, theirs)
 
-    async def _play(self, request: AgentRequest, act: Act, observe: Observer) -> AgentExit:
-        if act.spawn_error is not None:
-            return AgentExit(None, spawn_error=act.spawn_error)
-        layer = request.within
-        assert isinstance(layer, MemoryLayer)
-        if act.session:
-            observe(AgentNews("session", {"session": act.session}))
-        if act.seconds > request.timeout_s:
-            await asyncio.sleep(request.timeout_s)
-            if request.partial_grace_s:
-                observe(AgentNews("partial.requested", {}))
-            late = act.seconds - request.timeout_s
-            if late > request.partial_grace_s:
-                await asyncio.sleep(request.partial_grace_s)
-                return AgentExit(-15, timed_out=True)
-            await asyncio.sleep(late)
-        else:
-            await asyncio.sleep(act.seconds)
-        if act.people:
-            self.people |= act.people
-            there = self.tree.files
-            self.people_during[request.dispatch] = {  # of its last try; who saves what is there changes nothing
-                path: text
-                for path, text in act.people.items()
-                if there.get(path) != (text.encode() if isinstance(text, str) else text)
-            }
-        for put, files in ((self.tree.put, act.people), (layer.put, act.files)):
-            for path, content in files.items():
-                put(path, content.encode() if isinstance(content, str) else content)
-        if act.befalls is not None:
-            self.repository.befall(act.befalls)
-        if act.crash:
-            raise Crash
-        if self._is_used_up(request, act):
-            return AgentExit(
-                -15, usage=act.usage, exhausted=True, fault=Fault(Reason.AGENT_ERROR, "its share is used up")
-            )
-        late_answer = act.seconds > request.timeout_s
-        return AgentExit(
-            act.code,
-            MemoryOutput(act.message.encode()),
-            result=act.result,
-            usage=act.usage,
-            timed_out=late_answer,
-            partial=late_answer,
-            fault=act.fault,
-            limited=act.limited,
-        )
+    async def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
+        a, b = self.trees[old], self.trees[new]
+        found = []
+        for path in sorted({*a, *b}):
+            if a.get(path) != b.get(path) and (not paths or path in paths):
+                kind = "added" if path not in a else "deleted" if path not in b else "changed"
+                found.append(Change(path=path, kind=kind, added=1, removed=1))
+        return found
 
-    def _is_used_up(self, request: AgentRequest, act: Act) -> bool:
-        """An agent with a session has a stream in which its cost can be followed, and is ended at its share."""
-        if request.allowance is None or act.usage is None or not act.session:
-            return False
-        return request.allowance.used_up(act.usage)
+    async def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
+        return "".join(f"{change.kind} {change.path}\n" for change in await self.between(old, new, paths)).encode()
 
-    async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
-        self.inspections.append(call)
-        await asyncio.sleep(0.01)
-        return self._command(call)
+    async def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
+        files = dict(self.trees[tree])
+        for path in paths:
+            _put(files, path, self.trees[source].get(path))
+        return self.trees.of(files)
 
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer) -> CommandResult:
-        self.commands.append(call)
-        await asyncio.sleep(1.0)
-        assert isinstance(within, MemoryLayer)
-        self._within = within
-        return self.result_of(call)
+    async def read(self, tree: Tree, path: str) -> bytes | None:
+        return self.trees[tree].get(path)
 
-    @property
-    def seen(self) -> dict[str, bytes]:
-        """The files that the command which is being run has before it."""
-        return self.tree.files if self._within is None else self._within.files
-
-    async def recall(self, binding: BoundAgent, request: AgentRequest, ended: Exit) -> AgentExit | None:
+    async def keep(self, trees: Sequence[Tree]) -> None:
         return None
 
-    async def unready(self, agents: Sequence[str]) -> Sequence[str]:
-        return ()
+    async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
+        files = self.trees[after]
+        changed = [change.path for change in await self.between(before, after)]
+        return {**own, **{path: _blob(files[path]) for path in changed if path in files}}
 
-    def can_go_on(self, binding: BoundAgent) -> bool:
-        return True
+    # effects
+    async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
+        """File by file, each still being what was decided about; else what was done is taken back."""
+        assert not self.away, "a delivery into another branch's tree"
+        was, now = self.trees[before], self.trees[after]
+        paths = [change.path for change in await self.between(before, after)]
+        for number, path in enumerate(paths):
+            self.cast.moment(f"deliver file {number + 1}" if number else "deliver")
+            if self.files.get(path) != was.get(path):
+                self._take_back(paths[:number], was, now)
+                return Landing(state="late")
+            _put(self.files, path, now.get(path))
+        self.cast.moment("delivered")
+        return Landing(state="done", paths=tuple(paths))
 
-    async def layer(
-        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
-    ) -> MemoryLayer:
-        self.tree.layers[name] = layer = MemoryLayer(self.tree, await self.tree.snapshot())
-        return layer
+    async def without(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
+        merged = self.trees.merge(after, now, before)
+        kept = merged.conflicts
+        if merged.tree is None:
+            merged = self.trees.merge(after, now, await self.graft(before, after, kept))
+        assert merged.tree is not None
+        return merged.tree, kept
 
-    async def kept_layer(
-        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
-    ) -> MemoryLayer | None:
-        return self.tree.layers.get(name)
+    async def finish(self, before: Tree, after: Tree) -> Landing:
+        assert not self.away, "a delivery into another branch's tree"
+        merged = self.trees.merge(before, self.trees.of(self.files), after)
+        if merged.tree is None:
+            paths = [change.path for change in await self.between(before, after)]
+            self._take_back(paths, self.trees[before], self.trees[after])
+            return Landing(state="conflict", conflicts=merged.conflicts)
+        self.files = dict(self.trees[merged.tree])
+        return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
 
-    async def bring_in(self, work: Mapping[str, Any], label: str) -> Imported:
-        base, now = self.tree.at(work["base"]), self.tree.files
-        theirs = {path: self.tree.kept(kept) for path, _mode, kept in work["entries"]}
-        conflicts = {
-            path: f"<<<<<<< now\n=======\n>>>>>>> {label}\n"
-            for path, content in theirs.items()
-            if now.get(path) not in (base.get(path), content)
-        }
-        if conflicts:
-            return Imported(conflicts=conflicts)
-        for path, content in theirs.items():
-            self.tree.put(path, content)
-        return Imported(tuple(theirs))
+    def _take_back(self, paths: Sequence[str], was: Files, now: Files) -> None:
+        for path in paths:
+            if self.files.get(path) == now.get(path):  # else a person wrote since
+                _put(self.files, path, was.get(path))
 
-    async def patch_of(self, work: Mapping[str, Any]) -> bytes:
-        old = self.tree.at(work["base"])
-        return b"".join(
-            memory_difference(path, old.get(path), self.tree.kept(kept)) for path, _mode, kept in work["entries"]
-        )
+    @property
+    def here(self) -> dict[str, bytes]:
+        """What lies in the workspace now."""
+        return self.elsewhere if self.away else self.files
 
-    def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
-        return []
+    async def document(self, path: str) -> bytes | None:
+        return self.here.get(path)
+
+    async def names(self, folder: str) -> list[str]:
+        inside = [path.removeprefix(f"{folder}/") for path in self.here if path.startswith(f"{folder}/")]
+        return [name for name in inside if "/" not in name]
+
+    async def write(self, path: str, content: bytes) -> None:
+        self.cast.moment(f"write {path}")
+        self.here[path] = content
+        self.cast.moment(f"wrote {path}")
+
+    async def aside(self, path: str, key: str) -> str:
+        self.cast.moment(f"set aside {path}")
+        place = f".interlock/attic/{key}/{path}"
+        if path in self.here:
+            self.attic[place] = self.here.pop(path)
+        self.cast.moment(f"moved {path}")
+        return place
+
+    def _committed(self, order: CommitOrder) -> Merged:
+        """The run's work alone, on what is committed."""
+        return self.trees.merge(order.base, self.trees.of(self.head), order.work)
+
+    async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
+        tree = self._committed(order).tree
+        return None if tree == order.work else tree
+
+    async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
+        tree, parent = self._committed(order).tree, self.trees.of(self.head)
+        problem = self.cast.moment("plan commit")
+        if tree is None or tree == parent or order.branch in self.refs:
+            problem = problem or "nothing to commit, not to be told apart, or a branch that exists"
+        if problem or tree is None:
+            return Committed(problem=problem)
+        commit = _blob(f"{tree}{parent}{order.message}{order.branch}".encode())
+        self.commits[commit] = order.base, tree, parent
+        return Committed(commit=commit)
+
+    async def publish(self, where: Where, commit: str, branch: str) -> Committed:
+        _, tree, parent = self.commits[commit]
+        problem, ref = self.cast.moment("publish"), branch or where.branch
+        if self.refs.get(ref) != commit:  # else a process died behind it
+            if not branch and self.trees.of(self.head) != parent:
+                problem = problem or "the branch is not where it was"
+            if problem:
+                return Committed(problem=problem)
+            self.refs[ref] = commit
+            self.head = self.head if branch else dict(self.trees[tree])
+        self.cast.moment("published")
+        return Committed(commit=commit)
+
+    async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
+        """They see the tree that would be committed."""
+        tree = self._committed(order).tree
+        return await self._ran(Command("hooks", HOOKS), tree, self.trees[tree], own=False) if tree else None
+
+    async def pull_request(self, branch: str, title: str, body: str) -> Committed:
+        if problem := self.cast.moment("push"):
+            return Committed(problem=problem)
+        self.cast.moment("pushed")
+        return Committed(commit=f"https://example.org/{branch}")
+
+    async def unsaved(self, standing: Standing) -> list[Change]:
+        return await self.between(self.trees.of(self.head), standing.tree)
+
+    async def committed(self, standing: Standing) -> Tree:
+        return self.trees.of(self.head)
+
+    async def branch(self, name: str) -> BranchFacts:
+        there = f"refs/heads/{name}" in self.branches
+        head, current = _blob(self.trees.of(self.head).encode()), self.where().branch.removeprefix("refs/heads/")
+        return BranchFacts(current=current, head=head, at=head if there else "", holds_head=there, elsewhere="")
+
+    async def switch(self, branch: str, *, new: bool) -> str:
+        ref = f"refs/heads/{branch}"
+        if problem := self.cast.moment("switch"):
+            return problem
+        if not new and ref not in self.branches:
+            return f"there is no branch {branch}"
+        self.branches.add(ref)
+        self._branch = ref
+        self.cast.moment("switched")
+        return ""
+
+    async def stash(self, paths: Sequence[str], note: str) -> Committed:
+        if problem := self.cast.moment("stash"):
+            return Committed(problem=problem)
+        if note not in self.stashes:
+            self.stashes[note] = {path: self.files.get(path) for path in paths}
+            for path in paths:
+                _put(self.files, path, self.head.get(path))
+        self.cast.moment("stashed")
+        return Committed(commit=_blob(note.encode()))
+
+    # agents and commands
+    def role(self, name: str, *, judges: bool, file: str = "") -> Role:
+        return Role(name=name, runner="simulated", type="scripted")
+
+    async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> _Seat | None:
+        if goes_on:
+            return self.seats.get(slot)
+        self.seats[slot] = _Seat(self, slot, shown, standing.tree)
+        return self.seats[slot]
+
+    async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
+        key = ask.marker.partition("/")[2]
+        self.cast.moment(f"call {key}")
+        await _turn()
+        act = self.cast.agent(ask, key, seat.files)
+        if act.exit.usage.input_tokens is not None:
+            hear(News(kind=NewsKind.USAGE, facts=act.exit.usage.model_dump()))
+        for path, content in act.files.items():
+            _put(seat.files, path, content)
+        self.paid.append(ask.marker)
+        self.unseen[ask.transcript] = act.exit
+        self.cast.moment(f"called {key}")
+        return act.exit
+
+    async def recover(self, ask: Ask, seat: Any) -> Exit | None:
+        return self.unseen.get(ask.transcript)
+
+    async def toolbox(self, tree: Tree, place: str) -> Toolbox:
+        return self._toolbox
+
+    async def look(self, tree: Tree, find: Callable[[Look], T]) -> T:
+        return find(_Look(self.trees[tree]))
+
+    async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
+        return {path for path in paths if "test" not in path}
+
+    async def check(
+        self,
+        command: Command,
+        standing: Standing,
+        tree: Tree,
+        *,
+        keeps: bool = False,
+        changed: Sequence[str] = (),
+        seat: Any = None,
+    ) -> Checked:
+        """It opens each changed file that is named like a test."""
+        files = seat.files if seat is not None else self.trees[tree]
+        now = dict(self.files)
+        came = await self._ran(command, tree, files, own=seat is not None)
+        opened = tuple(path for path in changed if "test" in path)
+        return Checked(came, junit.tests_of(came.exit, came.out, ()), opened, self.files != now)
+
+    async def _ran(self, command: Command, tree: Tree, files: Files, *, own: bool) -> CommandExit:
+        self.cast.moment(f"run {command.name}")
+        came = self.cast.command(command, tree, files, own=own)
+        self.cast.moment(f"ran {command.name}")
+        return came
+
+    async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
+        return None
+
+    async def ask(self, gate: GateView) -> Message | None:
+        self.cast.moment(f"ask {gate.gate}")
+        return self.cast.person(gate)
 
 
-@lru_cache(maxsize=256)
-def _bound(agent: str) -> BoundAgent:
-    return BoundAgent(agent, "simulated")
+class _Look:
+    """A table of files as something to look at."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+
+    def read(self, path: str) -> str | None:
+        return self._files[path].decode("utf-8", "replace") if path in self._files else None
+
+    def paths(self) -> list[str]:
+        return sorted(self._files)
+
+    def list(self, folder: str) -> list[str]:
+        lead = "" if folder in (".", "") else f"{folder}/"
+        return sorted({path[len(lead) :].partition("/")[0] for path in self._files if path.startswith(lead)})
 
 
-@lru_cache(maxsize=64)
-def _chance(seed: int, count: int) -> Sequence[int]:
-    """So many numbers of 32 bits; runs that are seeded alike draw from the same ones."""
-    drawn = random.Random(seed)
-    return [drawn.getrandbits(32) for _ in range(count)]
+@types.coroutine
+def _turn() -> Generator[None, None, None]:
+    """Whoever works beside comes to their turn."""
+    yield
 
 
-# -- one run
+def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, **identity: Any) -> None:
+    """A new run of the player's playbook, in its simulated world."""
+    playbook, world = player.playbook, player.world
+    where = world.where()
+    standing, key = drive(world.standing(where, None)), playbook.key(inputs, where)
+    known = {"run": f"{playbook.name}-1", "order": 1, "version": "simulated", "caps": caps or playbook.caps}
+    known["documents"] = tuple(playbook.documents(inputs))
+    player.begin(inputs, **{**known, "key": key, "where": where, "standing": standing, **identity})
 
 
-@dataclass(frozen=True)
-class Begun:
-    """A run whose process is under way, between two verbs: what others need that go on as if they were it."""
-
-    identity: Identity
-    lines: Sequence[Line]
-    resumed: int
-
-    @classmethod
-    def of(cls, recording: Recording) -> Begun:
-        return cls(recording.identity, list(recording.journal.lines), recording.resumed)
-
-    @cached_property
-    def replay(self) -> Replay:
-        return Replay(self.lines)
-
-
-@dataclass
-class Simulation:
-    """One run of a playbook in memory, with as many processes as its crashes need."""
-
-    playbook: Playbook
-    inputs: Any
-    world: SimulatedWorld
-    caps: Mapping[str, int] = field(default_factory=dict)
-    options: Options = field(default_factory=Options)
-    medium: MemoryMedium = field(default_factory=MemoryMedium)
-    said: list[str | bytes] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
-    processes: int = 0
-    clock: float = 0.0
-    """Seconds since `EPOCH` in this simulation: equal runs have equal times, whatever was simulated before."""
-    midway: Begun | None = None
-    """Where this is a run that another began: its process goes on, and none begins (`moments`)."""
-    watch: Callable[[Line, Recording], None] | None = None
-    """Is told each line as it is written."""
-
-    def go(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
-        """Run, or resume what is there, until the process ends; `Crash` raised by the tripwire passes through."""
-        loop = virtual_loop()
-        loop.virtual = self.clock
-        try:
-            return loop.run_until_complete(self.process(tripwire=tripwire, options=options))
-        finally:
-            self.clock = loop.virtual
-
-    async def process(self, *, tripwire: Tripwire = no_tripwire, options: Options | None = None) -> Finished:
-        begun, self.midway = self.midway, None
-        identity = begun.identity if begun is not None else self._identity()
-        journal = Journal(
-            self.medium,
-            run_id=identity.run_id,
-            genesis=sha256(self.world.records.identity or identity_bytes(identity)),
-            clock=virtual_stamp,
-            held=self.world.records.identity is None,
-            tripwire=tripwire,
-            known=begun.lines if begun is not None else None,
-            check=checked_line,
-        )
-        self.lines = journal.lines
-        recording = Recording(
-            self.playbook,
-            identity,
-            journal,
-            self.world,
-            options=options or self.options,
-            say=self.said.append,
-            replay=begun.replay.shared() if begun is not None else None,
-        )
-        if (watch := self.watch) is not None:
-            journal.listen(lambda line: watch(line, recording))
-        if begun is not None:
-            return await play(recording, resume=begun.resumed, begun=True)
-        self.processes += 1
-        resume = 0
-        if journal.lines:
-            resume = 1 + resumes(journal.lines)
-            journal.append("run.resumed", data={"n": resume})
-        else:
-            journal.append("run.start", data={"playbook": identity.playbook, "key": identity.key})
-        return await play(recording, resume=resume)
-
-    def _identity(self) -> Identity:
-        return Identity.of(
-            self.playbook,
-            self.inputs,
-            run_id=f"{self.playbook.name}-20260104-120000-0000",
-            caps=self.caps,
-            version="simulated",
-            started_at=EPOCH.isoformat(),
-        )
-
-    def decide(self, choice: str, *, who: str = "somebody", note: str = "") -> None:
-        """What a person says at the gate at which the run waits; the next `go` hears it."""
-        instantly(self._decide(choice, who, note))
-
-    async def _decide(self, choice: str, who: str, note: str) -> None:
-        waiting, identity = waiting_gate(self.lines), self.world.records.identity
-        if waiting is None or identity is None:
-            raise Refused("nothing waits for a decision in this simulation")
-        journal = Journal(
-            self.medium, run_id=self.lines[0].run, genesis=sha256(identity), clock=virtual_stamp, check=checked_line
-        )
-        decision = GateDecision(choice, who, virtual_stamp(), note, waiting.digests)
-        record_decision(journal, waiting, decision, self.world.records.objects)
-        self.lines = journal.lines
-
-
-# Simulated runs have their beginnings in common.
-checked_line = lru_cache(maxsize=4096)(check_line)
+def drive(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:
+    """Run what never waits to its end, without an event loop."""
+    steps = work.__await__()
+    try:
+        while True:
+            next(steps)
+    except StopIteration as done:
+        result: T = done.value
+        return result

@@ -1,259 +1,217 @@
-"""What the engine needs from the world. There are two worlds: the real one and the simulated one.
+"""The world as the engine sees it: two classes have it, the real one and the simulated one, and nothing lies between.
 
-Everything a verb does to anything outside its journal goes through a `World`.  The run, its keys, its replay,
-its dispatch procedure and its clusters are the same code in both; that is what makes a rehearsal a proof.
+A `Tree` is the name of a git tree (simulated: of a table of files).  Everything here may take long, fail with an
+`InterlockError`, or be cut off by the death of the process; what has an effect is noted in the journal before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
-from interlock.agents.roster import BoundAgent
-from interlock.agents.runner import AgentExit, AgentRequest, Enclosure, Observer
-from interlock.documents import Document, FileFacts, Written
-from interlock.engine.model import CommandResult
-from interlock.engine.objects import Objects
-from interlock.workspace import Exit, Found, PathChange, Repository
-
-if TYPE_CHECKING:
-    from interlock.engine.definition import Playbook
+from interlock.agents.values import Ask, CommandExit, Exit, News, Role
+from interlock.engine.events import GateDecided
+from interlock.engine.folder import Folder, Message
+from interlock.engine.toolchains import Look
+from interlock.engine.view import GateView
+from interlock.workspace.values import (
+    BranchFacts,
+    Change,
+    Committed,
+    Found,
+    Landing,
+    Merged,
+    Pending,
+    Standing,
+    Tree,
+    Where,
+)
 
 T = TypeVar("T")
-SnapshotToken = Any
-"""A snapshot as JSON data; only its tree can read it."""
-
-
-WorkToken = Any
-"""Changed files as JSON data; only its world can read it."""
-
-
-class Tree(Protocol):
-    """The user's tree. Nothing but people and accepted work ever changes it."""
-
-    @property
-    def root(self) -> Path: ...
-
-    async def snapshot(self) -> SnapshotToken: ...
-
-    async def changes(self, before: SnapshotToken, after: SnapshotToken) -> Sequence[PathChange]: ...
-
-    async def patch(self, before: SnapshotToken, after: SnapshotToken, paths: Sequence[str]) -> bytes: ...
-
-    async def past(self, snapshot: SnapshotToken, paths: Sequence[str]) -> WorkToken:
-        """These files as they were then, as work from which a layer can start."""
-        ...
-
-
-class Layer(Protocol):
-    """Where one dispatch or command works: it sees the workspace, and all that it writes stays in here."""
-
-    @property
-    def enclosure(self) -> Enclosure:
-        """Where its program runs."""
-        ...
-
-    @property
-    def exchange(self) -> Path:
-        """A folder that the program and the engine share: brief in, answer out."""
-        ...
-
-    def exit(self) -> Exit | None:
-        """How the program that was started here ended, as its launcher left it; for whoever resumes."""
-        ...
-
-    def forget_exit(self) -> None: ...
-
-    def facts(self, path: str) -> FileFacts: ...
-
-    async def found(self) -> Found:
-        """What changed since the layer was made, whatever people did to the tree meanwhile."""
-        ...
-
-    async def work(self, paths: Sequence[str]) -> WorkToken: ...
-
-    def show(self, path: str, content: bytes) -> None:
-        """Lay a file of the engine's own folder before the program, which does not see the real one."""
-        ...
-
-    async def start_from(self, work: WorkToken) -> None: ...
-
-    async def revert(self, paths: Sequence[str]) -> None: ...
-
-    async def take_ignored(self, paths: Sequence[str]) -> None: ...
-
-    async def rest(self) -> None:
-        """Nothing of ours is at work on it any more, and all that it holds is on disk; it stays for whoever opens it
-        again."""
-        ...
-
-    async def close(self) -> None:
-        """Drop the layer; a login that its client refreshed is kept."""
-        ...
-
-
-class Documents(Protocol):
-    """The documents of the workspace, read and written by the engine alone."""
-
-    def read(self, path: str) -> Document: ...
-
-    def write(self, path: str, content: str | bytes, *, expect: str | None = None) -> Written: ...
-
-    def list(self, folder: str, pattern: str = "*") -> list[str]: ...
-
-    def place_aside(self, path: str, into: str) -> str: ...
-
-    def set_aside_to(self, path: str, destination: str) -> str: ...
-
-    def facts(self, path: str) -> FileFacts: ...
-
-
-class Records(Protocol):
-    """The run folder: ``run.json``, objects, and one folder per dispatch."""
-
-    @property
-    def objects(self) -> Objects: ...
-
-    def create(self, identity: bytes) -> None: ...
-
-    def folder(self, key: str) -> Path:
-        """Where the records of this dispatch are."""
-        ...
-
-    def keep(self, key: str, name: str, content: bytes) -> str:
-        """Store a record of a dispatch; returns its path relative to the workspace."""
-        ...
-
-    def keep_json(self, key: str, name: str, value: Any) -> None: ...
-
-    def begin_try(self, key: str, number: int) -> None:
-        """Make room for try `number`: the records of the one before move into a folder of their own."""
-        ...
-
-    def last_sign(self, key: str) -> datetime | None:
-        """When the call that this dispatch made last was last heard of."""
-        ...
-
-    def shown(self, path: Path) -> str:
-        """A path below the run folder as a person in the workspace would write it."""
-        ...
-
-
-KEPT_OF_OUTPUT = 200_000
-"""Bytes of a command's output that its result carries, the last ones; the whole lies in the run folder."""
+Hear = Callable[[News], None]
 
 
 @dataclass(frozen=True)
-class CommandCall:
-    argv: tuple[str, ...]
-    cwd: str = "."
-    timeout_s: float = 1800.0
-    env: Mapping[str, str] = field(default_factory=dict)
-    stdin: str | None = None
-    keep: int = KEPT_OF_OUTPUT
-    """Bytes of the output that the result carries."""
+class Command:
+    """A command that the engine runs: a line for the shell, in the folder where the person stood."""
+
+    name: str
+    line: str
+    origin: str = "named"
+    """`named` by a person, or `found`, with its file."""
+    timeout_s: float = 1800
 
 
 @dataclass(frozen=True)
-class Imported:
-    """What an import did: the paths it wrote, or the conflicts that kept it from writing anything."""
+class Checked:
+    """How one run of a command on one tree ended."""
 
-    paths: tuple[str, ...] = ()
-    conflicts: Mapping[str, str] = field(default_factory=dict)
-    """Path to conflict text of each file that two sides changed."""
+    exit: CommandExit
+    tests: Mapping[str, str] | None = None
+    opened: tuple[str, ...] = ()
+    moved: bool = False
+    """The person's tree changed while it ran: it says nothing about one tree."""
 
-    @property
-    def ok(self) -> bool:
-        return not self.conflicts
+
+class Seat(Protocol):
+    """A layer in which one agent works."""
+
+    name: str
+    shown: Tree
+    confined: bool
+
+    async def found(self, own: Mapping[str, str]) -> Found: ...
+    async def read(self, path: str) -> bytes | None: ...
+    async def drop(self, *, keep_ignored: bool) -> None: ...
+
+
+@dataclass(frozen=True)
+class CommitOrder:
+    """A commit of the run's work alone, merged onto the head of a branch."""
+
+    base: Tree
+    work: Tree
+    message: str
+    at: datetime
+    branch: str = ""
+    """A new branch from HEAD; empty: the run's own."""
+
+
+@dataclass
+class Toolbox:
+    """What was found to run in the workspace (EVID-05)."""
+
+    commands: list[Command] = field(default_factory=list)
+    setup: Command | None = None
 
 
 class World(Protocol):
-    @property
-    def documents(self) -> Documents: ...
+    """All that a run can touch."""
 
     @property
-    def records(self) -> Records: ...
-
-    @property
-    def tree(self) -> Tree: ...
-
-    @property
-    def repository(self) -> Repository:
-        """The user's own git."""
-        ...
-
+    def folder(self) -> Folder: ...
     def now(self) -> datetime: ...
-
-    async def sleep(self, seconds: float) -> None: ...
-
-    async def patiently(self, look: Callable[[], T]) -> T:
-        """The result of something that may hang (a dead network folder) without hanging the run with it."""
+    def draw(self, length: int) -> str: ...
+    def cores(self) -> int: ...
+    async def sleep_until(self, at: datetime) -> None: ...
+    async def together(
+        self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
+    ) -> dict[str, T]:
+        """Run members side by side, at most `cap` at once; an error ends the others, a halt lets them finish."""
         ...
 
-    def draw(self, length: int) -> str:
-        """Random characters ``0-9a-z``."""
+    def redact(self, text: str) -> str: ...
+
+    # the person's workspace and its trees
+    def where(self) -> Where: ...
+    async def standing(self, where: Where, last: Standing | None) -> Standing: ...
+    async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged: ...
+    async def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]: ...
+    async def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes: ...
+    async def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree: ...
+    async def read(self, tree: Tree, path: str) -> bytes | None: ...
+    async def keep(self, trees: Sequence[Tree]) -> None:
+        """Nobody's `gc` takes these away while the run is there."""
         ...
 
-    def claim_session(self, session: str, run_id: str) -> bool:
-        """Whether this session id is now ours; False when another dispatch has it."""
+    async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
+        """What a run delivered, after one delivery more: path -> blob, where nothing unsaved of the person is in it."""
         ...
 
-    def redact(self, text: str) -> str:
-        """The text without the values of variables that look like secrets (CM-29)."""
+    # effects on it
+    async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
+        """Make the tree have what `after` has and `before` has not; `modes`: of files that come again."""
         ...
 
-    def bind(self, agent: str) -> BoundAgent:
-        """How this agent is called; ConfigInvalid when nothing is bound to the name."""
+    async def without(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
+        """`now` without what changed from `before` to `after`, and the paths on which a later change keeps some."""
         ...
 
-    def for_called(self, playbook: Playbook, inputs: Any) -> World:
-        """The same world for a playbook that is called: its agents are bound, its documents are seen."""
+    async def finish(self, before: Tree, after: Tree) -> Landing: ...
+    async def document(self, path: str) -> bytes | None: ...
+    async def names(self, folder: str) -> list[str]:
+        """Of the files in a folder of the workspace."""
         ...
 
-    async def call(self, binding: BoundAgent, request: AgentRequest, observe: Observer) -> AgentExit: ...
-
-    async def recall(self, binding: BoundAgent, request: AgentRequest, ended: Exit) -> AgentExit | None:
-        """What a call came to that ended before its engine could record it; None when that cannot be told."""
+    async def write(self, path: str, content: bytes) -> None: ...
+    async def aside(self, path: str, key: str) -> str:
+        """Move a document into the attic, once for that key; where it lies now, from the workspace."""
         ...
 
-    async def unready(self, agents: Sequence[str]) -> Sequence[str]:
-        """Why some of these agents cannot be called, as far as that can be told for nothing; a sentence each."""
+    async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
+        """The tree of that commit in raw spelling, where it is another than `order.work`."""
         ...
 
-    def can_go_on(self, binding: BoundAgent) -> bool:
-        """Whether this agent can go on with a session of its own in a new process."""
+    async def plan_commit(self, where: Where, order: CommitOrder) -> Committed: ...
+    async def publish(self, where: Where, commit: str, branch: str) -> Committed: ...
+    async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
+        """The person's commit hooks, run in a layer over the tree to be committed; None: there are none."""
         ...
 
-    async def layer(self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None) -> Layer:
-        """A new layer, for an agent or (without one) for a command. `outer`: what a nested run is told of it."""
+    async def pull_request(self, branch: str, title: str, body: str) -> Committed: ...
+    async def committed(self, standing: Standing) -> Tree:
+        """What is committed on the branch that is checked out."""
         ...
 
-    async def kept_layer(
-        self, name: str, binding: BoundAgent | None, *, outer: Mapping[str, Any] | None = None
-    ) -> Layer | None:
-        """The layer of that name that a process which is gone left behind."""
+    async def branch(self, name: str) -> BranchFacts:
+        """What is checked out, and how a branch stands to it."""
         ...
 
-    async def bring_in(self, work: WorkToken, label: str) -> Imported:
-        """Merge changed files into the user's tree, all or none; done again after a crash it finishes."""
+    async def unsaved(self, standing: Standing) -> list[Change]:
+        """What the person has not committed, against the head of the branch that is checked out."""
         ...
 
-    async def patch_of(self, work: WorkToken) -> bytes: ...
-
-    async def command(self, call: CommandCall, *, key: str, marker: str, within: Layer) -> CommandResult: ...
-
-    async def inspect(self, call: CommandCall, *, marker: str) -> CommandResult:
-        """A command that only looks; leaves no file behind, not even among the run's records."""
+    async def switch(self, branch: str, *, new: bool) -> str:
+        """Check a branch out, without hooks; a new one begins where the person stands. Why not, or nothing."""
         ...
 
-    def end_leftovers(self, prefix: str, group: int | None, started: float | None) -> list[int]:
-        """End what a dead process left of a dispatch or command; the ids that were ended."""
+    async def stash(self, paths: Sequence[str], note: str) -> Committed:
+        """Put what is not committed of these paths away, once for that note; `commit` holds the stash."""
+        ...
+
+    # agents and commands
+    def role(self, name: str, *, judges: bool, file: str = "") -> Role:
+        """Who plays a role; `file`: its file, in place of what is looked up."""
+        ...
+
+    async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> Seat | None:
+        """A layer that shows this tree; with `goes_on` the one of before as it lies, or None where it is gone."""
+        ...
+
+    async def call(self, ask: Ask, seat: Seat, hear: Hear) -> Exit: ...
+    async def recover(self, ask: Ask, seat: Seat) -> Exit | None:
+        """What a call came to whose engine died before it could say so; None where its turn had not ended."""
+        ...
+
+    async def toolbox(self, tree: Tree, place: str) -> Toolbox: ...
+    async def look(self, tree: Tree, find: Callable[[Look], T]) -> T:
+        """What a pure function finds in a tree."""
+        ...
+
+    async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
+        """Which of these are product, and no part of what the command checks with (EVID-07)."""
+        ...
+
+    async def check(
+        self,
+        command: Command,
+        standing: Standing,
+        tree: Tree,
+        *,
+        keeps: bool = False,
+        changed: Sequence[str] = (),
+        seat: Seat | None = None,
+    ) -> Checked: ...
+    async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
+        """Prepare the engine's cache, where its manifest changed or what it makes is missing; None: nothing to do."""
+        ...
+
+    # people
+    async def ask(self, gate: GateView) -> Message | None:
+        """The decision of a person who is there; None: nobody is."""
         ...
 
 
-def redacted(world: World, raw: bytes) -> bytes:
-    """Bytes for a record, without the secrets that are known (LY-39)."""
-    return world.redact(raw.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+__all__ = ["Checked", "Command", "CommitOrder", "GateDecided", "Hear", "Pending", "Seat", "Toolbox", "World"]

@@ -1,266 +1,188 @@
-"""The playbooks of a workspace: what there is, and each of them when it is asked for, once it may be used."""
+"""Where playbooks are found, the first hit wins: a path, `.interlock/playbooks/`, installed packages, shipped (OWN-01).
+
+Looking executes nothing: names come from paths and from the metadata of packages.  A playbook that is used is loaded
+from its trusted bytes.
+"""
 
 from __future__ import annotations
 
+import re
 import sys
-from collections.abc import Mapping
+import traceback
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from importlib.resources.abc import Traversable
+from functools import cached_property
+from importlib import import_module
+from importlib.machinery import ModuleSpec
+from importlib.metadata import EntryPoint, distributions
+from importlib.util import module_from_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any, Literal
 
-from interlock import playbooks
-from interlock.engine.definition import Nothing, Playbook, Provenance
-from interlock.engine.identity import Identity
-from interlock.engine.keys import sha256
-from interlock.errors import ConfigInvalid, InterlockError
-from interlock.finding import loading
-from interlock.finding.bundle import MOST_FILES, is_no_part, read
-from interlock.finding.places import FoundPlaybook, Origin, Whereabouts
-from interlock.finding.reading import Asks, told
-from interlock.finding.trust import Consent, TrustRecords, nobody
+from interlock.documents.files import relative
+from interlock.engine.playbook import Playbook
+from interlock.errors import ConfigInvalid, InterlockError, PathRefused, place, unknown
+from interlock.finding.bundle import ENDINGS, MAINS, Bundle, is_no_part, read
+from interlock.finding.trust import Consent, Trust, nobody
 
-if TYPE_CHECKING:
-    from interlock.settings import SettingsTable
+FOLDER, GROUP = ".interlock/playbooks", "interlock.playbooks"
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+"""What a playbook can be called: its name stands in run ids, settings, folders of roles, and on terminals."""
+_PATH = re.compile(r"(?P<path>.*/.*?|\.|\.\.|.*\.(?:py|ya?ml))(?::(?P<only>[A-Za-z_][\w-]*))?", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Offered:
-    """A playbook as a list shows it."""
+class Found:
+    """A playbook that is there; nothing of it was executed."""
 
-    found: FoundPlaybook
-    purpose: str = ""
-    inputs: tuple[Asks, ...] | None = None
-    """None: they are not known before it is loaded."""
-    distrust: str = ""
-    """Why a person has to trust it before it is used: it is new, or it changed."""
-    problem: InterlockError | None = None
-    """Why it cannot be used."""
-    hides: tuple[FoundPlaybook, ...] = ()
-    """Others of its name, which do not count."""
-
-    @property
-    def trusted(self) -> bool:
-        return not self.distrust
-
-    @property
-    def why_not(self) -> str:
-        """Why it cannot be started as it is now; empty: it can."""
-        return self.distrust or ("" if self.problem is None else self.problem.what)
+    name: str
+    """As it is asked for; of a path, the path."""
+    origin: Literal["path", "workspace", "installed", "shipped"]
+    place: str = ""
+    """Where, as it is shown and noted: a path from the workspace if it lies there, else a package."""
+    path: Path | None = None
+    only: str = ""
+    """Which one is meant, of a file with several."""
+    entry: EntryPoint | None = None
 
 
+@dataclass(frozen=True)
 class Library:
-    """All playbooks that can be asked for in a workspace.
+    """Every playbook that a person has here."""
 
-    Args:
-        given: playbooks that the program itself brings along; they come before all others.
-        consent: asks a person whether code of the workspace may be used.
-        anywhere: what the user trusts at another place may be used here too.
-    """
+    top: Path
+    shipped: Mapping[str, str]
+    """Name -> `module:attribute`."""
+    trust: Trust
 
-    def __init__(
-        self,
-        root: Path,
-        environ: Mapping[str, str],
-        *,
-        consent: Consent = nobody,
-        given: tuple[Playbook, ...] = (),
-        anywhere: bool = False,
-    ) -> None:
-        self.root = root
-        self.places = Whereabouts(root)
-        self.trust = TrustRecords(root, environ, anywhere)
-        self.consent = consent
-        self._loaded: dict[tuple[Origin, str, str], Playbook] = {}
-        self._given = {one.name: one for one in given}
+    def __iter__(self) -> Iterator[Found]:
+        """Those that have a name, in the order in which they count; namesakes too."""
+        yield from self._of_workspace()
+        yield from self.installed
+        yield from (Found(name, "shipped") for name in self.shipped)
 
-    # -- looking: nothing of a workspace is executed
-
-    def names(self) -> list[str]:
-        """Those that can be asked for by name, in the order in which they count."""
-        return list(dict.fromkeys(one.name for one in self.places))
-
-    def listing(self) -> list[Offered]:
-        """Every playbook by name, with what it says of itself; the code of a workspace is read, never executed."""
-        first: dict[str, list[FoundPlaybook]] = {}
-        for found in self.places:
-            first.setdefault(found.name, []).append(found)
-        return [replace(self._listed(found), hides=tuple(hidden)) for found, *hidden in first.values()]
-
-    def _listed(self, found: FoundPlaybook) -> Offered:
-        try:
-            if found.path is None:
-                playbook = self._load(found, nobody)
-                asked = (*playbook.questions(playbook.inputs), *playbook.questions(playbook.flags))
-                return Offered(found, playbook.summary, tuple(map(Asks.of, asked)))
-            bundle = read(found.path)
-            distrust = self.trust.doubt(found.name, bundle)
-            about = next((one for one in told(bundle, found.place) if one.name == found.name), None)
-            return Offered(found, about.purpose if about else "", about.inputs if about else None, distrust)
-        except InterlockError as problem:
-            return Offered(found, distrust=problem.what if found.origin.needs_trust else "", problem=problem)
-
-    def find(self, word: str, here: Path | None = None) -> FoundPlaybook:
-        """The playbook that somebody means, seen from a folder."""
-        return self.places.find(word, here or self.root)
-
-    def namesakes(self, word: str) -> list[str]:
-        """What is to be known of a name that is taken twice; nothing for any other."""
-        first, *hidden = [one for one in self.places if one.name == word] or [self.find(word)]
-        return [f"{word} is taken twice: {first} counts, {one} does not" for one in hidden]
-
-    def has(self, identity: Identity) -> bool:
-        """Whether the playbook of a run is here; whether it may be used is another question."""
-        try:
-            return identity.playbook in self._given or self._of_run(identity) is not None
-        except InterlockError:
-            return False
-
-    def needs_trust(self, identity: Identity) -> str:
-        """The digest of the files that somebody has to trust before a run's playbook is used; empty: none."""
-        if identity.playbook in self._given:
-            return ""
-        found = self._of_run(identity)
-        return read(found.path).digest if found.path is not None and found.origin.needs_trust else ""
-
-    # -- loading: what may be used, once
-
-    def load(self, word: str, here: Path | None = None) -> Playbook:
-        """The playbook that somebody means; `ConfigInvalid` when there is none, or nobody trusts it."""
-        return self._given.get(word) or self._load(self.find(word, here), self.consent)
-
-    def again(self, identity: Identity, *, ask: bool = True) -> Playbook:
-        """The playbook of a run, from where it came from when the run began.
-
-        Args:
-            ask: a person may be asked whether it may be used; else what is not trusted is `ConfigInvalid`.
-        """
-        given = self._given.get(identity.playbook)
-        return given or self._load(self._of_run(identity), self.consent if ask else nobody)
-
-    def steps_of(self, identity: Identity) -> Mapping[str, str]:
-        """What people call the steps of a run's playbook; none of one that is not here any more, or not trusted."""
-        try:
-            return self.again(identity, ask=False).steps
-        except InterlockError:
-            return {}
-
-    def documents_of(self, identity: Identity) -> tuple[str, ...]:
-        """Patterns of the documents that belong to a run's playbook; none of one that is not here, or not trusted."""
-        try:
-            playbook = self.again(identity, ask=False)
-            inputs = playbook.parse_inputs(identity.inputs)
-            return (*playbook.documents(inputs), *playbook.state(inputs))
-        except InterlockError:
-            return ()
-
-    def _of_run(self, identity: Identity) -> FoundPlaybook:
-        match identity.source:
-            case {"origin": Origin.PATH, "place": str(place)}:
-                path = place.removesuffix(f":{identity.playbook}")
-                return self.places.at(self.root / path, "" if path == place else identity.playbook)
-            case {"origin": str(origin), "place": str(place)}:
-                for found in self.places:
-                    if (found.origin, found.name) == (origin, identity.playbook):
-                        return found
-                raise ConfigInvalid(
-                    f"the playbook {identity.playbook} of run {identity.run_id} is not here any more",
-                    expected=f"{origin} {place}",
-                    remedy="Put it back where it was when the run began.",
-                )
-        return self.find(identity.playbook)  # the run began when nobody noted it
-
-    def _load(self, found: FoundPlaybook, consent: Consent) -> Playbook:
-        slot = (found.origin, found.place, found.only)
-        if slot not in self._loaded:
-            made = self._of_package(found) if found.path is None else self._of_workspace(found, found.path, consent)
-            self._loaded[slot] = made
-        return self._loaded[slot]
-
-    def _of_workspace(self, found: FoundPlaybook, path: Path, consent: Consent) -> Playbook:
-        bundle = read(path)
-        self.trust.require(found.name, bundle, consent)
-        where = f"{found.place}/{bundle.main}" if bundle.is_folder else found.place
-        only = found.only or (found.name if found.origin is Origin.WORKSPACE and not bundle.is_folder else "")
-        playbook = loading.loaded(
-            bundle, only=only, where=where, find=lambda name: self._load(self.find(name), consent)
-        )
-        place = f"{found.place}:{playbook.name}" if found.only else found.place
-        called = {
-            f"{other.name}: {path}": digest
-            for other in playbook.all_called
-            for path, digest in (other.source.files.items() if other.source else ())
-        }
-        source = Provenance(found.origin, place, {**bundle.digests, **called})
-        return self._named(replace(playbook, source=source), found, where)
-
-    def _of_package(self, found: FoundPlaybook) -> Playbook:
-        if found.entry is None:
-            playbook = playbooks.load(found.name)
-        else:
-            try:
-                playbook = found.entry.load()
-            except InterlockError:
-                raise
-            except (Exception, SystemExit) as error:
-                raise loading.failed(error, f"{found.place}: {found.entry.value}") from error
-            if not isinstance(playbook, Playbook):
-                raise ConfigInvalid(
-                    f"the entry point {found.name} is no playbook",
-                    where=f"{found.place}: {found.entry.value}",
-                    expected="what @playbook(...) makes",
-                    found=type(playbook).__name__,
-                )
-            playbook = self._named(loading.checked(playbook, found.place), found, f"{found.place}: {found.entry.value}")
-        return replace(playbook, source=Provenance(found.origin, found.place, digests(playbook)))
-
-    def _named(self, playbook: Playbook, found: FoundPlaybook, where: str) -> Playbook:
-        if found.origin is not Origin.PATH and playbook.name != found.name:
-            raise ConfigInvalid(
-                f"what is found as {found.name} calls itself {playbook.name}",
-                where=where,
-                expected=found.name,
-                found=playbook.name,
-                remedy="Give both the same name: runs, settings and roles are found by it.",
+    def find(self, word: str, here: Path) -> Found:
+        """The playbook that somebody means, as seen from a folder."""
+        if (parts := _PATH.fullmatch(word)) is not None:
+            path = (here / Path(parts["path"]).expanduser()).absolute()
+            return Found(word, "path", self._shown(path), path, parts["only"] or "")
+        found = next((one for one in self if one.name == word), None)
+        if found is None:
+            names = sorted({one.name for one in self})
+            raise unknown(
+                f"there is no playbook {word!r}", word, names, remedy="See what there is: interlock playbooks"
             )
-        return playbook
+        return found
 
-    # -- what follows from what is loaded
+    def _shown(self, path: Path) -> str:
+        try:
+            return relative(self.top, path)
+        except PathRefused:
+            return str(path)
 
-    def tables(self) -> dict[str, type[SettingsTable] | None]:
-        """The tables of settings that playbooks of one's own have; None for one that is not loaded yet."""
-        from interlock.settings import is_taken
+    def _of_workspace(self) -> Iterator[Found]:
+        """Those of `.interlock/playbooks/` that have a name; a folder before a file of its name."""
+        try:
+            entries = sorted((self.top / FOLDER).iterdir(), key=lambda entry: (not entry.is_dir(), entry.name))
+        except OSError:
+            return
+        for entry in entries:
+            folder = entry.is_dir() and any((entry / main).exists() for main in MAINS)
+            file = not entry.is_dir() and entry.suffix in ENDINGS and entry.name not in MAINS
+            name = entry.name if folder else entry.stem
+            if (folder or file) and NAME.fullmatch(name) and not is_no_part(entry.name):
+                yield Found(name, "workspace", f"{FOLDER}/{entry.name}", entry)
 
-        shipped = {one.name for (origin, *_), one in self._loaded.items() if origin is Origin.SHIPPED}
-        others = [one.name for one in self.places if one.origin is not Origin.SHIPPED and one.name not in shipped]
-        own: dict[str, type[SettingsTable] | None] = dict.fromkeys(name for name in others if not is_taken(name))
-        for playbook in self._own:
-            own.pop(playbook.name, None)
-            if playbook.settings is not Nothing:
-                own[playbook.name] = playbook.settings
-        return own
+    @cached_property
+    def installed(self) -> tuple[Found, ...]:
+        """Those that packages offer; a folder that is merely where somebody stands has installed nothing."""
+        here = {self.top.resolve(), Path.cwd()}
+        found: dict[str, Found] = {}
+        for one in distributions(path=[path for path in sys.path if path and Path(path).resolve() not in here]):
+            if GROUP not in (one.read_text("entry_points.txt") or ""):
+                continue  # most have none, and the parser of those that have some is slow
+            for entry in one.entry_points.select(group=GROUP):
+                if NAME.fullmatch(entry.name):
+                    place = f"{one.metadata['Name']} {one.version}"
+                    found.setdefault(entry.name, Found(entry.name, "installed", place, entry=entry))
+        return tuple(found[name] for name in sorted(found))
 
-    def homes(self) -> dict[str, tuple[str, Traversable]]:
-        """Place and folder of each playbook of one's own that is loaded: its roles are there."""
-        return {one.name: (one.source.place if one.source else "", one.folder) for one in self._own}
+    def load(self, found: Found, consent: Consent = nobody) -> tuple[Playbook, str]:
+        """The playbook, and the digest of what it was loaded from (empty: it is installed)."""
+        if found.path is None:
+            module, _, attribute = (found.entry.value if found.entry else self.shipped[found.name]).partition(":")
+            playbook: Playbook = getattr(import_module(module), attribute)
+            return playbook, ""
+        bundle = read(found.path)
+        checked(bundle, found)
+        copy = self.trust.copy(found.name, bundle, consent)
+        return loaded(bundle, copy, found), bundle.digest
 
-    @property
-    def _own(self) -> list[Playbook]:
-        return [one for (origin, *_), one in self._loaded.items() if origin is not Origin.SHIPPED]
+
+def checked(bundle: Bundle, found: Found) -> None:
+    """Bad input where it could not be used whoever trusts it: a file is checked before anybody is asked."""
+    for file, content in bundle.files.items():
+        where = f"{found.place}/{file}" if bundle.is_folder else found.place
+        if file.endswith(".py"):
+            try:
+                compile(content, where, "exec", dont_inherit=True)
+            except (SyntaxError, ValueError) as error:
+                what = f"the playbook is no Python: {getattr(error, 'msg', None) or error}"
+                raise ConfigInvalid(what, where=place(where, getattr(error, "lineno", None))) from None
+    if bundle.is_yaml:
+        _flow(bundle, found)
 
 
-def digests(playbook: Playbook) -> dict[str, str]:
-    """The digest of every file of a playbook's package; of none where it is a module that stands alone."""
-    if not sys.modules[playbook.function.__module__].__package__:
-        return {}
-    found, pending = dict[str, str](), [("", playbook.folder)]
-    while pending and len(found) <= MOST_FILES:
-        above, here = pending.pop()
-        for entry in here.iterdir():
-            if is_no_part(entry.name):
-                continue
-            if entry.is_dir():
-                pending.append((f"{above}{entry.name}/", entry))
-            else:
-                found[f"{above}{entry.name}"] = sha256(entry.read_bytes())
-    return dict(sorted(found.items())) if len(found) <= MOST_FILES else {}
+def _flow(bundle: Bundle, found: Found) -> Any:
+    from interlock.flows import checking, format
+
+    where = f"{found.place}/{bundle.main}" if bundle.is_folder else found.place
+    flow, source = format.read(bundle.files[bundle.main], where)
+    checking.check(flow, source)
+    return flow
+
+
+def loaded(bundle: Bundle, copy: Path, found: Found) -> Playbook:
+    """The playbook of a bundle, from its trusted copy; with the agents and prompts beside it."""
+    folder = str(copy) if bundle.is_folder else ""
+    if bundle.is_yaml:
+        from interlock.flows.compiling import compiled
+
+        return compiled(_flow(bundle, found), folder=folder)
+    module = _module(copy, bundle, found)
+    own = {name: value for name, value in vars(module).items() if isinstance(value, Playbook)}
+    meant = {id(value): value for name, value in own.items() if not found.only or found.only in (name, value.name)}
+    if len(meant) != 1:
+        names = ", ".join(dict.fromkeys(value.name for value in own.values()))
+        raise ConfigInvalid(
+            f"this file has {'several playbooks' if meant else 'no such playbook' if own else 'no playbook'}",
+            where=found.place,
+            expected=f"one of {names}" if own else "NAME = Playbook(...) at its top",
+            found=found.only or None,
+            remedy=f"Name the one you mean: {found.name.partition(':')[0]}:{names.split(', ')[0]}" if own else None,
+        )
+    playbook = meant.popitem()[1]
+    if not NAME.fullmatch(playbook.name):
+        raise ConfigInvalid(f"a playbook cannot be called {playbook.name!r}", where=found.place, expected=NAME.pattern)
+    return replace(playbook, folder=playbook.folder or folder)
+
+
+def _module(folder: Path, bundle: Bundle, found: Found) -> Any:
+    """The main file as a module of a package that nobody else has, so that it may import the files beside it."""
+    package = f"interlock_own_{bundle.digest[:16]}"
+    spec = ModuleSpec(package, None, is_package=True)
+    spec.submodule_search_locations = [str(folder)]
+    sys.modules.setdefault(package, module_from_spec(spec))
+    try:
+        return import_module(f"{package}.{Path(bundle.main).stem}")
+    except InterlockError:
+        raise
+    except (Exception, SystemExit) as error:
+        sys.modules.pop(f"{package}.{Path(bundle.main).stem}", None)
+        frames = traceback.extract_tb(error.__traceback__)
+        line = next((one.lineno for one in reversed(frames) if one.filename.startswith(str(folder))), None)
+        raise ConfigInvalid(
+            f"the playbook cannot be loaded: {type(error).__name__}: {error}".rstrip(": "),
+            where=place(found.place, line),
+            remedy="Correct its code; it is executed once before anything runs.",
+        ) from error

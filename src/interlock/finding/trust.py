@@ -1,151 +1,125 @@
-"""Which code of a workspace a person has said may be used: kept by digest, in their own configuration folder (OW-04).
+"""Which code of a workspace may be used: what a person has said so of, by its digest (OWN-01).
 
-One record for each place, with the digest of every file; a file more, less or other, and the person is asked again.
-A workspace cannot say that it is to be trusted: the records are never inside of it.
+What is trusted is copied into the person's own folder, under its digest, and loaded from there: whoever swaps a file of
+the workspace afterwards changes nothing of what runs.  The copies are the record; none lies in a workspace.
 """
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from interlock.documents.files import read_plain, replace_file
-from interlock.engine.definition import changed_files
-from interlock.engine.keys import digest_of, sha256
-from interlock.engine.nesting import only_people
-from interlock.errors import ConfigInvalid, WorkspaceFailed
-from interlock.finding.bundle import Bundle
-from interlock.telemetry.lines import printable
+from interlock.documents.files import replace
+from interlock.documents.model import canonical
+from interlock.documents.reading import pointer, read_toml
+from interlock.errors import ConfigInvalid, DocumentInvalid, WorkspaceFailed
+from interlock.finding.bundle import Bundle, files_in
+from interlock.settings_file import leaves
+from interlock.workspace.git import object_name
+from interlock.workspace.place import HOME
+from interlock.workspace.repository import Repository, repository_at
 
-RECORD_BYTES = 1_000_000
-
-
-@dataclass(frozen=True)
-class Request:
-    """Code that somebody has to trust before it is used."""
-
-    what: str
-    """The playbook, as it was asked for."""
-    bundle: Bundle
-    changed: tuple[str, ...] | None
-    """What is not as it was when it was trusted; None: nobody ever trusted it."""
-
-    @property
-    def why(self) -> str:
-        if self.changed is None:
-            return f"{self.what} is code of this workspace that nobody here has trusted yet"
-        return f"{self.what} changed since it was trusted: {', '.join(map(printable, self.changed))}"
-
-    @property
-    def lines(self) -> list[str]:
-        """What would be loaded, for whoever decides."""
-        shown = {path: printable(path) for path in sorted(self.bundle.files)}  # a name with a line break is one line
-        width = max(map(len, shown.values()))
-        marks = {path.removesuffix(" (new)") for path in self.changed or ()}
-        return [
-            printable(str(self.bundle.place), 1000),
-            *(
-                f"  {name:<{width}}  {len(self.bundle.files[path]):>7} bytes{'  changed' if path in marks else ''}"
-                for path, name in shown.items()
-            ),
-            f"  digest {self.bundle.digest}",
-        ]
+GUESTS = "guests"
+"""In our folder of a workspace: blobs that came with somebody else's run (`interlock.fleet`)."""
+Consent = Callable[[str, Bundle], bool]
+"""Asks a person whether they trust what is called so."""
 
 
-Consent = Callable[[Request], bool]
-"""Asks a person, and says whether they trust it."""
-
-
-def nobody(_request: Request) -> bool:
+def nobody(_what: str, _bundle: Bundle) -> bool:
     """There is nobody to ask."""
     return False
 
 
 @dataclass(frozen=True)
-class TrustRecords:
-    """What one user trusts in one workspace."""
+class Trust:
+    """What one user trusts, as seen from one workspace."""
 
-    root: Path
+    top: Path
     environ: Mapping[str, str]
-    anywhere: bool = False
-    """Whether what the user trusts at another place is trusted here too: a worker has each run in a new folder."""
 
     @property
     def folder(self) -> Path:
-        """Where the records are: the user's own configuration folder."""
+        """Where the copies are: the user's own folder for data."""
         home = Path(self.environ.get("HOME") or Path.home())
-        named = Path(self.environ.get("XDG_CONFIG_HOME") or "")
-        return (named if named.is_absolute() else home / ".config") / "interlock" / "trusted"
-
-    def changes(self, bundle: Bundle) -> tuple[str, ...] | None:
-        """What is not as it was when it was trusted: empty for what is trusted now, None for what never was."""
-        before = self._record(bundle.place)
-        if before is None and self.anywhere and self.knows(bundle.digest):
-            return ()
-        return None if before is None else changed_files(before, bundle.digests)
-
-    def knows(self, digest: str) -> bool:
-        """Whether the user trusts files of this digest, at whatever place."""
-        found = (self._read(file) for file in self.folder.glob("*.json"))
-        return any(digest_of(dict(files)) == digest for _, files in filter(None, found))
-
-    def doubt(self, what: str, bundle: Bundle) -> str:
-        """Why somebody has to trust this code before it is used; empty for what is trusted now."""
-        changed = self.changes(bundle)
-        return "" if changed == () else Request(what, bundle, changed).why
-
-    def require(self, what: str, bundle: Bundle, consent: Consent) -> None:
-        """Return when this code may be used, after asking if need be; else `ConfigInvalid`."""
-        changed = self.changes(bundle)
-        if changed == ():
-            return
-        request = Request(what, bundle, changed)
-        if not consent(request):
-            raise ConfigInvalid(
-                request.why,
-                where=str(bundle.place),
-                expected="a person who has read it and says so",
-                found="\n".join(request.lines[1:]).strip(),
-                remedy="Read it. Then say so with --trust behind its name, or call interlock at a terminal: answer y.",
-            )
-        self.keep(bundle)
-
-    def keep(self, bundle: Bundle) -> None:
-        """Note that a person trusts these files at this place. Only a person can."""
-        only_people(self.environ, self.root, "trust a playbook")
-        if self.folder.resolve().is_relative_to(self.root.resolve()):
+        named = Path(self.environ.get("XDG_DATA_HOME") or "")
+        folder = (named if named.is_absolute() else home / ".local/share") / "interlock" / "trusted"
+        if folder.resolve().is_relative_to(self.top.resolve()):
             raise ConfigInvalid(
                 "what is trusted cannot be kept inside of the workspace",
-                where=str(self.folder),
+                where=str(folder),
                 expected="a folder of your own that no agent can reach",
-                remedy="Set XDG_CONFIG_HOME to a folder outside of the workspace.",
+                remedy="Set XDG_DATA_HOME to a folder outside of the workspace.",
             )
-        record = {"place": str(bundle.place), "files": bundle.digests}
+        return folder
+
+    def copy(self, what: str, bundle: Bundle, consent: Consent = nobody) -> Path:
+        """The trusted bytes, to be loaded; asks for them if need be, else `ConfigInvalid`.
+
+        Args:
+            what: the playbook, as it was asked for.
+        """
+        if not self.trusts(bundle):
+            if not self.is_own(bundle) and not consent(what, bundle):
+                raise ConfigInvalid(
+                    f"{what} is code that came with the repository, and nobody here has trusted it as it is",
+                    where=str(bundle.folder / bundle.main),
+                    expected="a person who has read it and says so",
+                    found=f"{', '.join(sorted(bundle.files)[:5])}, digest {bundle.digest[:16]}",
+                    remedy=f"Read it; then: interlock playbooks trust {what}",
+                )
+            self.note(bundle)
+        return self.folder / bundle.digest
+
+    def trusts(self, bundle: Bundle) -> bool:
+        """Whether exactly these bytes lie among those that are trusted."""
+        copy = self.folder / bundle.digest
+        return copy.is_dir() and dict(files_in(copy)) == bundle.files
+
+    def is_own(self, bundle: Bundle) -> bool:
+        """Whether a person here wrote it: git does not track it, or its bytes are in no commit."""
+        return not any(self._came_with_git(bundle.folder / file, content) for file, content in bundle.files.items())
+
+    def allows(self, file: Path, parts: Mapping[str, Any], consent: Consent = nobody) -> bool:
+        """Whether these parts of a settings file count: a person here wrote them, or trusts them as they are (OWN-06).
+
+        One who only changed something else in the file did not write them.
+        """
+        each = {name: Bundle(file.parent, file.name, {file.name: canonical({name: it})}) for name, it in parts.items()}
+        new = {name: parts[name] for name, bundle in each.items() if not self.trusts(bundle)}
+        if new and self._came_with_git(file, file.read_bytes(), new) and not consent(file.name, each[next(iter(new))]):
+            return False
+        for name in new:
+            self.note(each[name])
+        return True
+
+    def _came_with_git(self, place: Path, content: bytes, parts: Mapping[str, Any] | None = None) -> bool:
+        guests, real = self.top / HOME / GUESTS, place.resolve()
+        if guests.exists() and object_name(content) in guests.read_text().split():
+            return True  # whatever git knows of it: a person elsewhere wrote it
+        # Its own repository: a submodule, a clone beside this one.
+        top = next((one for one in real.parents if repository_at(one)), None)
+        if top is None:
+            return False
+        repository = Repository(top)
+        return repository.committed(real, content) or (parts is not None and _says(repository.at_head(real), parts))
+
+    def note(self, bundle: Bundle) -> None:
+        """These bytes are trusted from here on. Only a person may say so: who calls this has asked."""
+        target = self.folder / bundle.digest
         try:
-            self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            replace_file(self._file(bundle.place), (json.dumps(record, indent=2) + "\n").encode())
+            for file, content in bundle.files.items():
+                (target / file).parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+                replace(target / file, content, mode=0o600)
         except OSError as error:
-            raise WorkspaceFailed.of(error, "it cannot be noted that you trust this", where=str(self.folder)) from error
+            raise WorkspaceFailed.of(error, "it cannot be noted that you trust this", where=str(target)) from error
 
-    def _file(self, place: Path) -> Path:
-        return self.folder / f"{sha256(os.fsencode(place))[:32]}.json"
 
-    def _record(self, place: Path) -> Mapping[str, str] | None:
-        """The digests that were trusted at a place; a record that cannot be read, or lies in the workspace, is none."""
-        file = self._file(place)
-        if file.parent.resolve().is_relative_to(self.root.resolve()):
-            return None
-        named, files = self._read(file) or ("", None)
-        return files if named == str(place) else None
-
-    def _read(self, file: Path) -> tuple[str, Mapping[str, str]] | None:
-        try:
-            match json.loads(read_plain(file, limit=RECORD_BYTES)):
-                case {"place": str(named), "files": dict(files)}:
-                    return named, files
-        except (OSError, ValueError, RecursionError):
-            return None
-        return None
+def _says(committed: bytes, parts: Mapping[str, Any]) -> bool:
+    """Whether the settings of the last commit say one of these, too."""
+    try:
+        said = {pointer(keys): value for keys, value in leaves(read_toml(committed.decode(), "").data)}
+    except (UnicodeDecodeError, DocumentInvalid):
+        return True
+    return any(name in said and said[name] == value for name, value in parts.items())

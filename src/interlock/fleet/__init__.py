@@ -1,17 +1,10 @@
-"""Runs beyond one machine: carried by git, placed by a queue.
+"""Runs on more than one machine: a run moves as one git ref, and PostgreSQL places it.
 
-The unit that moves is the run.  `Depot` is a workspace as far as runs leave and arrive there.
+remote.py    the user's git and a remote: what its refs say, and how one is moved from what it was
+carriage.py  a run as a commit: packed, read and checked, laid out again
+moving.py    sent, taken, fetched: what a person does to a run between clones; no database
+holding.py   the process that works on a run that is carried: checkpoints, fence, words from elsewhere
+far.py       runs of elsewhere, looked at and spoken to from any clone
+queue.py     procrastinate on PostgreSQL: who is asked to work on what
+worker.py    takes runs from the queue, by the commands that a person types
 """
-
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from interlock.lazy import lazily
-
-if TYPE_CHECKING:
-    from interlock.fleet.depot import Depot, Moved
-
-__getattr__ = lazily(__name__, {"depot": "Depot Moved"})
-
-__all__ = ["Depot", "Moved"]

@@ -1,257 +1,230 @@
-"""A run of this workspace and its ref: packed as the run is now, moved on by compare-and-swap.
+"""A run as a commit: its folder, and by the commit's parents its trees, what was before, and the commits it stands on.
 
-A checkpoint of a run that is being worked on has to be one that a crash could have left: then whoever goes on from it
-does what holds after crashes.  Everything that changes the tree records its intent first and its end last.  So the
-journal is read first, and the tree after it; where an intent came between the two, both are read again.  Then each
-change that the tree holds has its intent in the journal, and each change that the journal calls done is in the tree.
+Theory of operation.  The tree of the commit holds `about.json` and the run's folder below `run/`, the journal in closed
+pieces, so that what is pushed after each dispatch stays small.  Parents are the commit before (every move is a fast
+forward), the commit of all trees that the run keeps, and the head of its branch, so that commits travel that nobody has
+pushed.  The journal is read first and the workspace after it, and both again where the journal grew meanwhile: what the
+journal names is there, and what it does not know of yet did not happen.
 """
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from interlock import __version__
-from interlock.agents.environment import Redaction
-from interlock.engine.folder import KnownRun, RunFolder
-from interlock.engine.journal import Line
-from interlock.engine.lifecycle import ended_as
-from interlock.errors import InterlockError, Refused
-from interlock.fleet.carried import Carried, clone_name
-from interlock.fleet.freight import OPEN, WAITING, Checkpoint, Freight, Possession
-from interlock.fleet.growing import GrowingJournal
-from interlock.fleet.remote import Move, Remote, key_ref, state_ref
-from interlock.fleet.tree import Standpoint, check_records, check_secrets, standpoint, tree_at
-from interlock.telemetry import State, standing
-from interlock.workspace import Workspace
-from interlock.workspace.objects import Stored
+from pydantic import ConfigDict, Field, ValidationError
 
-INTENTS = (".intent", "dispatch.importing")
-"""How events end after which the tree changes."""
+from interlock.agents.redaction import Redaction
+from interlock.documents.files import replace
+from interlock.documents.model import Model, canonical
+from interlock.engine.journal import lines_of
+from interlock.engine.runs import HELD, Entry
+from interlock.errors import JournalDamaged, Refused, WorkspaceFailed
+from interlock.fleet.remote import RUNS, Remote
+from interlock.workspace.git import Entry as Blob
+from interlock.workspace.place import stamp
+from interlock.workspace.repository import DETACHED
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import EMPTY, Tree, Where
 
-
-class Fenced(Refused):
-    """Somebody else has the run: here nothing more may be done with it."""
-
-
-class Gone(Refused):
-    """The remote has no such run."""
+PIECE = 1 << 16
+_PARTS = ("objects", "dispatches", "inbox")
+_SAFE = re.compile(r"run/((objects|dispatches|inbox)/(?!.*(^|/)\.)[^\0]+|report\.md|journal/\d{6})", re.DOTALL)
+WORKERS = "worker "
+"""So the names of holders begin that are workers."""
+_TRIES, _JOURNAL = 3, "run/journal/"
 
 
-class KeyTaken(Refused):
-    """Another run is live for the playbook and the key."""
+class About(Model):
+    """What a carried run is, and who has it."""
 
-    def __init__(self, what: str, *, run: str, **more: Any) -> None:
-        super().__init__(what, **more)
-        self.run = run
+    model_config = ConfigDict(extra="ignore")
 
-
-class RunMoment(NamedTuple):
-    """A run at one moment."""
-
-    lines: int
-    """The lines that its journal had."""
-    where: Standpoint
-    tree: str
-
-
-@dataclass
-class Carriage:
-    """One run on its way, as this workspace has it."""
-
-    known: KnownRun
-    workspace: Workspace
-    remote: Remote
-    redaction: Redaction
-    who: str
-    about: str = ""
-    orders: Mapping[str, Any] | None = None
-    """What those who work on it are asked; None: what its ref says."""
-
-    def __post_init__(self) -> None:
-        self._freight = Freight(self.workspace)
-        self._journal = GrowingJournal(self.known.folder)
-        self._previous: Checkpoint | None = None
-        self._base: tuple[str | None, str] | None = None
-        """The last commit that HEAD led to, and its tree."""
-        self._clean: set[str] = set()
-        """Files of the workspace in which no secret was found."""
+    run: str
+    playbook: str
+    headline: str
+    status: str
+    at: datetime
+    where: Where
+    head: str = Field(pattern="^([0-9a-f]{40})?$")
+    """The commit of its branch."""
+    tree: Tree
+    """The workspace as the run left it, unsaved work included."""
+    keep: str = Field(pattern="^[0-9a-f]{40}$")
+    """The commit of all trees that it names."""
+    holder: str = ""
+    """Who works on it; empty: nobody, it can be taken."""
+    claim: str = ""
+    """Theirs alone: two who take a run in the same second do not both have it."""
+    needs: tuple[str, ...] = ()
+    """Of a run that was given to workers: what one has to have."""
 
     @property
-    def run_id(self) -> str:
-        return self.known.identity.run_id
+    def is_with_a_person(self) -> bool:
+        return bool(self.holder) and not self.holder.startswith(WORKERS)
 
-    @property
-    def carried(self) -> Carried:
-        return Carried.of(self.workspace.root, self.run_id)
 
-    async def packed(self, *, held: bool) -> tuple[str, str]:
-        """A commit with the run as it is now, and the tree of the workspace.
+def ref_of(run: str) -> str:
+    return f"{RUNS}/{run}"
 
-        Args:
-            held: whether it goes on here.
-        """
-        moment = await self._moment()
-        previous = await self._before()
-        possession = self._possession(moment, previous, held=held)
-        base = await self._base_of(moment.where)
 
-        async def check(objects: Sequence[Stored], records: Sequence[str]) -> None:
-            check_records(records)
-            await check_secrets(self.workspace, base, objects, self.redaction, self._clean)
+class Packer:
+    """Makes commits of one run; of what it packed before it remembers the names."""
 
-        commit = await self._freight.pack(
-            self.known.folder,
-            self._journal,
-            moment.lines,
-            moment.tree,
-            possession,
-            previous,
-            secret=self._secret,
-            check=check,
+    def __init__(self, trees: Trees, entry: Entry) -> None:
+        self._trees, self._entry = trees, entry
+        self._known: dict[str, tuple[tuple[int, ...], str]] = {}
+        self._pieces: dict[int, str] = {}
+        self.packed = -1
+        """How far its journal went then."""
+
+    def commit(self, before: str, **held: Any) -> str:
+        """A commit of the run as it is now; `held`: what of `About` is not the run's."""
+        trees, entry = self._trees, self._entry
+        start = entry.view().start
+        assert start is not None
+        trees.declare(start.documents)
+        for _ in range(_TRIES):
+            journal = entry.journal.read_bytes()
+            view = entry.view()
+            standing = trees.standing(entry.id, view.where, view.standing)
+            if entry.journal.stat().st_size == len(journal):
+                break
+        kept = trees.git.text("rev-parse", "-q", "--verify", ref_of(entry.id), ok=(0, 1))
+        whole = journal[: journal.rfind(b"\n") + 1]
+        about = About(
+            run=entry.id,
+            playbook=start.playbook,
+            headline=start.headline,
+            status=view.status_now(worked_on=bool(held.get("holder"))).value,
+            at=datetime.now(UTC),
+            where=view.where,
+            head=standing.head,
+            tree=standing.tree,
+            keep=trees.commit(standing.tree, kept),
+            **held,
         )
-        return commit, moment.tree
+        files = {f"run/{name}": (0o100644, blob) for name, blob in (*self._cut(whole), *self._files())}
+        self.packed = len(journal)
+        return write(trees, about, files, before)
 
-    def _secret(self, content: bytes) -> bool:
-        return self.redaction.needed and self.redaction.bytes(content) != content
+    def _cut(self, journal: bytes) -> Iterator[tuple[str, str]]:
+        for number, start in enumerate(range(0, len(journal), PIECE)):
+            piece = journal[start : start + PIECE]
+            blob = self._pieces.get(number) or self._trees.write(piece)
+            if len(piece) == PIECE:
+                self._pieces[number] = blob
+            yield f"journal/{number:06d}", blob
 
-    async def checkpoint(self) -> None:
-        """The ref leads to the run as it is now; `Fenced` when it is somebody else's."""
-        carried = await self.settled()
-        commit, tree = await self.packed(held=True)
-        moves = [Move(state_ref(self.run_id), carried.commit, commit)]
-        if carried.commit is None:  # it began here, as the successor of one that came
-            moves.append(await self._key_move(commit))
-        replace(carried, remote=self.remote.shown, coming=commit).keep(self.workspace.root, self.run_id)
-        if not await self.remote.swap(*moves):
-            raise Fenced(f"run {self.run_id} is not here any more: somebody else has it")
-        replace(carried, remote=self.remote.shown, commit=commit, coming=None, trees=(tree,)).keep(
-            self.workspace.root, self.run_id
-        )
+    def _files(self) -> Iterator[tuple[str, str]]:
+        top = self._entry.path
+        places = [place for part in _PARTS for place in (top / part).rglob("*")]
+        for place in (*places, top / "report.md"):
+            if place.is_file() and not place.is_symlink() and not place.name.startswith("."):
+                name, now = place.relative_to(top).as_posix(), stamp(place.stat())
+                if self._known.get(name, ((), ""))[0] != now:
+                    self._known[name] = now, self._trees.write(place.read_bytes())
+                yield name, self._known[name][1]
 
-    async def check_ours(self) -> None:
-        """`Fenced` when the ref leads to something else than what was last pushed from here."""
-        if await self.remote.tip(state_ref(self.run_id)) != (await self.settled()).commit:
-            raise Fenced(f"run {self.run_id} is not here any more: somebody else has it")
 
-    async def settled(self) -> Carried:
-        """What this workspace remembers of the run; of a push whose answer got lost, what came of it."""
-        carried = self.carried
-        if carried.coming is None:
-            return carried
-        came = await self.remote.tip(state_ref(self.run_id)) == carried.coming
-        found = replace(carried, commit=carried.coming if came else carried.commit, coming=None)
-        found.keep(self.workspace.root, self.run_id)
-        return found
+def write(trees: Trees, about: About, files: Mapping[str, Blob], before: str) -> str:
+    """The commit of a run; its parents are all that it needs."""
+    facts = json.dumps(about.model_dump(mode="json"), indent=1, sort_keys=True).encode()
+    tree = trees.tree_of(EMPTY, {**files, "about.json": (0o100644, trees.write(facts))})
+    parents = "".join(f"parent {one}\n" for one in dict.fromkeys((before, about.keep, about.head)) if one)
+    who = f"interlock <interlock@localhost> {int(about.at.timestamp())} +0000"
+    text = f"{about.run}: {about.status}\n"
+    return trees.write(f"tree {tree}\n{parents}author {who}\ncommitter {who}\n\n{text}".encode(), "commit")
 
-    async def moves(self, commit: str) -> list[Move]:
-        """What has to be moved so that the run is free at this commit: its ref, and for the fleet that of its key."""
-        found = [Move(state_ref(self.run_id), self.carried.commit, commit)]
-        first = self.carried.commit is None and (await self._freight.read(commit, self.run_id)).possession.orders
-        if first or self.orders is not None:
-            found.append(await self._key_move(commit))
-        return found
 
-    async def _key_move(self, commit: str) -> Move:
-        """How the ref of the run's key comes to lead to it; `Refused` while another run is live for the key."""
-        identity = self.known.identity
-        ref = key_ref(identity.playbook, identity.key)
-        tip = await self.remote.tip(ref)
-        if tip is None:
-            return Move(ref, None, commit)
-        other = await self._live_run(ref, tip)
-        if other is not None and other.run != self.run_id:
-            raise KeyTaken(
-                f"run {other.run} is live for {identity.playbook} {identity.key}: {other}",
-                run=other.run,
-                where=self.remote.shown,
-                remedy=f"See how it stands: interlock show {other.run}. Or end it: interlock cancel {other.run}",
-            )
-        return Move(ref, tip, commit)
+@dataclass(frozen=True)
+class Carried:
+    """A run as the remote has it."""
 
-    async def _live_run(self, ref: str, tip: str) -> Possession | None:
-        """The run that a key leads to, unless it has ended, or is gone."""
-        await self.remote.fetch(ref, tip)
-        try:
-            run_id = (await self._freight.read(tip)).possession.run
-            if (state := await self.remote.tip(state_ref(run_id))) is None:
-                return None
-            await self.remote.fetch(state_ref(run_id), state)
-            found = (await self._freight.read(state, run_id)).possession
-        except InterlockError as error:
+    tip: str
+    about: About
+    files: Mapping[str, Blob]
+    journal: bytes
+
+
+def about_of(trees: Trees, commit: str, run: str) -> tuple[About, dict[str, Blob]]:
+    """What a commit says of this run, and its files; Refused for anything that is no run."""
+    try:
+        files = trees.entries(Tree(trees.git.text("rev-parse", "--verify", f"{commit}^{{tree}}")))
+        content = trees.git.run("cat-file", "blob", files.pop("about.json", (0, ""))[1])
+        about = About.model_validate_json(content)
+        if about.where.branch not in ("", DETACHED):
+            trees.git.run("check-ref-format", about.where.branch)
+    except (WorkspaceFailed, ValidationError) as error:
+        raise _useless(run, str(error).splitlines()[0]) from None
+    if about.run != run:
+        raise _useless(run, f"it is of run {about.run}")
+    if odd := [name for name, (mode, _) in files.items() if mode != 0o100644 or not _SAFE.fullmatch(name)]:
+        raise _useless(run, f"it holds {odd[0]!r}")
+    return about, files
+
+
+def read(trees: Trees, commit: str, run: str) -> Carried:
+    """The same with its journal, checked by its hashes, before anything is done with it."""
+    about, files = about_of(trees, commit, run)
+    pieces = [files[name][1] for name in sorted(files) if name.startswith(_JOURNAL)]
+    try:
+        found = dict(trees.blobs(pieces))
+        journal = b"".join(found[blob] for blob in pieces)
+        lines = lines_of(journal, "journal.jsonl")
+    except (JournalDamaged, KeyError) as error:
+        raise _useless(run, str(error)) from None
+    if not lines or getattr(lines[0].event, "run", "") != run:
+        raise _useless(run, "its journal is of another one")
+    return Carried(commit, about, files, journal)
+
+
+def lay(trees: Trees, carried: Carried, folder: Path, held: Mapping[str, Any]) -> None:
+    """A run's folder as the remote has it; what was there before is renewed, the journal last of all."""
+    files = {name: blob for name, (_, blob) in carried.files.items() if not name.startswith(_JOURNAL)}
+    wanted = {name.removeprefix("run/"): blob for name, blob in files.items()}
+    kept = {name for name in wanted if name.startswith("objects/") and (folder / name).exists()}
+    found = dict(trees.blobs(blob for name, blob in wanted.items() if name not in kept))
+    for part in _PARTS:
+        (folder / part).mkdir(parents=True, exist_ok=True)
+    for place in (folder / "inbox").iterdir():
+        if f"inbox/{place.name}" not in wanted:
+            place.unlink()
+    for name in wanted.keys() - kept:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        replace(folder / name, found[wanted[name]], mode=0o600, sync=False)
+    note(folder, held)
+    replace(folder / "journal.jsonl", carried.journal, mode=0o600)
+
+
+def note(folder: Path, held: Mapping[str, Any]) -> None:
+    """Who has a run, in its folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    replace(folder / HELD, canonical(dict(held)), mode=0o600)
+
+
+def check_secrets(remote: Remote, commit: str, before: str, redaction: Redaction) -> None:
+    """Refused, by name, where what the remote does not have yet holds a secret of this environment."""
+    theirs = [f"--remotes={remote.name}"] if re.fullmatch(r"[\w.-]+", remote.name) else []
+    only = ("--filter=object:type=blob", "--filter-provided-objects", "--missing=allow-any")
+    listed = remote.asked("rev-list", "--objects", *only, commit, "--not", *filter(None, (before,)), *theirs)
+    names = {line[:40]: line[41:] for line in listed.splitlines()}
+    for blob, content in remote.trees.blobs(names):
+        if redaction.raw(content) != content:
+            path = names[blob].partition("/")[2] or names[blob]
             raise Refused(
-                f"{ref} leads to something that is no run",
-                where=self.remote.shown,
-                found=error.what,
-                remedy=f"Look at it, and remove it if nobody needs it: git push {self.remote.shown} --delete {ref}",
-            ) from error
-        if found.held and found.clone == clone_name(self.workspace.root) and self._is_over_here(run_id):
-            return None
-        return None if found.ended else found
-
-    def _is_over_here(self, run_id: str) -> bool:
-        """Whether a run that this place took ended here, which the remote hears when it is sent."""
-        folder = RunFolder(self.workspace.root, run_id)
-        return folder.exists and folder.elsewhere() is None and ended_as(folder.lines()) is not None
-
-    async def _moment(self) -> RunMoment:
-        self._journal.look()
-        while True:
-            count = self._journal.count
-            where = await standpoint(self.remote)
-            tree = await self.workspace.whole(await self.workspace.snapshot())
-            if not any(line.event.endswith(INTENTS) for line in self._journal.look()):
-                return RunMoment(count, where, tree)
-
-    async def _before(self) -> Checkpoint | None:
-        """The checkpoint that the next one follows."""
-        commit = self.carried.commit
-        if commit is None:
-            return None
-        if self._previous is None or self._previous.commit != commit:
-            self._previous = await self._freight.read(commit, self.run_id)
-        return self._previous
-
-    async def _base_of(self, where: Standpoint) -> str:
-        """What travels anyway, since it is committed."""
-        if self._base is None or self._base[0] != where.commit:
-            self._base = where.commit, await tree_at(self.remote, where.commit, where.prefix)
-        return self._base[1]
-
-    def _possession(self, moment: RunMoment, previous: Checkpoint | None, *, held: bool) -> Possession:
-        identity, before = self.known.identity, previous.possession if previous else None
-        return Possession(
-            run=self.run_id,
-            holder=self.who,
-            clone=clone_name(self.workspace.root),
-            held=held,
-            since=now(),
-            nonce=secrets.token_hex(16),
-            version=__version__,
-            head=moment.where.commit,
-            branch=moment.where.branch,
-            prefix=moment.where.prefix,
-            playbook=identity.playbook,
-            key=identity.key,
-            about=self.about or (before.about if before else ""),
-            status=status_of(self._journal.telling(moment.lines)),
-            orders=(before.orders if before else {}) if self.orders is None else self.orders,
-        )
+                "a file that would travel with the run holds a secret of your environment",
+                where=path,
+                expected="no secrets in what is carried to other machines",
+                remedy="Take it out, or have git ignore the file; then call interlock again.",
+            )
 
 
-def status_of(lines: Sequence[Line]) -> str:
-    """How a run stands, in one word."""
-    found = standing(lines)
-    match found.state:
-        case State.ENDED:
-            return found.status
-        case State.ASKING | State.PAUSED:
-            return WAITING
-    return OPEN
-
-
-def now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _useless(run: str, why: str) -> Refused:
+    remedy = "Nothing was changed here; whoever had it last can send it again."
+    return Refused(f"what the remote has of run {run} cannot be used", found=why, remedy=remedy)

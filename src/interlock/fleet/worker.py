@@ -1,193 +1,276 @@
-"""A worker: one process that takes one run after the other, each in a fresh process of itself.
+"""A worker: it takes one run after the other, by the commands that a person types, in a clone of its own for each.
 
-It ends by itself in three cases.  Fenced: somebody else has its run.  Stalled: neither database nor remote answered for
-so long that its agents only cost.  Asked to: a first signal lets the dispatches under way come to their ends and hands
-the run over, a second one hands it over at once.
+The run's own process pushes what it recorded and leaves with 75 when the run is somebody else's; this one only gives
+signs of life, and records what became of a job.  A database that is away ends nothing: work goes on, and its end is
+recorded when that is back.  Who just found it back judges nobody dead before the others had time to find it, too.
 """
 
 from __future__ import annotations
 
-import asyncio
-import fcntl
 import os
+import re
+import shutil
 import signal
+import subprocess
+import sys
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any
 
-from interlock.agents import kill_everything
-from interlock.engine.runs import View
-from interlock.errors import WorkspaceFailed
-from interlock.fleet.clones import Clones
-from interlock.fleet.needs import Means
-from interlock.fleet.orders import Order, Served, Timing
-from interlock.fleet.queue import Queue
-from interlock.fleet.working import WorkerTold, Working, WorkPlace
+from interlock.agents import clients
+from interlock.app import Place
+from interlock.cli.output import complain
+from interlock.engine.folder import locked
+from interlock.engine.journal import read_lines
+from interlock.engine.playbook import Playbook
+from interlock.engine.runs import Entry
+from interlock.engine.view import fold
+from interlock.errors import Exit, InterlockError
+from interlock.fleet.holding import FENCED
+from interlock.fleet.moving import WORKER, remote_of
+from interlock.fleet.queue import DatabaseAway, Job, Queue
+from interlock.fleet.remote import RemoteAway
+from interlock.workspace.layers.upper import remove
 
-FENCED: Final = 75
-"""The exit code of a worker whose run somebody else has: try again later, as sysexits.h calls it."""
-STALLED: Final = 69
-"""The exit code of a worker that reached nobody: a service is not available."""
-SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-MOST_WORKERS: Final = 256
-"""Of one folder."""
-
-
-@dataclass
-class Reach:
-    """When somebody last answered: the database, or a remote."""
-
-    stall_s: float
-    last: float = field(default_factory=time.monotonic)
-
-    def touch(self) -> None:
-        self.last = time.monotonic()
-
-    @property
-    def silent_s(self) -> float:
-        return time.monotonic() - self.last
+HEARTBEAT_S, POLL_S, AWAY_S = 5.0, 1.0, 2.0
+SILENT_S = 60.0
+"""A worker that reaches neither database nor remote for so long ends its agents: others have its run."""
+TRIES, RETRY_S = 8, 5.0
+SETTLED = (Exit.DONE, Exit.FINDINGS, Exit.STOPPED, Exit.WAITING)
 
 
-@dataclass
+def needs_of(place: Place, playbook: Playbook, runner: str = "") -> list[str]:
+    """What a run needs of the worker that takes it: a kind and a value each."""
+    found = {f"repository {remote_of(place).address}"}
+    found |= {f"label {label}" for label in place.settings.fleet.labels}
+    tables = [place.settings.runner_named(role.runner) for role in place.roles(playbook, runner)]
+    programs = {one.program or clients.row(one.type, one.argv or ()).program for one in tables}
+    programs |= {*place.settings.fleet.programs}
+    found |= {f"program {one}" for one in programs if one and ("/" not in one or Path(one).is_absolute())}
+    if playbook.source:
+        name, _, digest = playbook.source.rpartition(" sha256:")
+        found.add(f"trust {digest} {name}")
+    return sorted(found)
+
+
 class Worker:
-    """What a worker has and knows; `one` does one job."""
+    """One worker, in the clone where it was started."""
 
-    queue: Queue
-    means: Means
-    clones: Clones
-    place: WorkPlace
-    view: View
-    environ: Mapping[str, str]
-    told: WorkerTold
-    """What the signals said that it got; see `hear`."""
-    stall_s: float = 60.0
-    timing: Timing = field(default_factory=Timing)
+    def __init__(self, place: Place, queue: Queue, name: str, labels: Sequence[str]) -> None:
+        self._place, self._queue, self._labels = place, queue, labels
+        self._name = name or f"{os.uname().nodename}:{place.workspace.top.name}"
+        self._remote = remote_of(place)
+        self._address = self._remote.address
+        self._folder = place.workspace.prepared() / "work" / re.sub(r"[^\w-]", "-", self._name)
+        self._id: int | None = None
+        self._lacks: dict[str, list[str]] = {}
+        self._run = ""
+        self._beaten = self._away_since = float("-inf")
+        self._steady = 0
+        self._leaving = False
+        self._child: subprocess.Popen[bytes] | None = None
 
-    async def one(self) -> Order | None:
-        """Wait for a run, and work on it; None: this worker was asked to leave, and had none."""
-        self.clones.clear_all()
-        reach = Reach(self.stall_s)
-        working = Working(
-            self.place,
-            self.clones,
-            self.view,
-            told=self.told,
-            put=self.queue.put,
-            reached=reach.touch,
-            fenced=lambda why: self._end_at_once(FENCED, why),
-            unreachable=lambda why: self._end_at_once(STALLED, why),
-            sure_s=self.timing.stalled_s,
-        )
+    def serve(self) -> int:
+        """Until it is told to leave: then the agents at work are ended in order, and the run goes back to the queue."""
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._leave)
+        with locked(self._folder.with_suffix(".lock"), f"worker {self._name}"):
+            complain(f"worker {self._name} takes runs of {self._address}; their words: {self._folder}.log")
+            while not self._leaving:
+                job = self._look()
+                if job is not None:
+                    self._run = job.run
+                    self._do(job)
+                    self._run, self._beaten = "", float("-inf")
+                else:
+                    time.sleep(POLL_S)
+            with suppress(InterlockError):
+                if self._id is not None:
+                    self._queue.leave(self._id)
+        return 0
 
-        async def work(order: Order, cancelled: asyncio.Event) -> Served:
-            reach.touch()
-            address = self.means.repositories[order.needs.repository]
-            watch = asyncio.ensure_future(self._watch(reach, address))
-            try:
-                self.view.remark(f"{order.run}: {order.about or order.key}")
-                served = await working.work(order, address, cancelled)
-            finally:
-                watch.cancel()
-                with suppress(asyncio.CancelledError):
-                    await watch
-            if served is Served.LOST:
-                self._end_at_once(FENCED, f"{order.run}: somebody else has it")
-            return served
+    def _leave(self, number: int, _frame: object) -> None:
+        self._leaving = True
+        if self._child is not None:
+            self._child.send_signal(signal.SIGTERM)
 
-        with self._listening():
-            return await self.queue.serve_one(
-                self.means,
-                work,
-                timing=self.timing,
-                stop=self.told.leave,
-                reached=reach.touch,
-                tell=self.view.remark,
-            )
+    # -- the queue
 
-    async def _watch(self, reach: Reach, address: str) -> None:
-        """End this process when neither database nor remote has answered for too long."""
+    def _look(self) -> Job | None:
+        """A run for this worker, if there is one."""
+        try:
+            lacks = {queue: list(self._lacking(needs)) for queue, needs in self._queue.wanted().items()}
+            if lacks != self._lacks:
+                self._lacks, self._beaten = lacks, float("-inf")  # to be shown at once
+            self._sign()
+            assert self._id is not None
+            return self._queue.given(self._id, [queue for queue, found in lacks.items() if not found])
+        except DatabaseAway as error:
+            self._is_away(error)
+            return None
+
+    def _lacking(self, needs: Sequence[str]) -> Iterator[str]:
+        """What keeps it from a run; what a later version asks for is lacking, too."""
+        for need in needs:
+            kind, _, value = need.partition(" ")
+            digest = value.partition(" ")[0]
+            has = {
+                "repository": value == self._address,
+                "label": value in self._labels,
+                "program": shutil.which(value) is not None,
+                "trust": os.path.lexists(self._place.library.trust.folder / digest),
+            }
+            if not has.get(kind):
+                yield need.replace(f"{digest} ", "in ") if kind == "trust" else need
+
+    def _sign(self) -> None:
+        """A sign of life; what dead workers had is queued again."""
+        if time.monotonic() - self._beaten < HEARTBEAT_S:
+            return None
+        if self._id is None:
+            self._id = self._queue.register()
+        facts = {"name": self._name, "labels": list(self._labels), "lacks": self._lacks, "run": self._run}
+        if not self._queue.alive(self._id, facts):
+            self._id = None  # it slept for hours; what it had is another's
+            return self._sign()
+        self._beaten, self._away_since = time.monotonic(), float("-inf")
+        self._steady += 1
+        if self._steady > 2:
+            for run in self._queue.revive():
+                complain(f"{run}: its worker gave no sign of life; it is queued again")
+        return None
+
+    def _is_away(self, error: DatabaseAway) -> None:
+        if self._away_since < 0:
+            self._away_since = time.monotonic()
+            complain(f"{error.what} ({error.found}); this worker waits for it")
+        self._steady = 0
+        time.sleep(AWAY_S)
+
+    def _settle(self, job: Job, how: str, why: str = "") -> None:
+        """Record what became of a job, as soon as the database answers."""
+        assert self._id is not None
+        delay = 0.0
+        if how == "later":
+            how, delay = ("again", RETRY_S * 2**job.attempts) if job.attempts + 1 < TRIES else ("failed", 0.0)
+        complain(f"{job.run}: {how}{f', {why}' if why else ''}")
         while True:
-            await asyncio.sleep(self.stall_s / 10)
-            if reach.silent_s > self.stall_s:
-                self._end_at_once(
-                    STALLED, f"neither the database nor the remote answered for {self.stall_s:g} s: agents are ended"
-                )
-            if reach.silent_s > self.stall_s / 3 and await self._answers(address, self.stall_s / 3):
-                reach.touch()
+            try:
+                self._queue.settle(job, self._id, how, delay, why)
+                return
+            except DatabaseAway as error:
+                self._is_away(error)
+                if self._leaving:  # others find that it is nobody's
+                    return
 
-    async def _answers(self, address: str, patience_s: float) -> bool:
-        with suppress(TimeoutError):
-            return await asyncio.wait_for(self.clones.answer(address), patience_s)
-        return False
+    # -- one run
 
-    def _end_at_once(self, code: int, why: str) -> NoReturn:
-        """Nothing more is written: not the journal, not the queue."""
-        kill_everything()
-        with suppress(OSError, ValueError):
-            self.view.remark(why)
-        os._exit(code)
+    def _do(self, job: Job) -> None:
+        try:
+            top = self._fresh()
+            code = self._call(top, "fleet", "take", job.run)
+            if code == Exit.DONE:
+                code = self._worked_on(top, job)
+        except InterlockError as error:
+            complain(*(f"{label}: {text}" for label, text in [("Error", error.what), *error.parts()]))
+            code = error.exit_code
+        remove(self._folder)
+        if code in SETTLED or code == FENCED:  # whose run somebody else has, and the job with it
+            self._settle(job, "succeeded")
+        elif code in (Exit.INPUT, Exit.LOCKED):
+            self._settle(job, "failed", self._why())
+        else:
+            self._settle(job, "again" if self._leaving else "later", self._why())
 
-    @contextmanager
-    def _listening(self) -> Iterator[None]:
-        """The first signal asks the worker to leave, the second to do so at once; the third ends it as it is.
+    def _worked_on(self, top: Path, job: Job) -> int:
+        lines = read_lines(Entry(top / ".interlock" / "runs" / job.run).journal)
+        asked, code = len(lines) == job.lines, int(Exit.DONE)
+        if asked or fold(lines).status.is_open:
+            code = self._call(top, "resume", job.run, *(job.words if asked else ()), leaves=True)
+        if code == FENCED:
+            return code
+        while (sent := self._call(top, "fleet", "send", job.run)) == Exit.FAILED and not self._leaving:
+            self._rest(AWAY_S)  # the remote is away
+        if code == Exit.FAILED and sent == Exit.DONE:
+            return Exit.INPUT  # an agent or a program failed, as often as it is repeated: a person has to look
+        return code if sent == Exit.DONE else Exit.INTERRUPTED
 
-        Afterwards signals are held until this process has ended, or has become a fresh one that listens.
+    def _fresh(self) -> Path:
+        """An empty clone beside this one, with the objects that are here; by links, since a layer sees no other one."""
+        self._folder.parent.mkdir(exist_ok=True)
+        remove(self._folder)
+        remote, words = self._remote, list[str]()
+        if remote.name in remote.asked("remote").split():
+            words = ["--origin", remote.name]
+        top = ["-C", str(self._folder)]
+        here, there = str(self._place.workspace.top), str(self._folder)
+        remote.asked("clone", "--quiet", "--local", "--no-checkout", *words, "--", here, there, ours=False)
+        if words:
+            url = remote.asked("ls-remote", "--get-url", remote.name, ours=False)
+            remote.asked(*top, "remote", "set-url", remote.name, url, ours=False)
+        for ref in remote.asked(*top, "for-each-ref", "--format=%(refname)", "refs/heads/", ours=False).splitlines():
+            remote.asked(*top, "update-ref", "-d", ref, ours=False)
+        return self._folder
+
+    def _call(self, top: Path, *words: str, leaves: bool = False) -> int:
+        """How a command of interlock ended, which a person could have typed.
+
+        Args:
+            leaves: it is told when this worker is to leave; others come to their end.
         """
-        loop = asyncio.get_running_loop()
+        if leaves and self._leaving:
+            return Exit.INTERRUPTED
+        program = [sys.executable, "-P", "-m", "interlock.cli.main", "-C", str(top), *words]
+        environ = {name: value for name, value in os.environ.items() if name != "INTERLOCK_FLEET_DATABASE"}
+        environ[WORKER] = f"{self._name}:{os.getpid()}"
+        if not leaves:  # the settings that came along count for the run alone
+            environ["INTERLOCK_FLEET_REMOTE"] = self._remote.name
+        with self._folder.with_suffix(".log").open("ab") as log:
+            child = subprocess.Popen(
+                program, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
+            )
+        self._child = child if leaves else None
+        if leaves and self._leaving:  # it was told while the program started
+            child.send_signal(signal.SIGTERM)
+        while child.poll() is None:
+            self._rest(0.2, child)
+        self._child = None
+        return child.returncode
 
-        def leave() -> None:
-            if self.told.now.is_set():
-                self._end_at_once(STALLED, "ended: what was not saved is lost, others go on from what was")
-            if self.told.leave.is_set():
-                self.view.remark("leaving at once: agents are ended, and begun anew elsewhere")
-                self.told.now.set()
-            else:
-                self.view.remark("leaving when the agents at work have ended; told again, at once")
-                self.told.leave.set()
-
-        for number in SIGNALS:
-            loop.add_signal_handler(number, leave)
+    def _rest(self, seconds: float, child: subprocess.Popen[bytes] | None = None) -> None:
+        """Let time pass, with signs of life."""
         try:
-            yield
-        finally:
-            signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
-            _note(self.told)  # another thread may be hit until the loop has ended them; then handlers go too
+            self._sign()
+        except DatabaseAway as error:
+            self._is_away(error)
+            if child is not None and time.monotonic() - self._away_since > SILENT_S:
+                self._away_since = time.monotonic()
+                try:
+                    self._remote.tips("refs/interlock/none")
+                except RemoteAway:
+                    child.send_signal(signal.SIGTERM)
+        time.sleep(seconds)
+
+    def _why(self) -> str:
+        """What the last command said of what went wrong."""
+        said = self._folder.with_suffix(".log").read_text("utf-8", "replace")[-20_000:]
+        errors = [line.removeprefix("Error: ") for line in said.splitlines() if line.startswith("Error: ")]
+        return errors[-1][:300] if errors else ""
 
 
-def hear(told: WorkerTold) -> None:
-    """A signal asks to leave, also one that was held while this process was made.
-
-    Threads begin with what is held where they are started, and so does all that they start, such as git and its hooks:
-    this comes before any of them.
-    """
-    _note(told)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-
-
-def _note(told: WorkerTold) -> None:
-    for number in SIGNALS:
-        signal.signal(number, lambda _number, _frame: told.leave.set())
-
-
-@contextmanager
-def own_folder(above: Path) -> Iterator[Path]:
-    """A folder that no other worker uses, of those below; the first one that is free."""
-    above.mkdir(parents=True, exist_ok=True)
-    for number in range(1, MOST_WORKERS + 1):
-        folder = above / str(number)
-        folder.mkdir(exist_ok=True)
-        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(handle)
-            continue
-        try:
-            yield folder
-        finally:
-            os.close(handle)
-        return
-    raise WorkspaceFailed(f"{MOST_WORKERS} workers use this folder already", where=str(above))
+def why_it_waits(job: dict[str, Any], workers: Sequence[dict[str, Any]], queue: str) -> str:
+    """Why nobody works on a job, in words."""
+    if job["later"]:
+        return "a worker could not do its part; it is tried again"
+    if not workers:
+        return "no worker is there: interlock fleet work"
+    lacks = {worker["name"]: worker["lacks"].get(queue) for worker in workers}
+    able = [worker for worker in workers if not lacks[worker["name"]]]
+    if able:
+        return "all workers that could are busy" if all(worker["run"] for worker in able) else "about to be taken"
+    first, *others = [found or [] for found in lacks.values()]
+    if common := [one for one in first if all(one in other for other in others)]:
+        return f"no worker has {' and '.join(common)}"
+    return "; ".join(f"{name} lacks {' and '.join(found or [])}" for name, found in lacks.items())

@@ -1,8 +1,8 @@
 """Whether a flow is whole: names are known, tables are total, and nothing in it is out of reach.
 
 The steps are walked once, with what is certainly known at each place: which steps have run, and what their outcomes can
-be there. A table narrows that for what follows it, a repeat joins the ways out of it. So a table has to answer for what
-can happen, and for nothing else.
+be there.  A table narrows that for what follows it, a repeat joins the ways out of it.  So a table has to answer for
+what can happen, and for nothing else.
 """
 
 from __future__ import annotations
@@ -11,35 +11,67 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from interlock.flows import outcomes, texts
-from interlock.flows.reading import Problems
-from interlock.flows.tree import (
+from interlock.documents.model import Model
+from interlock.documents.reading import Keys, Source
+from interlock.errors import BadInput, DocumentInvalid, unknown
+from interlock.flows import texts
+from interlock.flows.format import (
+    COMMANDS,
+    FINDINGS,
+    GATE,
+    MOST_STEPS,
+    PROGRESS,
+    THEN,
+    TURNS,
+    VERDICTS,
     AgentStep,
     AskStep,
-    CallStep,
     Decide,
     End,
     Flow,
-    FlowAgent,
-    Goes,
-    Place,
     Repeat,
-    Row,
     RunStep,
-    Step,
-    Text,
     Together,
     Way,
+    step_name,
     walk,
 )
 
-_Known = Mapping[str, tuple[str, ...]]
+Known = Mapping[str, tuple[str, ...]]
 """What can be asked about at a place: names with the outcomes that are possible there."""
-FINDINGS, TURN, MEMBER = "findings", "turn", "member"
-MOST_COMBINATIONS = 2_048
-LISTED = 12
-NOBODY = FlowAgent("")
+TURN, MEMBER = "turn", "member"
+MOST_COMBINATIONS, LISTED = 2048, 12
+SAMPLES: Mapping[str, Any] = {"number": 1, "switch": True, "list": ["one"]}
+
+
+def offers(step: Any) -> dict[str, tuple[str, ...]]:
+    """The columns that a step offers to later tables, each with all that it can be."""
+    match step:
+        case AgentStep():
+            return {step_name(step): VERDICTS}
+        case Together():
+            return dict.fromkeys((*step.members, step.name), VERDICTS)
+        case RunStep():
+            return {step.name: COMMANDS}
+        case AskStep():
+            return {step.name: tuple(step.choices) or GATE}
+        case Repeat():
+            return {step.name: TURNS}
+        case _:
+            return {}
+
+
+def going_on(step: Any, words: Sequence[str]) -> Sequence[str]:
+    """The outcomes with which the run goes on where no table asks: what nobody asks about has to go well."""
+    told = isinstance(step, RunStep) and step.must is None
+    return words if told else words[:1]
+
+
+def check(flow: Flow, source: Source) -> None:
+    """One error with every mistake that is not one of form."""
+    _Walk(flow, source).whole()
 
 
 @dataclass
@@ -47,292 +79,258 @@ class _Around:
     """The repeat that is being walked, and with what is known it is left or begun again."""
 
     repeat: str
-    again: list[_Known] = field(default_factory=list)
-    left: list[_Known] = field(default_factory=list)
-
-
-def check(flow: Flow, problems: Problems) -> None:
-    """Note every mistake that is not one of form."""
-    _Walk(flow, problems).whole()
+    again: list[Known] = field(default_factory=list)
+    left: list[Known] = field(default_factory=list)
 
 
 class _Walk:
-    def __init__(self, flow: Flow, problems: Problems) -> None:
-        self.flow = flow
-        self.problems = problems
-        self.agents = {agent.name: agent for agent in flow.agents}
-        self.inputs = {texts.word(one.name): texts.sample(one) for one in flow.inputs}
+    def __init__(self, flow: Flow, source: Source) -> None:
+        self.flow, self.source = flow, source
+        self.wrong: list[BadInput] = []
+        self.inputs = {texts.word(name): SAMPLES.get(one.type, "text") for name, one in flow.inputs.items()}
         self.asked = flow.asked_about
-        self.names = dict(outcomes.all_names(flow))
-        self.endings = {step.name: step for step in walk(flow.steps) if isinstance(step, End)}
-        self.arrivals: dict[str, list[_Known]] = {name: [] for name in self.endings}
+        self.places = self._named()
+        self.endings = [(step, at) for step, at in walk(flow.steps) if isinstance(step, End)]
+        self.arrivals: dict[str, list[Known]] = {step.name: [] for step, _ in self.endings}
+        """With what is known the run comes to each ending."""
         self.around: list[_Around] = []
         self.called: set[str] = set()
         self.lost = False
         """Some way leads nobody knows where: what seems out of reach may not be."""
 
+    def add(self, at: Keys, what: str, **more: Any) -> None:
+        self.wrong.append(DocumentInvalid(what, where=str(self.source.spot(at)), **more))
+
+    def unknown(self, at: Keys, what: str, name: str, known: Iterable[str]) -> None:
+        what, where = f"{what} {name!r} is not known", str(self.source.spot(at))
+        self.wrong.append(unknown(what, name, known, kind=DocumentInvalid, where=where))
+
+    def _named(self) -> dict[str, Any]:
+        """Every name that is given to a step or a member; one that is given twice is a mistake."""
+        seen: dict[str, Any] = {}
+        words = {TURN, MEMBER, FINDINGS}
+        for name in self.flow.inputs:
+            if texts.word(name) in words or hasattr(Model, texts.word(name)):
+                self.add(("inputs", name), f"an input cannot be called {name!r}", remedy="Give it another name.")
+            words.add(texts.word(name))
+        steps = list(walk(self.flow.steps))
+        if len(steps) > MOST_STEPS:
+            self.add(("steps",), "there are too many steps", expected=f"at most {MOST_STEPS:,}")
+        for step, at in steps:
+            for name, one in ((step_name(step), step), *(step.members.items() if isinstance(step, Together) else ())):
+                if texts.word(name) in words:
+                    self.add(at, f"the name {name!r} is given twice", remedy="Give the step one of its own: name: ...")
+                words.add(texts.word(name))
+                seen[name] = one
+        return seen
+
     def whole(self) -> None:
-        texts.check(self.flow.key, self.inputs, self.problems)
-        after = self.steps(self.flow.steps, {})
-        if after is not None and self.flow.steps:
+        self.text(self.flow.key, {}, ("key",))
+        after = self.steps(self.flow.steps, {}, ("steps",))
+        if after is not None:
             last = self.flow.steps[-1]
-            self.problems.add(
-                last.at, f"after {last.name!r} the steps are over, and no `end` says how", expected="an `end` step"
-            )
-        for name, step in self.endings.items():
-            if not self.arrivals[name]:
+            what = f"after {step_name(last)!r} the steps are over, and no `end` says how"
+            self.add(("steps", len(self.flow.steps) - 1), what, expected="an `end` step")
+        for step, at in self.endings:
+            if not (known := self.arrivals[step.name]):
                 if not self.lost:
-                    what = f"no way leads to the ending {name!r}"
-                    self.problems.add(step.at, what, expected=f"a row with: end {name}")
+                    self.add(at, f"no way leads to the ending {step.name!r}", expected=f"a row with: end {step.name}")
                 continue
-            known = _joined(self.arrivals[name])
-            self._text(step.words, known)
-            self._quotes(step.quotes, known, step.at)
-        for agent in self.flow.agents:
-            if agent.name not in self.called:
-                self.problems.add(agent.at, f"no step calls the agent {agent.name!r}", expected="a step for each agent")
+            self.text(step.words, _joined(known), (*at, "words"))
+            self.quotes(step.quotes, _joined(known), (*at, "quotes"))
+        played: dict[str, tuple[str | None, str]] = {}
+        for name, agent in self.flow.agents.items():
+            how = (agent.runner, agent.instructions)
+            if played.setdefault(agent.role or name, how) != how:
+                what = f"the role {agent.role or name!r} is another agent's, with another runner or other instructions"
+                self.add(("agents", name), what, remedy="Give it a role of its own.")
+            if name not in self.called:
+                self.add(("agents", name), f"no step calls the agent {name!r}", expected="a step for each agent")
+        if self.wrong:
+            raise BadInput.together(self.wrong)
 
     # -- steps
 
-    def steps(self, steps: Sequence[Step], known: _Known | None) -> _Known | None:
+    def steps(self, steps: Sequence[Any], known: Known | None, at: Keys) -> Known | None:
         """What is known after these steps; None where they never come to their end."""
         complained = False
-        for step in steps:
+        for number, step in enumerate(steps):
+            place = (*at, number)
             if isinstance(step, End):
                 if known is not None:
                     self.arrivals[step.name].append(known)
                 known = None
             elif known is None:
                 if not complained and not self.lost:
-                    self.problems.add(step.at, f"no way leads to the step {step.name!r}")
+                    self.add(place, f"no way leads to the step {step_name(step)!r}")
                 complained = True
-                self._inner(step, {})
+                self.inner(step, {}, place)
             else:
-                known = self._inner(step, known)
+                known = self.inner(step, known, place)
         return known
 
-    def _inner(self, step: Step, known: _Known) -> _Known | None:
+    def inner(self, step: Any, known: Known, at: Keys) -> Known | None:
         match step:
             case AgentStep():
-                self._work(step, known)
+                self.work(step, known, at)
             case Together():
-                for member in step.members:
-                    self._work(member, known, {MEMBER: member.name})
+                for name, member in step.members.items():
+                    self.work(member, known, (*at, "members", name), {MEMBER: name})
             case RunStep():
-                self._command(step, known)
+                self.command(step, known, (*at, "command"))
             case AskStep():
-                for text in (step.question, *step.shows):
-                    self._text(text, known)
-                if step.choices and tuple(step.choices) != outcomes.GATE and step.name not in self.asked:
-                    self.problems.add(
-                        step.at,
-                        f"no table asks what was answered at {step.name!r}",
-                        expected=f"a `decide` step with the column {step.name}",
-                    )
-            case CallStep():
-                for text in step.inputs.values():
-                    self._text(text, known)
+                self.text(step.question, known, (*at, "question"))
+                for path in step.shows:
+                    self.text(path, known, (*at, "shows"))
+                if step.choices and tuple(step.choices) != GATE and step.name not in self.asked:
+                    what = f"no table asks what was answered at {step.name!r}"
+                    self.add(at, what, expected=f"a `decide` step with the column {step.name}")
             case Decide():
-                return self._decide(step, known)
+                return self.decide(step, known, at)
             case Repeat():
-                return self._repeat(step, known)
-            case End():
-                return None
-        return {**known, **self._offered(step)}
-
-    def _offered(self, step: Step) -> _Known:
-        columns = outcomes.of_step(self.flow, step)
-        members = {member.name: member for member in step.members} if isinstance(step, Together) else {}
-        return {
-            name: words if name in self.asked else outcomes.going_on(members.get(name, step), words)
-            for name, words in columns.items()
+                return self.repeat(step, known, at)
+        members = step.members if isinstance(step, Together) else {}
+        offered = {
+            name: words if name in self.asked else tuple(going_on(members.get(name, step), words))
+            for name, words in offers(step).items()
         }
+        return {**known, **offered}
 
-    def _work(self, step: AgentStep, known: _Known, more: Mapping[str, str] | None = None) -> None:
-        if step.agent and step.agent not in self.agents:
-            self.problems.unknown(step.at, "the agent", step.agent, self.agents)
-        elif self.agents.get(step.agent, NOBODY).judges == "running" and not step.produces:
-            self.problems.add(
-                step.at,
-                f"{step.agent!r} judges by running, and writes down nothing",
-                expected="produces: the document in which it shows what it ran",
-            )
+    def work(self, step: AgentStep, known: Known, at: Keys, more: Mapping[str, Any] | None = None) -> None:
+        if step.agent not in self.flow.agents:
+            self.unknown((*at, "agent"), "the agent", step.agent, self.flow.agents)
         self.called.add(step.agent)
-        for text in (step.task, *step.reads, *(product.path for product in step.produces)):
-            self._text(text, known, more)
-        self._quotes(step.quotes, known, step.at)
+        self.text(step.task, known, (*at, "task"), more)
+        for path in step.reads:
+            self.text(path, known, (*at, "reads"), more)
+        for product in step.produces:
+            self.text(product.path, known, (*at, "produces"), more)
+        self.quotes(step.quotes, known, (*at, "quotes"))
 
-    def _text(self, text: Text, known: _Known, more: Mapping[str, str] | None = None) -> None:
+    def text(self, text: str, known: Known, at: Keys, more: Mapping[str, Any] | None = None) -> None:
         around = [one.repeat for one in self.around]
         steps = {texts.word(name): words[0] for name, words in known.items() if name not in around}
         turn = {TURN: 1} if self.around else {}
-        texts.check(text, {**self.inputs, **steps, **turn, **(more or {})}, self.problems)
+        for what in texts.wrong(text, {**self.inputs, **steps, **turn, **(more or {})}):
+            self.add(at, what)
 
-    def _command(self, step: RunStep, known: _Known) -> None:
-        texts.check_command(step.command, self.problems)
-        if step.must_pass:  # it is run again at the end, and then has to be the same
-            texts.check(step.command, self.inputs, self.problems)
+    def command(self, step: RunStep, known: Known, at: Keys) -> None:
+        for what in texts.wrong_command(step.command):
+            self.add(at, what)
+        if step.must:  # it runs before the first step, and at the end
+            for what in texts.wrong(step.command, self.inputs):
+                self.add(at, what)
         else:
-            self._text(step.command, known)
+            self.text(step.command, known, at)
 
-    def _quotes(self, names: Iterable[str], known: _Known, at: Place) -> None:
-        said = [name for name in known if not isinstance(self.names.get(name), Repeat)]
+    def quotes(self, names: Iterable[str], known: Known, at: Keys) -> None:
+        said = [name for name in known if not isinstance(self.places.get(name), Repeat)]
         for name in names:
             if name not in (*said, FINDINGS):
-                self._not_known(at, name, [*said, FINDINGS])
+                self.not_known(at, name, [*said, FINDINGS])
 
-    def _not_known(self, at: Place, name: str, known: Iterable[str]) -> None:
-        if name in self.names and not isinstance(self.names[name], (Decide, End)):
-            self.problems.add(
-                at,
-                f"{name!r} has not run on every way to here",
-                expected=f"one of {', '.join(known)}"
-                if list(known)
-                else "steps that come before, without a way around them",
-                found=name,
-            )
+    def not_known(self, at: Keys, name: str, known: Iterable[str]) -> None:
+        if name in self.places and not isinstance(self.places[name], Decide | End):
+            listed = ", ".join(known) or "steps that come before, without a way around them"
+            self.add(at, f"{name!r} has not run on every way to here", expected=f"one of {listed}")
         else:
-            self.problems.unknown(at, "the step", name, known)
+            self.unknown(at, "the step", name, known)
 
     # -- repeats
 
-    def _repeat(self, step: Repeat, known: _Known) -> _Known | None:
+    def repeat(self, step: Repeat, known: Known, at: Keys) -> Known | None:
         around = _Around(step.name)
         self.around.append(around)
-        after = self.steps(step.steps, {**known, step.name: outcomes.PROGRESS})
+        after = self.steps(step.steps, {**known, step.name: PROGRESS}, (*at, "steps"))
         self.around.pop()
         used_up = [*around.again, *([after] if after is not None else [])]
-        ways: list[_Known] = [{**way, step.name: outcomes.TURNS[:1]} for way in around.left]
+        ways: list[Known] = [{**way, step.name: TURNS[:1]} for way in around.left]
+        place = (*at, "when_used_up")
         if used_up:
-            state: _Known = {**_joined(used_up), step.name: outcomes.TURNS[1:]}
-            if self._go(step.when_used_up, state):
+            state: Known = {**_joined(used_up), step.name: TURNS[1:]}
+            if self.go(step.when_used_up, state, place):
                 ways.append(state)
-        elif step.steps and not self.lost:
-            self.problems.add(
-                step.when_used_up.at,
-                f"{step.name!r} is never used up: no way leads to its second turn",
-                expected="a row with `again`, or a way to the last of its steps",
-            )
+        elif not self.lost:
+            expected = "a row with `again`, or a way to the last of its steps"
+            self.add(place, f"{step.name!r} is never used up: no way leads to its second turn", expected=expected)
         return _joined(ways) if ways else None
 
-    def _go(self, way: Way, known: _Known) -> bool:
+    def go(self, way: Way, known: Known, at: Keys) -> bool:
         """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
-        match way.goes:
-            case Goes.ON:
-                return True
-            case Goes.END:
-                if way.ending in self.arrivals:
-                    self.arrivals[way.ending].append(known)
-                else:
-                    self.problems.unknown(way.at, "the ending", way.ending, self.endings)
-                    self.lost = True
-            case Goes.NOWHERE:
+        if way.goes == "go on":
+            return True
+        if way.goes == "end":
+            if way.ending in self.arrivals:
+                self.arrivals[way.ending].append(known)
+            else:
+                self.unknown(at, "the ending", way.ending, self.arrivals)
                 self.lost = True
-            case Goes.AGAIN | Goes.LEAVE:
-                if self.around:
-                    (self.around[-1].again if way.goes is Goes.AGAIN else self.around[-1].left).append(known)
-                else:
-                    self.problems.add(
-                        way.at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME"
-                    )
-                    self.lost = True
+        elif self.around:
+            (self.around[-1].again if way.goes == "again" else self.around[-1].left).append(known)
+        else:
+            self.add(at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME")
+            self.lost = True
         return False
 
     # -- tables
 
-    def _decide(self, step: Decide, known: _Known) -> _Known | None:
-        columns = step.columns
-        if not columns and step.rows:
-            self.problems.add(step.at, f"the table {step.name!r} asks about nothing", expected="a column in its rows")
-        if not self._cells_are_known(step, known):
-            for row in step.rows:
-                self._go(row.then, known)
+    def decide(self, step: Decide, known: Known, at: Keys) -> Known | None:
+        """What is known where it goes on: each row answers for the combinations that no row above it takes."""
+        places = [(*at, "rows", number) for number in range(len(step.rows))]
+        if not step.columns:
+            self.add(at, f"the table {step.name!r} asks about nothing", expected="a column in its rows")
+        if not self.cells_are_known(step, known, at) or not step.columns:
+            for row, place in zip(step.rows, places, strict=True):
+                self.go(row.then, known, (*place, THEN))
             return known
-        if math.prod(len(known[column]) for column in columns) > MOST_COMBINATIONS:
-            self.problems.add(
-                step.at,
-                f"the table {step.name!r} has too many combinations",
-                expected=f"at most {MOST_COMBINATIONS:,}",
-                remedy="Ask about a `together` as a whole instead of its members, or in two tables.",
-            )
+        if math.prod(len(known[column]) for column in step.columns) > MOST_COMBINATIONS:
+            remedy = "Ask about a `together` as a whole instead of its members, or in two tables."
+            what = f"the table {step.name!r} has too many combinations"
+            self.add(at, what, expected=f"at most {MOST_COMBINATIONS:,}", remedy=remedy)
             return known
-        taken = self._taken(step, known)
-        on: list[_Known] = []
-        for row, combinations in taken:
-            state = {**known, **{name: _values(combinations, place) for place, name in enumerate(columns)}}
-            if combinations and self._go(row.then, state):
+        taken: list[list[dict[str, str]]] = [[] for _ in places]
+        missing: list[dict[str, str]] = []
+        for words in itertools.product(*(known[column] for column in step.columns)):
+            combination = dict(zip(step.columns, words, strict=True))
+            number = step.row_for(combination.__getitem__)
+            (missing if number is None else taken[number]).append(combination)
+        if missing:
+            listed = "; with ".join(", ".join(map(" ".join, one.items())) for one in missing[:LISTED])
+            more = f"; and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
+            what = f"the table {step.name!r} does not say where it leads with {listed}{more}"
+            self.add(at, what, expected="a row for every combination", found=f"{len(missing)} without one")
+        on: list[Known] = []
+        for row, place, combinations in zip(step.rows, places, taken, strict=True):
+            if not combinations:
+                what = f"no combination comes to this row of {step.name!r}"
+                self.add(place, what, expected="rows above it that leave something over for it")
+                continue
+            state = {**known, **_joined([{name: (word,) for name, word in one.items()} for one in combinations])}
+            if self.go(row.then, state, (*place, THEN)):
                 on.append(state)
         return _joined(on) if on else None
 
-    def _taken(self, step: Decide, known: _Known) -> list[tuple[Row, list[tuple[str, ...]]]]:
-        """Each row with the combinations that it answers for; what is left over is noted."""
-        columns = step.columns
-        taken: list[tuple[Row, list[tuple[str, ...]]]] = [(row, []) for row in step.rows]
-        missing = []
-        for combination in itertools.product(*(known[column] for column in columns)):
-            number = row_for(step, dict(zip(columns, combination, strict=True)))
-            if number is None:
-                missing.append(combination)
-            else:
-                taken[number][1].append(combination)
-        if missing:
-            shown = [_combination(columns, one) for one in missing[:LISTED]]
-            more = f"; and {len(missing) - LISTED} more" if len(missing) > LISTED else ""
-            self.problems.add(
-                step.at,
-                f"the table {step.name!r} does not say where it leads with {'; with '.join(shown)}{more}",
-                expected="a row for every combination",
-                found=f"{len(missing)} without one",
-            )
-        for row, combinations in taken:
-            if not combinations:
-                self.problems.add(
-                    row.at,
-                    f"no combination comes to this row of {step.name!r}",
-                    expected="rows above it that leave something over for it",
-                )
-        return taken
-
-    def _cells_are_known(self, step: Decide, known: _Known) -> bool:
-        sound = True
-        for row in step.rows:
+    def cells_are_known(self, step: Decide, known: Known, at: Keys) -> bool:
+        before = len(self.wrong)
+        for number, row in enumerate(step.rows):
             for column, words in row.cells.items():
+                place = (*at, "rows", number, column)
                 if column not in known:
-                    self._not_known(row.at, column, known)
-                    sound = False
+                    self.not_known(place, column, known)
                     continue
-                for word in words:
-                    if word not in known[column]:
-                        self._strange(row, column, word, known)
-                        sound = False
-        return sound and bool(step.columns)
-
-    def _strange(self, row: Row, column: str, word: str, known: _Known) -> None:
-        if word in outcomes.of_step(self.flow, self.names[column]).get(column, ()):
-            self.problems.add(
-                row.at,
-                f"{column!r} cannot be {word!r} here",
-                expected=f"one of {', '.join(known[column])}",
-                found=word,
-                remedy="An earlier step or table sends the run elsewhere then.",
-            )
-        else:
-            self.problems.unknown(row.at, f"the outcome of {column}", word, known[column])
+                for one in words:
+                    if one in known[column]:
+                        continue
+                    if one in offers(self.places[column]).get(column, ()):
+                        remedy = "An earlier step or table sends the run elsewhere then."
+                        expected = f"one of {', '.join(known[column])}"
+                        self.add(place, f"{column!r} cannot be {one!r} here", expected=expected, remedy=remedy)
+                    else:
+                        self.unknown(place, f"the outcome of {column}", one, known[column])
+        return len(self.wrong) == before
 
 
-def row_for(step: Decide, found: Mapping[str, str]) -> int | None:
-    """The first row that fits; also how a table is applied when the run comes to it."""
-    for number, row in enumerate(step.rows):
-        if all(found[column] in words for column, words in row.cells.items()):
-            return number
-    return None
-
-
-def _values(combinations: Iterable[tuple[str, ...]], place: int) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(one[place] for one in combinations))
-
-
-def _joined(ways: Sequence[_Known]) -> _Known:
+def _joined(ways: Sequence[Known]) -> Known:
     """What is certain whichever of these ways was taken."""
     first, *rest = ways
     return {
@@ -340,7 +338,3 @@ def _joined(ways: Sequence[_Known]) -> _Known:
         for name in first
         if all(name in way for way in rest)
     }
-
-
-def _combination(columns: Sequence[str], words: Sequence[str]) -> str:
-    return ", ".join(f"{column} {word}" for column, word in zip(columns, words, strict=True))

@@ -1,386 +1,357 @@
-"""The format of `playbook.yaml`: every key with its help, and the JSON Schema that editors read."""
+"""What a playbook in YAML is made of, and how its file is read (OWN-02).
+
+Eight kinds of steps, each known by its first word.  There are no expressions: texts fill in names, and where a run goes
+next stands in tables.  The models here are the format, its messages and its JSON Schema at once.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
 
-from interlock.flows.reading import Node, Problems
-from interlock.flows.shapes import (
-    NAME,
-    Duration,
-    ListOf,
-    MappingKey,
-    Named,
-    Number,
-    OneOf,
-    Pattern,
-    Shape,
-    Template,
-    WayKind,
-    Word,
-    YesNo,
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    Discriminator,
+    Field,
+    Tag,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
 )
-from interlock.flows.tree import (
-    AgentStep,
-    AskStep,
-    CallStep,
-    Decide,
-    End,
-    Flow,
-    FlowAgent,
-    Goes,
-    Input,
-    Product,
-    Repeat,
-    Row,
-    RunStep,
-    Text,
-    Together,
+
+from interlock.documents.model import Model
+from interlock.documents.problems import load
+from interlock.documents.reading import Keys, Source, Text, read_yaml
+from interlock.errors import DocumentInvalid, nearest, place
+
+MOST_CHARACTERS, MOST_STEPS, MOST_TURNS, MOST_ROWS = 200_000, 1000, 100, 100
+THEN, FINDINGS = "then", "findings"
+
+VERDICTS = ("pass", "revise", "blocked", "failed")
+"""From the best to the worst; so are all of these."""
+COMMANDS, GATE = ("passed", "failed"), ("approve", "reject")
+PROGRESS = ("moving", "stuck")
+"""Of a repeat, for tables inside of it: whether this turn found something else than the one before."""
+TURNS = ("left", "used up")
+"""Of a repeat, for tables after it."""
+
+
+# --- small values
+
+
+def _alone(value: Any) -> Any:
+    """One thing stands for a list of it."""
+    return value if isinstance(value, list) or value is None else [value]
+
+
+def _duration(value: Any) -> Any:
+    found = re.fullmatch(r"(\d+) *(s|sec|min|h)?", str(value).strip()) if not isinstance(value, bool) else None
+    if not found:
+        raise ValueError("expected a time such as 90 s, 30 min or 1 h")
+    return int(found[1]) * {"min": 60, "h": 3600}.get(found[2] or "", 1)
+
+
+def _is_inside(path: Any) -> Any:
+    if isinstance(path, str) and (path[:1] in ("", "/", "~") or ".." in path.split("/")):
+        raise ValueError("expected a path inside the workspace, without '..'")
+    return path
+
+
+class Way(NamedTuple):
+    """Where a row, or a repeat that is used up, leads."""
+
+    goes: Literal["go on", "again", "leave", "end"]
+    ending: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"end {self.ending}" if self.ending else self.goes
+
+
+def _way(value: Any) -> Any:
+    words = " ".join(str(value).split())
+    if words in ("go on", "again", "leave"):
+        return Way(words)  # type: ignore[arg-type]
+    if words.startswith("end "):
+        return Way("end", words.removeprefix("end "))
+    raise ValueError("expected go on, again, leave, or end NAME")
+
+
+_ONE_OR_MANY = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
+NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
+Name = Annotated[str, Field(pattern=f"^{NAME}$")]
+Words = Annotated[tuple[str, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
+Path = Annotated[str, BeforeValidator(_is_inside)]
+Paths = Annotated[tuple[Path, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
+Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema({"type": ["string", "integer"]})]
+Goes = Annotated[
     Way,
-)
-
-MOST_TURNS = 100
-MOST_ROWS = 100
-TYPES = ("text", "number", "switch", "list", "file")
-STATUSES = ("complete", "degraded", "stopped", "failed")
-THEN = "then"
-TEXT, PATH, NAMED = Template(), Template("a path inside the workspace", path=True), Word("a name", NAME)
-WORDS = ListOf(Word())
-PATHS = ListOf(PATH)
+    BeforeValidator(_way),
+    WithJsonSchema({"type": "string", "pattern": f"^(go on|again|leave|end {NAME})$"}),
+]
 
 
-@dataclass(frozen=True)
-class Default:
-    """What counts where nothing is said: a simple value, or a list of texts; its type is checked with its input's."""
-
-    def read(self, node: Node, problems: Problems) -> Any:
-        if node.entries is not None:
-            problems.add(node.at, "a mapping cannot be a default", expected="a simple value, or a list of texts")
-            return Node(node.at, text="", plain=True)
-        return node
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": ["string", "integer", "boolean", "array"]}
+# --- parts
 
 
-INPUT = Shape(
-    Input,
-    {
-        "help": MappingKey(Word(), "What it is for; stands in --help.", required=True),
-        "type": MappingKey(
-            OneOf(TYPES), "text (if not said), number, switch, list (of texts), or file (of the workspace)."
-        ),
-        "one_of": MappingKey(ListOf(Word(), least=2, alone=False), "The only texts that can be given."),
-        "default": MappingKey(Default(), "What counts where it is not given; without a default it must be."),
-        "argument": MappingKey(YesNo(), "It is given without a name, as the words behind the playbook's name."),
-        "at_least": MappingKey(Number(), "The smallest number."),
-        "at_most": MappingKey(Number(), "The largest number."),
-    },
-    "an input",
-    help="Something that is asked of whoever starts a run.",
-    ref="input",
-    blanks={"help": ""},
-)
-AGENT = Shape(
-    FlowAgent,
-    {
-        "role": MappingKey(
-            NAMED, "Its role file; if neither this nor instructions are given, the one of its own name."
-        ),
-        "instructions": MappingKey(Word(), "Who it is and how it works, in place of a role file."),
-        "writes": MappingKey(
-            ListOf(Pattern()), "Paths and patterns that it may change, beside what its steps produce."
-        ),
-        "runner": MappingKey(Word(), "How it is called, where the settings do not say otherwise."),
-        "judges": MappingKey(
-            OneOf(("reading", "running")),
-            "It judges the work of others. By `running`: a pass must show a command with its exit status.",
-        ),
-        "says": MappingKey(
-            OneOf(("verdict", "severity")),
-            "Its answer: a verdict (pass, revise, blocked, failed), or how bad what it found is "
-            "(none, low, medium, high, critical, failed).",
-        ),
-        "time_limit": MappingKey(Duration(), "How long one call may take."),
-        "retries": MappingKey(Number(0, 5), "How often a call that gave no verdict (it died, hung) is made again."),
-    },
-    "an agent",
-    help="Whoever does a piece of work.",
-    ref="agent",
-)
-PRODUCT = Shape(
-    lambda at, **fields: Product(**fields),
-    {
-        "path": MappingKey(PATH, "Where it must write it.", required=True),
-        "headings": MappingKey(
-            ListOf(Word("a heading such as ## Steps", r"#{1,6} \S.*")), "Headings that it must have."
-        ),
-        "lines": MappingKey(
-            Named(ListOf(Word()), "label", pattern=r"[^:\n]{1,80}"),
-            "Lines `Label: value` that it must have, each with the values that may stand there, or `any`.",
-        ),
-        "optional": MappingKey(YesNo(), "It may be left out."),
-    },
-    "a product",
-    help="A document that the agent must write; it counts only when it has what it must have.",
-    short="path",
-    ref="product",
-    blanks={"path": Text("")},
-)
-WORK = {
-    "task": MappingKey(TEXT, "What is to be done.", required=True),
-    "reads": MappingKey(PATHS, "Files that it is told to read."),
-    "produces": MappingKey(ListOf(PRODUCT), "Documents that it must write."),
-    "quotes": MappingKey(
-        ListOf(NAMED),
-        "What earlier steps said or printed, quoted as data: names of steps, or `findings` for what did not go well "
-        "in the turn before.",
-    ),
+class Input(Model):
+    """Something that is asked of whoever starts a run."""
+
+    help: str = Field(description="What it is for; stands in --help.")
+    type: Literal["text", "number", "switch", "list", "file"] = "text"
+    one_of: Words = Field((), description="The only texts that can be given.")
+    default: str | int | bool | list[str] | None = Field(None, description="Without a default it must be given.")
+    argument: bool = Field(False, description="Given without a name, as the words behind the playbook's name.")
+    at_least: int | None = Field(None, description="The smallest number.")
+    at_most: int | None = Field(None, description="The largest number.")
+
+    @property
+    def kind(self) -> Any:
+        """The type of what can be given."""
+        if self.one_of:
+            return Literal[self.one_of]
+        if self.type == "number":
+            return Annotated[int, Field(ge=self.at_least, le=self.at_most)]
+        return {"text": str, "file": str, "switch": bool, "list": tuple[str, ...]}[self.type]
+
+    @model_validator(mode="after")
+    def _can_be_given(self) -> Input:
+        if self.type != "text" and self.one_of:
+            raise ValueError("one_of is for texts")
+        if self.type != "number" and (self.at_least, self.at_most) != (None, None):
+            raise ValueError("at_least and at_most are for numbers")
+        try:
+            TypeAdapter(self.kind).validate_python(self.default, strict=self.type != "list")
+        except ValidationError:
+            if self.default is not None:
+                raise ValueError(f"the default {self.default!r} cannot be given") from None
+        return self
+
+
+class Agent(Model):
+    """Whoever does a piece of work."""
+
+    role: Name | None = Field(None, description="Its role file; else its instructions, else the file of its own name.")
+    instructions: str = Field("", description="Who it is and how it works, in place of a role file.")
+    writes: Words = Field((), description="Patterns that it may change, beside what its steps produce.")
+    judges: Literal["reading", "running"] | None = Field(
+        None, description="It judges the work of others; by `running`: a pass shows a check that it ran."
+    )
+    runner: Name | None = Field(None, description="Who does its work, where the settings do not say otherwise.")
+    time_limit: Duration = Field(3600, description="How long one call may take.")
+    retries: int = Field(2, ge=0, le=5, description="How often a call that died or hung is made again.")
+
+    @model_validator(mode="after")
+    def _judges_others(self) -> Agent:
+        if self.judges and self.writes:
+            raise ValueError("who judges writes nothing but what its steps produce")
+        return self
+
+
+class Product(Model):
+    """A document that an agent must write."""
+
+    path: Path
+    headings: Words = Field((), description="Headings that it must have, such as `## Steps`.")
+    optional: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _path_alone(cls, value: Any) -> Any:
+        return {"path": value} if isinstance(value, str) else value
+
+
+class Named(Model):
+    """A step whose first word has its name beside it."""
+
+    @property
+    def name(self) -> str:
+        """What tables, texts and the journal call it."""
+        return str(getattr(self, next(iter(type(self).model_fields))))
+
+
+class AgentStep(Model):
+    """One call of one agent."""
+
+    agent: Name
+    name: Name = ""
+    task: str = Field(description="What is to be done.")
+    reads: Paths = Field((), description="Files that it is told to read.")
+    produces: Annotated[tuple[Product, ...], BeforeValidator(_alone)] = ()
+    quotes: Words = Field((), description="Earlier steps whose words it gets as data; `findings`: what went wrong.")
+
+
+def _called(members: dict[str, AgentStep]) -> dict[str, AgentStep]:
+    if odd := [name for name, one in members.items() if one.name not in ("", name)]:
+        raise ValueError(f"the name of a member is its key; {odd[0]} has another one")
+    return {name: one.model_copy(update={"name": name}) for name, one in members.items()}
+
+
+class Together(Named):
+    """Several calls side by side."""
+
+    together: Name
+    members: Annotated[dict[Name, AgentStep], Field(min_length=1), AfterValidator(_called)]
+    at_once: int | None = Field(None, ge=1)
+
+
+class RunStep(Named):
+    """A command that interlock runs itself."""
+
+    run: Name
+    command: str
+    time_limit: Duration = 1800
+    must: Literal["pass"] | None = Field(None, description="No run is complete while it fails.")
+
+
+class AskStep(Named):
+    """A question to a person."""
+
+    ask: Name
+    question: str
+    choices: dict[Name, str] = Field({}, description="Each with what it leads to; approve and reject, if not said.")
+    shows: Paths = ()
+
+
+class Row(Model):
+    """Names of earlier steps, each with an outcome or several, and where that leads."""
+
+    then: Goes
+    cells: dict[str, Words] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _columns(cls, value: Any) -> Any:
+        if not isinstance(value, dict):
+            return value
+        then = {THEN: value[THEN]} if THEN in value else {}
+        return {**then, "cells": {name: cell for name, cell in value.items() if name != THEN}}
+
+
+class Decide(Named):
+    """A table over the outcomes of earlier steps; the first row that fits counts."""
+
+    decide: Name
+    rows: Annotated[tuple[Row, ...], Field(min_length=1, max_length=MOST_ROWS)]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(name for row in self.rows for name in row.cells))
+
+    def row_for(self, found: Callable[[str], str]) -> int | None:
+        """The first row that fits."""
+        fits = (all(found(column) in words for column, words in row.cells.items()) for row in self.rows)
+        return next((number for number, fit in enumerate(fits) if fit), None)
+
+
+class Repeat(Named):
+    """Its steps again and again."""
+
+    repeat: Name
+    at_most: int = Field(ge=1, le=MOST_TURNS)
+    steps: list[Step] = Field(min_length=1)
+    when_used_up: Goes = Field(
+        description="Where it leads after the last turn: nobody succeeds by running out of them."
+    )
+
+
+class End(Named):
+    """The run ends so."""
+
+    end: Name
+    status: Literal["complete", "degraded", "stopped", "failed"]
+    words: str
+    quotes: Words = ()
+
+
+STEPS: dict[str, type[Model]] = {
+    next(iter(kind.model_fields)): kind for kind in (AgentStep, Together, Repeat, RunStep, AskStep, Decide, End)
 }
-MEMBER = Shape(
-    AgentStep,
-    {"agent": MappingKey(NAMED, "Who does it.", required=True), **WORK},
-    "a member",
-    help="One of those who work side by side.",
-    ref="member",
-    blanks={"task": Text(""), "agent": ""},
-)
+"""By the first word."""
 
 
-@dataclass(frozen=True)
-class RowKind:
-    """Columns with their outcomes, and where that leads."""
-
-    def read(self, node: Node, problems: Problems) -> Row:
-        if node.entries is None:
-            problems.add(node.at, f"{node.shown} is no row", expected="{step: outcome, then: where it leads}")
-        cells: dict[str, tuple[str, ...]] = {}
-        then: Way | None = None
-        for key, value in node.entries or ():
-            if key.text == THEN:
-                then = WayKind().read(value, problems)
-            else:
-                cells.setdefault(str(key.text), WORDS.read(value, problems))
-        if then is None and node.entries is not None:
-            problems.add(node.at, "a row does not say where it leads", expected=f"then: {WayKind.expected}")
-        return Row(cells, then or Way(Goes.NOWHERE, at=node.at), node.at)
-
-    def schema(self) -> dict[str, Any]:
-        return {
-            "type": "object",
-            "description": "Names of earlier steps, each with an outcome or a list of them, and where that leads. "
-            "A column that is left out may be anything.",
-            "required": [THEN],
-            "properties": {THEN: {**WayKind().schema(), "description": f"Where it leads: {WayKind.expected}."}},
-            "additionalProperties": {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]},
-        }
+def _kind(value: Any) -> str:
+    """The verb of a step, as the union knows it: not as the file has it, where it is a key."""
+    known = value if isinstance(value, dict) else type(value).model_fields if isinstance(value, Model) else ()
+    return next((f"{key} step" for key in known if key in STEPS), "")
 
 
-class StepKind:
-    """One of the eight kinds of steps, told by its first word."""
-
-    def read(self, node: Node, problems: Problems) -> Any:
-        keys = [str(key.text) for key, _ in node.entries or ()]
-        verbs = [key for key in keys if key in STEPS]
-        if len(verbs) != 1:
-            known = ", ".join(STEPS)
-            what = f"a step is {' and '.join(verbs)} at once" if verbs else "this is no step"
-            said = next(((key.text or "", key.at) for key, _ in node.entries or ()), (node.text or "", node.at))
-            if node.entries and not verbs:
-                problems.unknown(said[1], "the step", said[0], STEPS)
-            else:
-                problems.add(node.at, what, expected=f"one of {known}", found=node.shown)
-            return None
-        return STEPS[verbs[0]].read(node, problems)
-
-    def schema(self) -> dict[str, Any]:
-        return {"$ref": "#/$defs/step"}
-
-    def definition(self) -> dict[str, Any]:
-        return {"type": "object", "anyOf": [shape.schema() for shape in STEPS.values()]}
+def _is_step(value: Any) -> Any:
+    if _kind(value):
+        return value
+    said = str(next(iter(value), "")) if isinstance(value, dict) else str(value)
+    near = nearest(said, STEPS)
+    raise ValueError(f"this is no step; expected one of {', '.join(STEPS)}{f'. Did you mean {near}?' if near else ''}")
 
 
-@dataclass(frozen=True)
-class StepsKind:
-    """Steps in their order."""
-
-    def read(self, node: Node, problems: Problems) -> tuple[Any, ...]:
-        found = ListOf(StepKind(), alone=False).read(node, problems)
-        return tuple(step for step in found if step is not None)
-
-    def schema(self) -> dict[str, Any]:
-        return {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/step"}}
+if TYPE_CHECKING:
+    Step = Any
+else:
+    _kinds = Union[tuple(Annotated[kind, Tag(f"{verb} step")] for verb, kind in STEPS.items())]  # noqa: UP007
+    Step = Annotated[_kinds, Discriminator(_kind), BeforeValidator(_is_step)]
 
 
-def _agent_step(agent: str, name: str = "", **fields: Any) -> AgentStep:
-    return AgentStep(name=name or agent, agent=agent, **fields)
+class Flow(Model):
+    """A process: who takes part, what happens, and where each outcome leads."""
+
+    playbook: Name
+    summary: str
+    inputs: dict[Name, Input] = {}
+    key: str = Field(description="Of which one run is open at a time.")
+    agents: dict[Name, Agent] = {}
+    steps: list[Step] = Field(min_length=1)
+
+    @property
+    def asked_about(self) -> set[str]:
+        """Steps that a table asks about; of a group that it asks about the members, too."""
+        steps = [step for step, _ in walk(self.steps)]
+        asked = {name for step in steps if isinstance(step, Decide) for name in step.columns}
+        groups = [step for step in steps if isinstance(step, Together) and step.name in asked]
+        return asked.union(*(group.members for group in groups))
 
 
-def _together(members: Mapping[str, AgentStep], **fields: Any) -> Together:
-    return Together(members=tuple(members.values()), **fields)
+# --- reading
 
 
-def _run(must: str = "", **fields: Any) -> RunStep:
-    return RunStep(must_pass=must == "pass", **fields)
+def step_name(step: Any) -> str:
+    """What tables, texts and the journal call it."""
+    return str(step.name or step.agent)
 
 
-def _call(playbook: str, name: str = "", **fields: Any) -> CallStep:
-    return CallStep(name=name or playbook, playbook=playbook, **fields)
+def walk(steps: Sequence[Any], at: Keys = ("steps",)) -> Iterator[tuple[Any, Keys]]:
+    """Every step with its place in the file, in order; members are their group's."""
+    for number, step in enumerate(steps):
+        yield step, (*at, number)
+        if isinstance(step, Repeat):
+            yield from walk(step.steps, (*at, number, "steps"))
 
 
-STEPS: dict[str, Shape] = {
-    "agent": Shape(
-        _agent_step,
-        {
-            "agent": MappingKey(NAMED, "Who does it: one of `agents`.", required=True),
-            "name": MappingKey(NAMED, "What the step is called, where that is not the agent's name."),
-            **WORK,
-        },
-        "an agent step",
-        help="One call of one agent.",
-        ref="agent_step",
-        blanks={"task": Text("")},
-    ),
-    "together": Shape(
-        _together,
-        {
-            "together": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
-            "members": MappingKey(Named(MEMBER, "member"), "Who works side by side, by name.", required=True),
-            "at_once": MappingKey(Number(1, 100), "How many of them work at the same time, at most."),
-        },
-        "a together step",
-        help="Several calls side by side; its outcome is the worst of its members'.",
-        ref="together_step",
-        blanks={"members": {}},
-    ),
-    "repeat": Shape(
-        Repeat,
-        {
-            "repeat": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
-            "at_most": MappingKey(Number(1, MOST_TURNS), "How many turns there are, at most.", required=True),
-            "steps": MappingKey(
-                StepsKind(), "What is done in each turn; after the last one comes the next turn.", required=True
-            ),
-            "when_used_up": MappingKey(
-                WayKind(), "Where it leads when the last turn is over and nothing left it before.", required=True
-            ),
-        },
-        "a repeat step",
-        help="Steps that come again until a table says `leave` or `end`, a bounded number of times.",
-        ref="repeat_step",
-        blanks={"at_most": 1, "steps": (), "when_used_up": Way(Goes.NOWHERE)},
-    ),
-    "run": Shape(
-        _run,
-        {
-            "run": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
-            "command": MappingKey(TEXT, "For a shell. What is filled in is one word, quoted.", required=True),
-            "time_limit": MappingKey(Duration(), "How long it may take; 30 min if not said."),
-            "must": MappingKey(
-                OneOf(("pass",)),
-                "It must pass, on the final tree too: no run completes while it fails. "
-                "If not said, its outcome is recorded, and tables may ask about it.",
-            ),
-        },
-        "a run step",
-        help="A command that interlock runs itself, in a layer of its own.",
-        ref="run_step",
-        blanks={"command": Text("")},
-    ),
-    "ask": Shape(
-        AskStep,
-        {
-            "ask": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
-            "question": MappingKey(TEXT, "What a person is asked.", required=True),
-            "choices": MappingKey(
-                Named(Word(), "choice", least=2),
-                "What can be answered, each with what it leads to. If not said: approve and reject.",
-            ),
-            "shows": MappingKey(PATHS, "Documents that the answer is about; it counts for them as they are then."),
-        },
-        "an ask step",
-        help="A question to a person; the run waits for the answer.",
-        ref="ask_step",
-        blanks={"question": Text("")},
-    ),
-    "decide": Shape(
-        Decide,
-        {
-            "decide": MappingKey(NAMED, "What the step is called.", required=True, name="name"),
-            "rows": MappingKey(
-                ListOf(RowKind(), alone=False, most=MOST_ROWS),
-                "The first row that fits counts; every combination needs one.",
-                required=True,
-            ),
-        },
-        "a decide step",
-        help="A table over the outcomes of earlier steps.",
-        ref="decide_step",
-        blanks={"rows": ()},
-    ),
-    "call": Shape(
-        _call,
-        {
-            "call": MappingKey(NAMED, "The playbook.", required=True, name="playbook"),
-            "name": MappingKey(NAMED, "What the step is called, where that is not the playbook's name."),
-            "with": MappingKey(Named(TEXT, "input", least=0), "Its inputs.", name="inputs"),
-        },
-        "a call step",
-        help="Another playbook, as a step of this one.",
-        ref="call_step",
-    ),
-    "end": Shape(
-        End,
-        {
-            "end": MappingKey(NAMED, "What the ending is called.", required=True, name="name"),
-            "status": MappingKey(OneOf(STATUSES), "How the run stands then.", required=True),
-            "words": MappingKey(TEXT, "What is said.", required=True),
-            "quotes": MappingKey(ListOf(NAMED), "What earlier steps said, printed with it."),
-        },
-        "an end step",
-        help="An ending. Tables lead to it by name, or the steps before it do.",
-        ref="end_step",
-        blanks={"status": "failed", "words": Text("")},
-    ),
-}
+def read(raw: bytes, path: str) -> tuple[Flow, Source]:
+    """The flow that a file declares, and where each of its parts stands; one error with all that is wrong in form."""
+    from ruamel.yaml import YAML
+    from ruamel.yaml.tokens import AliasToken, AnchorToken
 
-
-def _flow(
-    inputs: Mapping[str, Input] | None = None, agents: Mapping[str, FlowAgent] | None = None, **fields: Any
-) -> Flow:
-    return Flow(inputs=tuple((inputs or {}).values()), agents=tuple((agents or {}).values()), **fields)
-
-
-FLOW = Shape(
-    _flow,
-    {
-        "playbook": MappingKey(NAMED, "Its name.", required=True, name="name"),
-        "summary": MappingKey(Word(), "What it does, in a sentence.", required=True),
-        "inputs": MappingKey(Named(INPUT, "input"), "What is asked of whoever starts a run."),
-        "key": MappingKey(TEXT, "What names the work, made of inputs: there is one live run per key.", required=True),
-        "agents": MappingKey(Named(AGENT, "agent"), "Who takes part."),
-        "steps": MappingKey(StepsKind(), "What happens, in this order.", required=True),
-    },
-    "a playbook",
-    help="A playbook of interlock: who takes part, what happens, and where each outcome leads.",
-    blanks={"name": "", "summary": "", "key": Text(""), "steps": ()},
-)
-
-
-def schema_text() -> str:
-    """The schema as the file that editors read."""
-    return json.dumps(schema(), indent=2, ensure_ascii=False) + "\n"
+    text = Text.of(raw, path).text
+    if len(text) > MOST_CHARACTERS:
+        raise DocumentInvalid(f"{path} is too long", expected=f"at most {MOST_CHARACTERS:,} characters")
+    source = read_yaml(text, path)
+    for token in YAML(typ="safe", pure=True).scan(text):
+        if isinstance(token, AliasToken | AnchorToken):  # what it stands for would be said twice, and changed once
+            where = place(path, token.start_mark.line + 1)
+            raise DocumentInvalid("anchors and aliases are not taken", where=where, expected="the value itself")
+    return load(Flow, source), source
 
 
 def schema() -> dict[str, Any]:
-    """The JSON Schema of `playbook.yaml`: keys, words and forms; what only the loader can see is not in it."""
-    shapes = (INPUT, AGENT, PRODUCT, MEMBER, *STEPS.values())
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "interlock playbook",
-        **FLOW.definition(),
-        "$defs": {"step": StepKind().definition(), **{shape.ref: shape.definition() for shape in shapes}},
-    }
+    """The format as JSON Schema, for editors."""
+    made = Flow.model_json_schema()
+    parts = made["$defs"]
+    parts["Row"]["properties"].pop("cells")
+    parts["Row"]["additionalProperties"] = _ONE_OR_MANY
+    parts["Product"] = {"anyOf": [{"type": "string"}, parts["Product"]]}
+    products = parts["AgentStep"]["properties"]["produces"]
+    parts["AgentStep"]["properties"]["produces"] = {"anyOf": [products["items"], products]}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "interlock playbook", **made}

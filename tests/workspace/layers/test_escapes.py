@@ -1,8 +1,7 @@
-"""Every way out that we know is tried in every confined maker, and held; the page lists exactly these."""
+"""Every way out that we know is tried in a confined layer, and held (TREE-10)."""
 
 from __future__ import annotations
 
-import asyncio
 import ctypes
 import json
 import os
@@ -12,29 +11,26 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from interlock.workspace import Confinement, Workspace, open_layers
-from interlock.workspace.layers.git_dirs import PlainGitDir, state_of
+from interlock.workspace.values import Needs
 
-from .conftest import CONFINED, environment
-from .test_conformance import held
+from .conftest import Bench, put, repository
+from .test_layers import files, told
 from .ways_out import PRELUDE, WAYS
-
-PAGE = Path(__file__).parents[3] / "docs" / "sandbox.md"
 
 _DRIVER = r"""
 import json, subprocess, sys
-ways = json.load(open(sys.argv[1]))
-for name, code in ways:
-    words = [sys.executable, "-I", "-S", "-c", code, name, sys.argv[2]]
-    done = subprocess.run(words, capture_output=True, timeout=300)
+for name, code in json.load(open(sys.argv[1])):
+    done = subprocess.run([sys.executable, "-I", "-S", "-c", code, sys.argv[2]], capture_output=True, timeout=300)
     out, err = done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace")[-600:]
     print(json.dumps([name, done.returncode, out, err]), flush=True)
 """
+_SECRET = "only the engine has this"
 
 
 @dataclass
@@ -42,220 +38,139 @@ class Tried:
     results: dict[str, tuple[int, str, str]]
     before: dict[str, object]
     after: dict[str, object]
-    exit_code: int | None
+    remarks: dict[str, list[str]]
+    changes: dict[str, str]
 
 
-def _world(place: Path) -> dict[str, object]:
+def _world(place: Path, victim: Path) -> dict[str, object]:
     """All that must be the same afterwards."""
-    repository = PlainGitDir(place / "work/.git")
+    ours = place / "work/.interlock"
+    token = json.loads((place / "home/.client/auth.json").read_text())
     return {
-        "tree": held(place / "work"),
-        "engine": {
-            str(file.relative_to(place)): file.read_bytes()
-            for folder in ("runs", "agents", "layers/other", "snapshots.git/objects")
-            for file in sorted((place / "work/.interlock" / folder).rglob("*"))
-            if file.is_file()
-        },
-        "git": state_of(repository, repository),
-        "home": {name: content for name, content in held(place / "home").items() if name != ".client/auth.json"},
+        "tree": files(place / "work"),
+        "engine": {str(at): at.read_bytes() for name in ("runs", "agents", "layers/run-1/other", "trees.git/objects")
+                   for at in sorted((ours / name).rglob("*")) if at.is_file()},
+        "home": {at: text for at, text in files(place / "home").items() if "auth.json" not in at},
+        "login": [key for key in token if key != "access_token"],
         "beside": (place / "beside").read_text(),
-        "victim": [(file.name, file.read_text(), file.stat().st_mode) for file in sorted((place / "victim").iterdir())],
-        "login": {
-            key: value
-            for key, value in json.loads((place / "home/.client/auth.json").read_text()).items()
-            if key != "access_token"
-        },
-    }
+        "victim": [(at.name, at.read_text(), at.stat().st_mode) for at in sorted(victim.iterdir())],
+    }  # fmt: skip
 
 
-def _put(file: Path, text: str) -> None:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
+@contextmanager
+def _services(place: Path) -> Iterator[dict[str, object]]:
+    """Things of the person's session that a program might reach."""
+    mark = f"interlock-test-{os.getpid()}"
+    libc = ctypes.CDLL(None)
+    key = 0x1A7E0000 | os.getpid() & 0xFFFF
+    segment = libc.shmget(key, 1, 0o1600)
+    for ring in (-3, -4):
+        number = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
+        libc.syscall(ctypes.c_long(number), b"user", mark.encode(), b"secret", 6, ctypes.c_int(ring))
+    shm = put(Path("/dev/shm") / mark, "secret")
+    with socket.socket(socket.AF_UNIX) as abstract, socket.socket(socket.AF_UNIX) as named:
+        for one, name in ((abstract, "\0" + mark), (named, str(place / "work/s"))):
+            one.bind(name)
+            one.listen()
+        yield {"abstract": mark, "socket": str(place / "work/s"), "shm_key": key, "key": mark}
+    (place / "work/s").unlink()
+    shm.unlink()
+    libc.shmctl(segment, 0, None)
 
 
-def _victims() -> Iterator[Path]:
-    """Folders that are in sight inside, and that the user could write to outside."""
-    for folder in ("/opt", "/srv", "/var/lib", "/usr/local"):
-        if os.access(folder, os.W_OK):
-            yield Path(folder)
-
-
-@pytest.fixture(scope="module", params=CONFINED)
-def tried(request: pytest.FixtureRequest) -> Iterator[Tried]:
+@pytest.fixture(scope="module")
+def tried() -> Iterator[Tried]:
     """What came of all ways, tried one after the other by one program in a layer."""
-    place = Path(tempfile.mkdtemp(prefix="il"))
-    elsewhere = Path(tempfile.mkdtemp(prefix="interlock-victim-", dir=next(_victims(), place)))
+    place = Path(tempfile.mkdtemp(prefix="il")).resolve()
+    above = next((folder for folder in ("/opt", "/srv", "/var/lib") if os.access(folder, os.W_OK)), str(place))
+    victim = Path(tempfile.mkdtemp(prefix="interlock-victim-", dir=above)).resolve()
     try:
-        yield asyncio.run(_try_all(place.resolve(), elsewhere.resolve(), request.param))
+        with pytest.MonkeyPatch.context() as patch:
+            yield _try_all(place, victim, patch)
     finally:
         shutil.rmtree(place, ignore_errors=True)
-        shutil.rmtree(elsewhere, ignore_errors=True)
+        shutil.rmtree(victim, ignore_errors=True)
 
 
-async def _try_all(place: Path, elsewhere: Path, maker: str) -> Tried:
-    root, home = place / "work", place / "home"
-    _put(home / ".gitconfig", "[user]\n\tname = Ann\n\temail = ann@localhost\n")
-    _put(home / ".ssh/id", "secret")
-    _put(home / ".cargo/bin/cargo", "good")
-    _put(home / ".cargo/credentials.toml", "secret")
-    _put(home / ".client/auth.json", json.dumps({"access_token": "old"}))
-    _put(place / "beside", "secret")
-    _put(elsewhere / "file", "as it was")
-    (place / "victim").symlink_to(elsewhere)
-    _put(root / "README.md", "hello\n")
-    _put(root / "src/app.py", "1\n")
-    for name in ("runs/r/journal.jsonl", "layers/other/upper/theirs", "agents/qa.md"):
-        _put(root / ".interlock" / name, "as it was")
-    _put(root / ".interlock/.gitignore", "*\n")
-    env = {**environment(home), "INTERLOCK_TEST_SECRET": "for the program"}
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "start"]):
-        await asyncio.to_thread(subprocess.run, ["git", *words], cwd=root, env=env, check=True)
-    workspace = Workspace(root, root / ".interlock")
-    layers = open_layers(workspace, environ=env, maker=maker)
-    if (found := layers.probe()).maker != maker:
-        pytest.skip(f"{maker} cannot be used here: {found.why}")
-    base = await workspace.snapshot()
-    confinement = Confinement(home=home, login=(home / ".client/auth.json",))
+def _try_all(place: Path, victim: Path, patch: pytest.MonkeyPatch) -> Tried:
+    top, home = place / "work", place / "home"
+    put(home / ".gitconfig", "[user]\n\tname = Ann\n\temail = ann@localhost\n")
+    patch.setenv("HOME", str(home))
+    for name in (".ssh/id", ".cargo/credentials.toml", ".npmrc"):
+        put(home / name, "secret")
+    put(home / ".cargo/bin/cargo", "good")
+    put(home / ".cargo/registry/index", "good")
+    put(home / ".client/auth.json", json.dumps({"access_token": "old"}))
+    put(place / "beside", "secret")
+    put(victim / "file", "as it was")
+    repository(top)
+    for name in ("runs/r/journal.jsonl", "layers/run-1/other/top/theirs", "agents/qa.md"):
+        put(top / ".interlock" / name, "as it was")
+    bench = Bench(top, home, "confined", {"max_bytes": 30_000_000})
+    if (made := bench.layers.maker()).maker != "confined":
+        pytest.skip(made.why)
     with _services(place) as names:
-        layer = await layers.make("run-1", confinement, parent=b"{}")
+        layer = bench.open(needs=Needs(logins=(".client/auth.json",)))
         about = {
-            **names,
-            "victim": str(elsewhere / "file"),
-            "workspace": str(root),
-            "beside": str(place / "beside"),
-            "secret": str(home / ".ssh/id"),
-            "home": str(home),
-            "layer": str(root / ".interlock/layers/run-1"),
-            "engine": os.getpid(),
-            "engine_secret": "only the engine has this",
-        }
-        before = _world(place)
-        ways = [(way.id, PRELUDE + "\n" + way.code) for way in WAYS]
-        (layer.exchange / "ways").write_text(json.dumps(ways))
-        words = [sys.executable, "-I", "-S", "-c", _DRIVER, str(layer.exchange / "ways"), json.dumps(about)]
-        line = layer.command_line(words, cwd=layer.root, env=env)
-        # The engine's own environment is not the program's.
-        starter = [sys.executable, "-c", _ENGINE, json.dumps(line)]
-        engine_env = {**env, "ENGINE": "only the engine has this"}
-        done = await asyncio.to_thread(subprocess.run, starter, env=engine_env, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        await layer.found(base)
-        await layer.bring_back_logins()
-        left = layer.exit()
-        after = _world(place)
-    results = {name: (code, out, err) for name, code, out, err in map(json.loads, done.stdout.splitlines())}
-    return Tried(results, before, after, left.code if left is not None else None)
+            **names, "victim": str(victim / "file"), "workspace": str(top), "beside": str(place / "beside"),
+            "secret": str(home / ".ssh/id"), "home": str(home), "engine": os.getpid(), "engine_secret": _SECRET,
+            "mark": f"3000.{os.getpid()}"
+        }  # fmt: skip
+        before = _world(place, victim)
+        ways = layer.exchange / "ways"
+        ways.write_text(json.dumps([(way.id, PRELUDE + "\n" + way.code) for way in WAYS]))
+        patch.setenv("ENGINE", _SECRET)
+        done = bench.run(layer, [sys.executable, "-I", "-S", "-c", _DRIVER, str(ways), json.dumps(about)])
+        assert done.code == 0, done.err
+        layer.logins_back()
+        after = _world(place, victim)
+        found = layer.found({})
+    assert about["mark"] not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
+    results = {name: (code, out, err) for name, code, out, err in map(json.loads, done.out.splitlines())}
+    return Tried(results, before, after, told(found), bench.changes(layer, found))
 
 
-_ENGINE = r"""
-import json, os, subprocess, sys
-env = {name: value for name, value in os.environ.items() if name != "ENGINE"}
-sys.exit(subprocess.run(json.loads(sys.argv[1]), env=env).returncode)
-"""
+def _has_scopes() -> bool:
+    return int(ctypes.CDLL(None).syscall(ctypes.c_long(444), None, ctypes.c_long(0), ctypes.c_long(1))) >= 6
 
 
-class _services:
-    """Things of the user's session that a program might reach."""
-
-    def __init__(self, place: Path) -> None:
-        self._mark = f"interlock-test-{os.getpid()}"
-        self._place = place
-
-    def __enter__(self) -> dict[str, object]:
-        self._abstract = socket.socket(socket.AF_UNIX)
-        self._abstract.bind("\0" + self._mark)
-        self._abstract.listen()
-        self._named = socket.socket(socket.AF_UNIX)
-        self._named.bind(str(self._place / "work/s"))
-        self._named.listen()
-        self._shm = Path("/dev/shm") / self._mark
-        self._shm.write_text("secret")
-        libc = ctypes.CDLL(None)
-        self._key = 0x1A7E0000 | os.getpid() & 0xFFFF
-        self._segment = libc.shmget(self._key, 1, 0o1600)
-        for ring in (-3, -4):
-            number = {"x86_64": 248, "aarch64": 217}[os.uname().machine]
-            libc.syscall(ctypes.c_long(number), b"user", self._mark.encode(), b"secret", 6, ctypes.c_int(ring))
-        return {
-            "abstract": self._mark,
-            "socket": str(self._place / "work/s"),
-            "shm": self._mark,
-            "shm_key": self._key,
-            "key": self._mark,
-        }
-
-    def __exit__(self, *_: object) -> None:
-        self._abstract.close()
-        self._named.close()
-        (self._place / "work/s").unlink()
-        self._shm.unlink()
-        ctypes.CDLL(None).shmctl(self._segment, 0, None)
-
-
-def _fenced() -> bool:
-    number = ctypes.CDLL(None).syscall(ctypes.c_long(444), None, ctypes.c_long(0), ctypes.c_long(1))
-    return int(number) >= 6
-
-
-@pytest.mark.req("LY-01", "LY-11", "LY-20", "LY-32")
+@pytest.mark.req("TREE-10", "TREE-01", "RUN-20")
 @pytest.mark.parametrize("name", [way.id for way in WAYS])
 def test_the_way_is_held(tried: Tried, name: str) -> None:
     """The program inside did not get where it must not get."""
     code, said, errors = tried.results[name]
-    if name == "abstract-socket" and not _fenced():
+    if name == "abstract-socket" and not _has_scopes():
         pytest.skip("this kernel has no Landlock scopes (Linux 6.12)")
     assert "OUT:" not in said
     # An error of the system is what holding looks like; anything else is a mistake in the test.
-    assert code == 0 or "OSError" in errors or any(f"{kind}: [Errno" in errors for kind in _ERRORS), errors
+    assert code == 0 or "Error: [Errno" in errors or "not allowed to raise" in errors, errors
 
 
-_ERRORS = (
-    "PermissionError",
-    "FileNotFoundError",
-    "ConnectionRefusedError",
-    "NotADirectoryError",
-    "ProcessLookupError",
-    "FileExistsError",
-)
-
-
-@pytest.mark.req("LY-01", "LY-07", "LY-20", "LY-32")
-def test_nothing_outside_has_changed(tried: Tried) -> None:
-    """Tree, repository, engine's folder, home, logins and files elsewhere are what they were before all that."""
+@pytest.mark.req("TREE-10")
+def test_nothing_outside_has_changed_and_nothing_planted_comes_along(tried: Tried) -> None:
+    """Tree, repository, the engine's folder, HOME, logins and files elsewhere are what they were."""
     for part, was in tried.before.items():
         assert tried.after[part] == was, part
-    assert tried.exit_code == 0, "the exit is the one that the launcher saw"
+    refused = {".GIT/hooks/x", "l", "planted.fifo", "planted.link", "planted.sock", "planted.suid", "suid"}
+    assert refused <= set(tried.remarks["refused"])
+    assert not refused & set(tried.changes) and not any(".git/" in path.lower() for path in tried.changes)
 
 
-@pytest.mark.req("LY-20")
-def test_at_least_thirty_five_ways_are_tried_and_the_page_lists_them() -> None:
-    """The table of the page is the table of the test, row by row."""
-    assert len(WAYS) >= 35
-    assert len({way.id for way in WAYS}) == len(WAYS)
-    text = PAGE.read_text(encoding="utf-8")
-    begin, end = "<!-- ways out: begin -->", "<!-- ways out: end -->"
-    table = text.partition(begin)[2].partition(end)[0].strip()
-    rows = [f"| `{way.id}` | {way.tried} | {way.held} |" for way in WAYS]
-    assert table == "\n".join(["| way | what is tried | held by |", "| --- | --- | --- |", *rows])
-
-
-def test_the_tries_would_get_out_without_a_layer(tmp_path: Path) -> None:
-    """Run outside, several of them do report that they got out: the tests above prove something."""
-    for name in ("victim/file", "home/.cargo/credentials.toml", "home/.ssh/id", "beside"):
-        _put(tmp_path / name, "secret")
-    about: dict[str, object] = {
-        "victim": str(tmp_path / "victim/file"),
-        "home": str(tmp_path / "home"),
-        "beside": str(tmp_path / "beside"),
-        "secret": str(tmp_path / "home/.ssh/id"),
-        "workspace": str(tmp_path),
-    }
-    wanted = ("absolute-path", "abstract-socket", "beside", "tool-keys", "link-out", "attributes", "shared-memory")
+def test_the_ways_would_get_out_without_a_layer(tmp_path: Path) -> None:
+    """Run outside, several of them report that they got out: the tests above prove something."""
+    for name in ("victim/file", "home/.cargo/credentials.toml", "home/.ssh/id", "beside", "work/README.md"):
+        put(tmp_path / name, "secret")
+    about = {
+        "victim": str(tmp_path / "victim/file"), "home": str(tmp_path / "home"), "beside": str(tmp_path / "beside"),
+        "secret": str(tmp_path / "home/.ssh/id"), "workspace": str(tmp_path / "work")
+    }  # fmt: skip
+    wanted = (
+        "absolute-path", "abstract-socket", "beside", "keys", "link-out", "attributes", "shared-memory", "named-socket"
+    )  # fmt: skip
     with tempfile.TemporaryDirectory(prefix="il") as short:
         (Path(short) / "work").mkdir()
         with _services(Path(short)) as names:
             for way in (way for way in WAYS if way.id in wanted):
-                code = f"{PRELUDE}\n{way.code}"
-                words = [sys.executable, "-I", "-S", "-c", code, way.id, json.dumps({**about, **names})]
+                words = [sys.executable, "-I", "-S", "-c", f"{PRELUDE}\n{way.code}", json.dumps({**about, **names})]
                 done = subprocess.run(words, cwd=short, capture_output=True, text=True, check=False)
                 assert "OUT:" in done.stdout, (way.id, done.stderr)

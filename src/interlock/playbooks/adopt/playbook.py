@@ -1,230 +1,266 @@
-"""An orchestrator prompt becomes a playbook: read every statement, write, check, judge, ask a person, install."""
+"""`adopt`: an orchestrator prompt becomes a playbook in YAML: each statement kept by code, or said not to be.
+
+Code checks quotes, the YAML, its rehearsal and the trace; a critic judges whether what is kept is what was said; a
+person approves; only then it is installed.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import json
+import posixpath
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from interlock.engine import (
-    APPROVE,
-    AfterComplete,
-    Checks,
-    Choice,
-    Ending,
-    GateDecision,
-    Report,
-    Run,
-    Stop,
-    playbook,
+from pydantic import Field
+
+from interlock.documents.model import Model, plain
+from interlock.engine.forms import Claim, Form, Given, Unusable
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Call, Outcome, Report, Row, Run
+from interlock.errors import BadInput
+from interlock.playbooks.adopt import drafts
+from interlock.playbooks.adopt.drafts import Made
+from interlock.playbooks.adopt.statements import (
+    Part,
+    Statement,
+    Statements,
+    name_of,
+    parts_of,
+    read_part,
+    sample,
+    statements_of,
 )
-from interlock.errors import ConfigInvalid, DocumentInvalid
-from interlock.playbooks.adopt import briefs
-from interlock.playbooks.adopt.decisions import AfterDraft, after_checks, after_critic
-from interlock.playbooks.adopt.draft import Draft, Examined, look
-from interlock.playbooks.adopt.inputs import AdoptedFiles, AdoptInputs
-from interlock.playbooks.adopt.listing import told
-from interlock.playbooks.adopt.source import MOST_PARTS, Part, SourceText
-from interlock.playbooks.adopt.statements import Statement, StatementsOf, rendered
-from interlock.playbooks.adopt.summary import summary, trace_page
-from interlock.playbooks.adopt.trace import Keeper
-from interlock.playbooks.adopt.verdicts import StatementVerdict, VerdictsOn
+from interlock.workspace.values import Where
 
-ROUNDS = 3
-"""Drafts that the critic judges until a person is asked."""
-TRIES = 3
-"""Drafts that code checks until one is judged."""
-APPROVALS = 2
-"""How often a person is asked; whoever rejects is heard once."""
+TAKEN = ("adopt", "feature", "harness", "roadmap", "router", "task", "ticket")
+HOME, DRAFTS = ".interlock/playbooks", "docs/adopted"
+ROUNDS, TRIES = 3, 3
+SAMPLE = """\
+playbook: {name}
+summary: Played.
+key: once
+agents: {{worker: {{instructions: You work., writes: ["**"]}}}}
+steps:
+  - {{agent: worker, task: Work.}}
+  - {{end: done, status: complete, words: Done.}}
+"""
 
 
-@playbook(
-    "adopt",
-    inputs=AdoptInputs,
-    first="orchestrator.md",
-    key=lambda inputs: inputs.called,
-    steps={name: name for name in ("preflight", "read", "write", "judge", "install")},
-    agents=("reader", "author", "critic"),
-    documents=lambda inputs: (f"{inputs.at.folder}/**", inputs.file),
-    state=lambda inputs: (inputs.at.statements, inputs.at.summary, inputs.at.page),
-    caps={"round": ROUNDS, "try": TRIES, "approval": APPROVALS},
-    retries=briefs.RETRIES,
-    after_complete=AfterComplete.NEW_ON_REQUEST,
-    reopens=True,
-)
-async def adopt(run: Run, inputs: AdoptInputs) -> Ending:
-    """Make a playbook in YAML from an orchestrator prompt; a person approves what code will keep of it."""
-    work = Adoption(run, inputs.at, await open_source(run, inputs))
-    await Checks(run, ()).preflight()
+class Inputs(Model):
+    """A prompt, and what becomes of it."""
+
+    file: str = Field(description="The orchestrator prompt, a Markdown file.")
+    name: str = Field("", description="What the playbook is called; else as the file.")
+    replace: bool = Field(False, description="Put it in the place of one of that name.")
+
+
+class Written(Form):
+    """What the author may say; its answer is its files."""
+
+    summary: str = ""
+
+
+class Faithful(Form):
+    """One statement, and whether what keeps it is what it says."""
+
+    id: str = Field(description="The statement's id, as it was given.")
+    faithful: bool
+    why: str = ""
+
+
+class Criticized(Form):
+    """What the critic says of each statement that is kept by the process."""
+
+    statements: list[Faithful]
+
+    @classmethod
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
+        return {"statements": [{"id": one, "faithful": True, "why": "as it says"} for one in criteria]}
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        return Claim(
+            passes=all(one.faithful for one in self.statements),
+            criteria=tuple((one.id, one.faithful) for one in self.statements),
+            notes=tuple(f"{one.id}: {one.why}" for one in self.statements if not one.faithful),
+            no_check="nothing is to be run",
+        )
+
+
+READER = Row("reader", "read", Statements, answers=True, repairs=TRIES - 1, timeout_s=1800)
+AUTHOR = Row("author", "write", Written, repairs=TRIES - 1)
+CRITIC = Row("critic", "criticize", Criticized, judges=True)
+
+
+async def adopt(run: Run, inputs: Inputs) -> Outcome:
+    """Read, write, criticize, ask, install."""
+    file = _path(inputs, run.where)
+    text, name = await run.read(file), name_of(file, inputs.name)
+    parts, target, folder = parts_of(text, file), f"{HOME}/{name}", f"{DRAFTS}/{name}"
+    there = [f"{target}/{one}" for one in await run.names(target)]
+    there += [f"{target}/agents/{one}" for one in await run.names(f"{target}/agents")]
+    there += [f"{HOME}/{one}" for one in await run.names(HOME) if one.rpartition(".")[0] == name]
+    if name in TAKEN or (there and not inputs.replace):
+        remedy = "Give it another name: --name NAME" + ("" if name in TAKEN else ", or put it in its place: --replace")
+        raise BadInput(f"there is a playbook {name!r} already", where=target, remedy=remedy)
+    statements = await read(run, parts)
+    draft = Draft(run, name, folder, statements)
+    told = json.dumps(plain(statements), indent=1, ensure_ascii=False)
+    await draft.keep(f"{folder}/statements.json", f"{told}\n")
     try:
-        work = replace(work, statements=await read(work))
-        async for turn in run.loop("approval"):
-            draft = await settle(work)
-            decision = await ask(work, draft, last=turn >= run.identity.caps.get("approval", APPROVALS))
-            if decision.approved:
-                return await install(work, by=draft.by)
-    except Stop as stop:
-        return stop.ending
-    reason = f"rejected by {decision.who}: nothing was installed; the draft is in {work.at.folder}"
-    return Ending.stopped(reason, because=(draft.by,))
-
-
-@dataclass(frozen=True)
-class Adoption:
-    """One adoption: what is adopted, where, and what it was found to say."""
-
-    run: Run
-    at: AdoptedFiles
-    source: SourceText
-    statements: tuple[Statement, ...] = ()
-
-
-async def open_source(run: Run, inputs: AdoptInputs) -> SourceText:
-    """The prompt, if it can be adopted under this name; nothing has been paid or written until here."""
-    at = inputs.at
-    document = await run.read(inputs.file)
-    source = SourceText(inputs.file, document.require("prompt").text)
-    if not source.words:
-        raise DocumentInvalid(f"{inputs.file} says nothing", path=inputs.file, expected="a prompt with text")
-    if len(source.parts) > MOST_PARTS:
-        raise DocumentInvalid(
-            f"{inputs.file} is too long to be adopted",
-            path=inputs.file,
-            expected=f"at most {MOST_PARTS} parts, some {MOST_PARTS * 100} lines",
-            found=f"{len(source.parts)} parts, {len(source.lines)} lines",
-            remedy="Adopt the files in which its processes can be told apart, one at a time.",
+        await draft.write_and_criticize()
+        decided = await run.approve(
+            "adopt",
+            f"Install {name} as it stands in {folder}?",
+            draft.revise,
+            rounds=1,
+            shows=(f"{folder}/summary.md", f"{folder}/playbook.yaml"),
         )
-    if not inputs.replace and (taken := await run.list(at.installed, "**/*")):
-        raise ConfigInvalid(
-            f"there is a playbook {at.name} already",
-            where=taken[0],
-            remedy="Give this one another name with --name NAME, or put it in that one's place with --replace.",
-        )
-    return source
-
-
-# -- what it says
-
-
-async def read(work: Adoption) -> tuple[Statement, ...]:
-    """Every statement of the source, read part by part, side by side."""
-    run, at = work.run, work.at
-    with run.step("read"):
-        for path in await run.list(at.folder, "**/*"):
-            await run.set_aside(path)
-        readers = {f"part-{part.number}": partial(read_part, work, part) for part in work.source.parts}
-        found = await run.cluster("", readers)
-        statements = tuple(one for some in found.values() for one in some)
-        await run.write(at.statements, rendered(statements))
-    return statements
-
-
-async def read_part(work: Adoption, part: Part) -> tuple[Statement, ...]:
-    report = counted(await work.run.dispatch(briefs.reader(work.at, work.source, part)))
-    return StatementsOf(work.source, part).statements(report.text(work.at.reading(part.number)))
-
-
-def counted(report: Report) -> Report:
-    """A report that counts; any other ends the run, with what was wrong."""
-    if report.ok:
-        return report
-    why = told(report.complaints) or report.detail or str(report.reason or report.outcome)
-    raise Stop(Ending.failed(f"{report.member} did not do its part: {why}", because=(report.key,)))
-
-
-# -- what becomes of it
-
-
-async def settle(work: Adoption) -> Draft:
-    """A draft in which code and critic find nothing wrong; what they find goes back to the author."""
-    rejected: tuple[StatementVerdict, ...] = ()
-    async for _ in work.run.loop("round"):
-        draft = await write(work, rejected)
-        rejected = await judge(work, draft)
-        if work.run.decide(after_critic, len(rejected)) is AfterDraft.ASK:
-            return draft
-    reason = f"the critic still does not accept: {', '.join(one.id for one in rejected)}"
-    said = briefs.rejections(work.statements, rejected)
-    raise Stop(Ending.stopped(f"{reason}; the draft is in {work.at.folder}", f"{said}\n", (draft.by,)))
-
-
-async def write(work: Adoption, rejected: tuple[StatementVerdict, ...]) -> Draft:
-    """A draft that holds; one that does not goes back with exactly what is wrong."""
-    run, at = work.run, work.at
-    problems: list[str] = []
-    async for _ in run.loop("try"):
-        with run.step("write"):
-            first = (await run.list(at.folder, "playbook.yaml")) == []
-            spec = briefs.author(at, work.source, work.statements, first=first, problems=problems, rejected=rejected)
-            report = counted(await run.dispatch(spec))
-            draft = await drafted(work, by=report.key)
-            problems = draft.problems(at.name, work.statements)
-            if run.decide(after_checks, len(problems)) is AfterDraft.JUDGE:
-                return draft
-    raise Stop(unsound(f"the draft in {at.folder} does not hold", problems, draft))
-
-
-def unsound(what: str, problems: Sequence[str], draft: Draft) -> Ending:
-    """The end of a run whose draft cannot be used: some of why in its reason, all of it in its output.
-
-    A retry calls the author of the draft again, as it does wherever a draft was refused.
-    """
-    return Ending.stopped(f"{what}: {told(problems)}", "".join(f"{one}\n" for one in problems), (draft.by,))
-
-
-async def drafted(work: Adoption, *, by: str) -> Draft:
-    """The draft as it lies in the workspace."""
-    run, at = work.run, work.at
-    found = await run.read(at.yaml, look)
-    paths = await run.list(at.roles, "*.md")
-    roles = {path.rpartition("/")[2].removesuffix(".md"): (await run.read(path)).text for path in paths}
-    trace = await run.read(at.trace)
-    return Draft(found["text"], roles, trace.text, Examined.from_json(found["examined"]), by)
-
-
-async def judge(work: Adoption, draft: Draft) -> tuple[StatementVerdict, ...]:
-    """What the critic does not accept of the statements that code is said to keep."""
-    enforced = draft.kept(work.statements, Keeper.CODE)
-    if not enforced:
-        return ()
-    with work.run.step("judge"):
-        report = counted(await work.run.dispatch(briefs.critic(work.at, work.source, enforced)))
-    return VerdictsOn(tuple(one.id for one in enforced)).rejected(report.text(work.at.verdicts))
-
-
-# -- people
-
-
-async def ask(work: Adoption, draft: Draft, *, last: bool) -> GateDecision:
-    """What a person says to the draft, for exactly the files that they were shown."""
-    at, statements = work.at, work.statements
-    await work.run.write(at.summary, summary(at.name, work.source, statements, draft))
-    await work.run.write(at.page, trace_page(at.name, work.source, statements, draft))
-    rules = [one for one in draft.kept(statements, Keeper.NOBODY) if one.is_rule]
-    kept = len(draft.kept(statements, Keeper.CODE))
-    return await work.run.gate(
-        "approve-playbook",
-        f"Install {at.name}? Code keeps {kept} of {len(statements)} statements; rules not enforced: {len(rules)}.",
-        choices=(
-            Choice(APPROVE.name, f"it is installed in {at.installed}"),
-            Choice("reject", "the run ends, and nothing is installed" if last else "the author hears what you say"),
-        ),
-        shows=(at.summary, at.page, at.yaml, at.trace, *(f"{at.roles}/{role}.md" for role in draft.roles)),
-    )
-
-
-async def install(work: Adoption, *, by: str) -> Ending:
-    """What was approved, put where playbooks are found. Whoever approved may have edited it: it is checked as it is."""
-    run, at, statements = work.run, work.at, work.statements
+    except NotAccepted as against:
+        why = f"the critic does not accept it: {against}"
+        return Outcome.stopped(why, next=f"interlock resume {run.id} --note TEXT")
+    if decided.choice == "reject":
+        return Outcome.stopped(f"a person rejected it: {decided.note}")
     with run.step("install"):
-        draft = await drafted(work, by=by)
-        if problems := draft.problems(at.name, statements):
-            return unsound(f"the draft in {at.folder} was edited and does not hold", problems, draft)
-        for path in await run.list(at.installed, "**/*"):
-            await run.set_aside(path)
-        await run.write(f"{at.installed}/trace.md", trace_page(at.name, work.source, statements, draft), anew=True)
-        for role, text in draft.roles.items():
-            await run.write(f"{at.installed}/agents/{role}.md", text, anew=True)
-        await run.write(f"{at.installed}/playbook.yaml", draft.text, anew=True)
-    words = f"installed in {at.installed}; look at it with: interlock rehearse {at.name}"
-    return Ending.complete(f"{words}\n", words)
+        return await draft.install(target, there)
+
+
+async def read(run: Run, parts: Sequence[Part]) -> list[Statement]:
+    """What the prompt says, statement by statement; readers side by side."""
+
+    def call(part: Part) -> Callable[[], Awaitable[Report]]:
+        row = replace(READER, read=partial(read_part, part=part))
+        asked = {"part": part.number, "lines": f"{part.first} to {part.first + len(part.lines) - 1}"}
+        texts = {"text": part.numbered}
+        made = Call(row, member=f"part-{part.number}", inputs=asked, texts=texts, known=sample(part))
+        return partial(run.dispatch, made)
+
+    came = await run.together("read", {f"part-{part.number}": call(part) for part in parts})
+    return [one for part in parts for one in statements_of(part, came[f"part-{part.number}"].form)]
+
+
+class NotAccepted(Exception):
+    """The rounds are over, and something speaks against the draft."""
+
+
+class Draft:
+    """The playbook that is being made, in `docs/adopted/`."""
+
+    def __init__(self, run: Run, name: str, folder: str, statements: Sequence[Statement]) -> None:
+        self.run, self.name, self.folder, self.statements = run, name, folder, statements
+        self.files = f"{folder}/playbook.yaml", f"{folder}/trace.json"
+        self.wrote: dict[str, str] = {}
+
+    async def write_and_criticize(self, words: str = "") -> None:
+        """Until the critic has nothing against it; NotAccepted says what it has when the rounds are over."""
+        against = words
+        async for n in self.run.loop("round"):
+            before = await self.now()
+            await self.run.dispatch(self.write(n, against, before))
+            now = await self.now()
+            made = self.checked(now)
+            if isinstance(made, list):
+                against = "\n".join(made)  # a person wrote into it meanwhile
+                continue
+            await self.keep(f"{self.folder}/trace.md", drafts.traced(made, self.statements))
+            await self.keep(f"{self.folder}/summary.md", drafts.summary(made, self.statements))
+            kept = [one for one in self.statements if made.trace[one.id].places]
+            if not kept:
+                return
+            judged = await self.run.dispatch(self.criticize(n, kept, made))
+            if judged.ruling is not None and judged.ruling.passes:
+                return
+            against = "\n".join((*judged.ruling.against, *judged.ruling.notes) if judged.ruling else (judged.reason,))
+        raise NotAccepted(" ".join(against.split()))
+
+    def write(self, attempt: int, against: str, before: Mapping[str, str]) -> Call:
+        yaml, trace = self.files
+        bound: dict[str, Any] = {one.id: {"not_enforced": "it is left to people"} for one in self.statements}
+        bound[self.statements[0].id] = {"places": ["steps[0].agent"]}
+        may = (f"{self.folder}/agents/*.md",)
+        statements = "\n".join(f"- {one.id} ({one.kind}): {one.told}" for one in self.statements)
+        return Call(
+            replace(AUTHOR, outputs=self.files, may=may, read=partial(self.read, before=before)),
+            inputs={"name": self.name},
+            texts={"statements": statements, "folder": self.folder, "against": against},
+            samples={yaml: SAMPLE.format(name=self.name), trace: json.dumps(bound)},
+            attempt=attempt,
+        )
+
+    def criticize(self, attempt: int, kept: Sequence[Statement], made: Made) -> Call:
+        rows = [f"- {one.id}: {one.quote!r} is kept by {', '.join(made.trace[one.id].places)}" for one in kept]
+        return Call(
+            CRITIC,
+            inputs={"name": self.name},
+            texts={"rows": "\n".join(rows)},
+            reads=self.files,
+            criteria=tuple(one.id for one in kept),
+            attempt=attempt,
+        )
+
+    def read(self, given: Given, before: Mapping[str, str]) -> Form | Unusable | None:
+        """The author's documents, as they have to be; roles that it left as they were count, too."""
+        left = {path: text for path, text in before.items() if path not in (*self.files, *given.gone)}
+        made = self.checked({**left, **given.outputs})
+        return Unusable(problems=tuple(made)) if isinstance(made, list) else Written()
+
+    def checked(self, files: Mapping[str, str]) -> Made | list[str]:
+        """What code can see of a draft."""
+        roles = {path.rpartition("/")[2].removesuffix(".md"): files[path] for path in files if path.endswith(".md")}
+        yaml, trace = (files.get(path, "") for path in self.files)
+        return drafts.checked(yaml, trace, roles, self.statements, self.name)
+
+    async def now(self) -> dict[str, str]:
+        """The draft as it stands, a person's edits too: the text of each file."""
+        roles = [f"{self.folder}/agents/{one}" for one in await self.run.names(f"{self.folder}/agents", "*.md")]
+        return {path: await self.run.read(path) or "" for path in (*self.files, *roles)}
+
+    async def keep(self, path: str, text: str) -> None:
+        """A document of ours; what a person wrote into it is moved aside, never written over."""
+        now = await self.run.read(path)
+        if now is not None and text not in now and now != self.wrote.get(path):
+            await self.run.set_aside(path)
+        await self.run.change(path, lambda old: old if text in old else text)
+        self.wrote[path] = text
+
+    async def revise(self, note: str) -> None:
+        """With a person's words, once."""
+        with self.run.step("revised"):
+            await self.write_and_criticize(note)
+
+    async def install(self, target: str, there: Sequence[str]) -> Outcome:
+        """As a person approved it, checked again; the process last, so that nothing half is ever used."""
+        now = await self.now()
+        made = self.checked(now)
+        if isinstance(made, list):
+            go_on = f"interlock resume {self.run.id}"
+            return Outcome.stopped(f"the draft was edited, and cannot be used: {made[0]}", next=go_on, again="install")
+        for path in there:
+            await self.run.set_aside(path)
+        yaml, _, *roles = now
+        for path in roles:
+            await self.keep(f"{target}/agents/{path.rpartition('/')[2]}", now[path])
+        await self.keep(f"{target}/trace.md", drafts.traced(made, self.statements))
+        await self.keep(f"{target}/playbook.yaml", now[yaml])
+        return Outcome.complete(f"{self.name} is installed in {target}", next=f"interlock plan {self.name}")
+
+
+def _path(inputs: Inputs, where: Where) -> str:
+    """Of the prompt, from the workspace: it is named from where the person stands."""
+    return posixpath.normpath(posixpath.join(where.place, inputs.file))
+
+
+ADOPT = Playbook(
+    name="adopt",
+    play=adopt,
+    inputs=Inputs,
+    rows=(READER, AUTHOR, CRITIC),
+    caps={"round": ROUNDS, "adopt": 2},
+    headline=lambda inputs: inputs.file,
+    key=lambda inputs, where: f"{inputs.name} {_path(inputs, where)}",
+    package="interlock.playbooks.adopt",
+    summary="An orchestrator prompt becomes a playbook in YAML.",
+    example={"file": "prompt.md"},
+    files={"prompt.md": "# Do it\n\nFirst build, then test.\n"},
+)

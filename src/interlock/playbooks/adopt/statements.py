@@ -1,147 +1,133 @@
-"""What a prompt states, one thing at a time: the document that the reader writes, and what is wrong with it.  Pure.
-
-A statement is a literal quote with its lines and its kind.  Readers are believed in nothing but the kind: each quote
-must stand in the source at its lines, and every word of the source in some quote.
-"""
+"""A prompt in parts, and the statements that a reader finds in each: every quote stands at its lines (AD-02, AD-03)."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, NamedTuple
 
-from interlock.playbooks.adopt.listing import listed, read_list, shown, told
-from interlock.playbooks.adopt.source import Part, SourceText
+from pydantic import Field
 
+from interlock.engine.forms import Form, Given, Unusable, read_form
+from interlock.errors import BadInput
 
-class StatementKind(StrEnum):
-    """What a statement is about."""
-
-    ORDER = "order"
-    """What comes after what."""
-    BRANCH = "branch"
-    """What depends on how something went."""
-    LIMIT = "limit"
-    """How often, how long, how many at most."""
-    GATE = "gate"
-    """Where a person decides."""
-    SCOPE = "scope"
-    """What may be changed, and by whom."""
-    OUTPUT = "output"
-    """What has to be there afterwards, and in which form."""
-    ROLE = "role"
-    """Who somebody is and how they work."""
-    ADVICE = "advice"
-    """What is good to do."""
-    CONTEXT = "context"
-    """What explains: headings, reasons, examples."""
+LINES, PARTS = 120, 40
+Kind = Literal["order", "branch", "limit", "gate", "scope", "output", "role", "advice", "context"]
+NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,59}")
+_MARKS = re.compile(r"^[\s>#|*+-]*(?:\d+[.)]\s+)?|[`*_|]")
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 
 
-RULES = frozenset(set(StatementKind) - {StatementKind.ROLE, StatementKind.ADVICE, StatementKind.CONTEXT})
-"""Kinds that code can keep: in the YAML, or not enforced for a reason that people are told."""
+class Part(NamedTuple):
+    """Some lines of the prompt."""
 
-
-@dataclass(frozen=True)
-class Statement:
-    """One thing that the source says."""
-
-    id: str
-    quote: str
+    number: int
     first: int
-    last: int
-    kind: StatementKind
+    """Its first line, counted from 1."""
+    lines: tuple[str, ...]
 
     @property
-    def is_rule(self) -> bool:
-        return self.kind in RULES
+    def numbered(self) -> str:
+        return "\n".join(f"{number}: {line}" for number, line in enumerate(self.lines, self.first))
 
-    def to_json(self) -> dict[str, Any]:
-        return {"id": self.id, "kind": self.kind.value, "lines": [self.first, self.last], "quote": self.quote}
+    def at(self, first: int, last: int) -> str:
+        return "\n".join(self.lines[first - self.first : last - self.first + 1])
 
 
-@dataclass(frozen=True)
-class StatementsOf:
-    """What the reader of one part has to write; the `Structure` of its document."""
+class Statement(Form):
+    """One statement of the prompt."""
 
-    source: SourceText
-    part: Part
-
-    def problem(self, text: str) -> str | None:
-        return told(self.problems(text))
-
-    def problems(self, text: str) -> list[str]:
-        """Everything that is wrong with a document, in words for its author."""
-        found, complaints = read_list(text, "statements", self._statement)
-        passages = {one: self.source.find(one.quote, one.first, one.last) for one in found}
-        complaints += [self._misplaced(one) for one, passage in passages.items() if passage is None]
-        complaints += [f"{name}: used {count} times; an id names one statement" for name, count in _twice(found)]
-        if found or not complaints:
-            quoted = [passage for passage in passages.values() if passage is not None]
-            left_out = self.source.left_out(quoted, self.part)
-            complaints += [f"line {line}: no statement quotes {shown(words)}" for line, words in left_out.items()]
-        return complaints
-
-    def statements(self, text: str) -> tuple[Statement, ...]:
-        """The statements of a document that has no problem."""
-        return tuple(read_list(text, "statements", self._statement)[0])
-
-    def sample(self) -> str:
-        """One statement for each line of text."""
-        listed = [
-            Statement(f"{self.prefix}{number}", " ".join(self.source.lines[line - 1].split()), line, line, kind)
-            for number, line in enumerate(self.source.texts(self.part), 1)
-            for kind in [StatementKind.ORDER if _ITEM.match(self.source.lines[line - 1]) else StatementKind.CONTEXT]
-        ]
-        return rendered(listed)
+    id: str = Field(pattern=r"^[\w.-]{1,40}$", description="A short name, once in this part.")
+    quote: str = Field(min_length=1, description="Its words, exactly as they stand there.")
+    first_line: int
+    last_line: int
+    kind: Kind
 
     @property
-    def prefix(self) -> str:
-        """How the ids of this part begin, so that they are no other's."""
-        return f"S{self.part.number}."
-
-    def _statement(self, entry: Any, number: int) -> Statement | str:
-        where = f"statement {number}"
-        match entry:
-            case {"id": str(name), "kind": str(kind), "lines": [int(first), int(last)], "quote": str(quote)}:
-                pass
-            case _:
-                return f"{where}: needs id, kind and quote (texts) and lines (two line numbers, from and to)"
-        if not re.fullmatch(re.escape(self.prefix) + r"[1-9]\d{0,4}", name):
-            return f"{where}: id {shown(name)}; expected {self.prefix}{number}"
-        if kind not in list(StatementKind):
-            return f"{name}: kind {shown(kind)}; expected one of {', '.join(StatementKind)}"
-        if not first <= last or first not in self.part or last not in self.part:
-            return f"{name}: lines {first} to {last}; expected lines from {self.part.first} to {self.part.last}"
-        if not quote.split():
-            return f"{name}: the quote is empty"
-        return Statement(name, quote, first, last, StatementKind(kind))
-
-    def _misplaced(self, one: Statement) -> str:
-        """Why a quote cannot be found where it is said to be, with what stands there."""
-        if (elsewhere := self.source.find_anywhere(one.quote)) is not None:
-            return f"{one.id}: the quote stands at {_lines(elsewhere.first, elsewhere.last)}, not at " + _lines(
-                one.first, one.last
-            )
-        there = " ".join(" ".join(self.source.lines[one.first - 1 : one.last]).split())
-        return (
-            f"{one.id}: {shown(one.quote)} stands nowhere in the source; {_lines(one.first, one.last)}: {shown(there)}"
-        )
+    def told(self) -> str:
+        """In a line, with where it stands."""
+        return f"{' '.join(self.quote.split())} (lines {self.first_line} to {self.last_line})"
 
 
-_ITEM = re.compile(r"\s*(?:[-*+]|\d+[.)])\s")
+class Statements(Form):
+    """All that a part of the prompt says."""
+
+    statements: list[Statement] = Field(min_length=1)
 
 
-def rendered(statements: Iterable[Statement]) -> str:
-    """A document of statements."""
-    return listed("statements", (one.to_json() for one in statements))
+def name_of(file: str, name: str) -> str:
+    """What the playbook is called: as asked, else as the file, else as the folder of a SKILL.md (AD-01)."""
+    *folders, base = file.split("/")
+    if not name and base.casefold() == "skill.md" and folders:
+        name = folders[-1]
+    name = name or base.partition(".")[0]
+    if not NAME.fullmatch(name):
+        raise BadInput(f"a playbook cannot be called {name!r}", expected=NAME.pattern, remedy="Name it: --name NAME")
+    return name
 
 
-def _twice(found: Sequence[Statement]) -> Iterator[tuple[str, int]]:
-    return ((name, count) for name, count in Counter(one.id for one in found).items() if count > 1)
+def parts_of(text: str | None, file: str) -> list[Part]:
+    """The prompt in parts of at most 120 lines."""
+    if text is None:
+        raise BadInput(f"there is no {file}", expected="an orchestrator prompt, as Markdown")
+    lines = text.split("\n")
+    if not any(char.isalnum() for char in text):
+        raise BadInput(f"{file} does not say a word")
+    if len(lines) > LINES * PARTS:
+        raise BadInput(f"{file} is too long", expected=f"at most {LINES * PARTS} lines", found=f"{len(lines)}")
+    cuts = range(0, len(lines), LINES)
+    return [Part(number, cut + 1, tuple(lines[cut : cut + LINES])) for number, cut in enumerate(cuts, 1)]
 
 
-def _lines(first: int, last: int) -> str:
-    return f"line {first}" if first == last else f"lines {first}-{last}"
+def sample(part: Part) -> Mapping[str, Any]:
+    """What a reader says who takes each line for a statement."""
+    found = [
+        {"id": str(n), "quote": line.strip(), "first_line": n, "last_line": n, "kind": "context"}
+        for n, line in enumerate(part.lines, part.first)
+        if _plain(line)
+    ]
+    return {"statements": found or [{"id": "1", "quote": "-", "first_line": 1, "last_line": 1, "kind": "context"}]}
+
+
+def read_part(given: Given, part: Part) -> Form | Unusable | None:
+    """The statements of a part, or all that is wrong with them."""
+    form = read_form(Statements, given.structured, given.text)
+    if not isinstance(form, Statements):
+        return form if isinstance(form, Unusable) else None
+    wrong, covered = list[str](), dict[int, list[str]]()
+    ids = [one.id for one in form.statements]
+    wrong += [f"the id {one!r} is given twice" for one in dict.fromkeys(ids) if ids.count(one) > 1]
+    for one in form.statements:
+        inside = part.first <= one.first_line <= one.last_line < part.first + len(part.lines)
+        if not inside or _plain(one.quote) not in _plain(part.at(one.first_line, one.last_line)):
+            wrong.append(f"{one.id}: these words do not stand at lines {one.first_line} to {one.last_line}")
+            continue
+        for number in range(one.first_line, one.last_line + 1):
+            covered.setdefault(number, []).append(_plain(one.quote))
+    for number, line in enumerate(part.lines, part.first):
+        if (words := _plain(line)) and not _FENCE.match(line) and not _lies_in(words, covered.get(number, [])):
+            wrong.append(f"line {number} lies in no quote: {line.strip()[:80]!r}")
+    return Unusable(problems=tuple(wrong[:30])) if wrong else form
+
+
+def _lies_in(words: str, quotes: Sequence[str]) -> bool:
+    """A line lies in one quote, or is made of several, or holds them with nothing between that says a word."""
+    left = words
+    for quote in quotes:
+        if words in quote:
+            return True
+        left = left.replace(quote, " ")
+    ends = [word for word in left.split() if any(char.isalnum() for char in word)]
+    # The first or last words of a line may belong to a quote that goes on in the line before or behind.
+    return not ends or any(quote.endswith(" ".join(ends)) or quote.startswith(" ".join(ends)) for quote in quotes)
+
+
+def _plain(text: str) -> str:
+    """Its words, without the marks of lists, headings and tables."""
+    return " ".join(" ".join(_MARKS.sub(" ", line) for line in text.split("\n")).split()).strip(" -")
+
+
+def statements_of(part: Part, form: Any) -> list[Statement]:
+    """What a reader listed, by names that are one of a kind in the whole prompt."""
+    said = Statements.model_validate(form).statements
+    return [one.model_copy(update={"id": f"{part.number}.{one.id}"}) for one in said]

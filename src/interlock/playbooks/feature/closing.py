@@ -1,164 +1,96 @@
-"""How a run ends: its result in words, and the log that is kept of it."""
+"""How a feature ends: its result in words, what is told to the post-mortem, the log that is kept of it."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator
 from typing import Any
 
-from interlock.documents import render_yaml
-from interlock.engine import Ending, Status, changed_since, dispatch_facts
-from interlock.playbooks.feature.calls import ClusterSummary, Returned
-from interlock.playbooks.feature.clusters import Panel
-from interlock.playbooks.feature.decisions import Concluded, Decided, conclusion
-from interlock.playbooks.feature.findings import findings
-from interlock.playbooks.feature.layout import FEATURES
-from interlock.playbooks.feature.members import CT, V
-from interlock.playbooks.feature.plan import TaskProgress
+from interlock.documents.changing import dumped
+from interlock.engine.run import Outcome
+from interlock.playbooks.feature.decisions import Kind, Reviewed, Said, free_date
+from interlock.playbooks.feature.members import POST_MORTEM, VERIFIERS, WEIGHED
 from interlock.playbooks.feature.work import Work
 
-NONE = "—"
+
+async def conclude(work: Work, reviewed: Reviewed) -> Outcome:
+    """Complete only when R decides DONE and nothing that the engine knows is against it (FT-150)."""
+    flaws = list(work.flaws)
+    if work.verified is not Said.DONE:
+        flaws.append(f"verification did not pass ({work.verified}): see {work.at('verification/')}")
+    else:
+        flaws += [f"{name} gave no verdict" for name, one in work.last(VERIFIERS).items() if one.form is None]
+    said = ", ".join(f"{name} {one.verdict}" for name, one in work.last(WEIGHED).items())
+    against = [*([f"review: {reviewed.logged} ({said})"] if reviewed is not Reviewed.DONE else []), *work.against]
+    reason = "; ".join(against or dict.fromkeys(flaws)) or f"feature {work.slug} is complete"
+    below = [f"- {line}" for line in dict.fromkeys([*flaws, *unsettled(work)])]
+    head = f"ERROR: {reason}" if against else f"DONE: feature {work.slug} is complete"
+    output = "\n".join([head, *below]) + "\n"
+    if against:
+        return work.stopped(reason, output, exit=5, again=work.decided)
+    return (Outcome.degraded if flaws else Outcome.complete)(reason, output, next="interlock diff")
 
 
-async def conclude(work: Work, panel: Panel) -> Ending:
-    """DONE only when the reviewers are, every task is and the named commands pass; with flaws it is a degraded one."""
-    against = await still_against(work)
-    last, flaws = work.verification, list(work.flaws)
-    if last is not None and last.verified is Decided.DEGRADED:
-        flaws.append(f"{', '.join(last.lacking)} gave no verdict")
-    elif last is not None and not last.verified.passed:
-        flaws.append(f"verification did not pass ({last.verified.result}); see {work.at.folder}/verification")
-    flaws += [f"{name} gave no verdict" for name in work.members.weighed_reviewers if not panel.reviews[name].usable]
-    open_ones = await open_findings(work, panel)
-    match work.run.decide(conclusion, panel.reviewed, against, flaws):
-        case Concluded.DONE:
-            return Ending.complete(report(work, f"DONE: feature {work.at.slug} is complete", open_ones))
-        case Concluded.DEGRADED:
-            first = f"DONE: feature {work.at.slug} is reviewed, but not everything is settled"
-            return Ending.degraded("; ".join(flaws), report(work, first, (*flaws, *open_ones)))
-        case Concluded.ERROR:
-            said, because = unreviewed(work, panel)
-            reason = "; ".join([*said, *against, *flaws])
-            return Ending.failed(reason, report(work, f"ERROR: {reason}", open_ones), because)
+def unsettled(work: Work) -> Iterator[str]:
+    """Findings that nobody settled: of the critics, of verification that did not pass, of the last review; then lasting
+    errors, and work that changed nothing (FT-160)."""
+    yield from (f"open, {line.removeprefix('- ')}" for line in work.constraints.splitlines())
+    for name, one in work.last([*VERIFIERS, *WEIGHED]).items():
+        if one.agent.kind is Kind.REVIEWER or work.verified is not Said.DONE:
+            yield from (f"open, {name}: {line}" for line in one.findings)
+    yield from (f"to know: {line}" for line in work.errors)
 
 
-def unreviewed(work: Work, panel: Panel) -> tuple[list[str], tuple[str, ...]]:
-    """What the reviewers want and whose work that is; where they are content, the failed tasks are done again, or else
-    the last verification is."""
-    if panel.reviewed is Decided.DONE:
-        failed = [work.tasks.listed[one].member for one in work.tasks.of(TaskProgress.FAILED)]
-        last = {one.agent: one.key for one in work.calls.returns}
-        return [], tuple(last[member] for member in failed or work.members.names(V)[:1])
-    reviews = {name: panel.reviews[name] for name in work.members.weighed_reviewers}
-    wanting = {name: one for name, one in reviews.items() if one.vote.against or not one.usable}
-    verdicts = ", ".join(f"{name} {one.shown}" for name, one in wanting.items())
-    keys = tuple(panel.round.heard[name].report.key for name in wanting)
-    return [f"review: {panel.reviewed} ({verdicts})"], keys
-
-
-async def still_against(work: Work) -> tuple[str, ...]:
-    """What the engine itself knows against the result; commands run again if something else than the feature's own
-    documents changed since they did."""
-    if work.proofs:
-        changed = await changed_since(work.run, work.proven_at, besides=(f"{FEATURES}/**",))
-        if changed.paths:
-            with work.run.step("proof"):
-                await work.prove()
-    return work.against
-
-
-async def open_findings(work: Work, panel: Panel) -> tuple[str, ...]:
-    """The findings that nobody settled: of the critics where the design was not revised again, and of the last
-    review."""
-    judges = [*(work.members.names(CT) if work.constraints else ())]
-    judges += [name for name in work.members.weighed_reviewers if panel.reviews[name].usable]
-    paths = {name: work.at.output(name) for name in judges if work.at.output(name) in work.calls.available}
-    found = {name: findings((await work.run.read(path)).text) for name, path in paths.items()}
-    return tuple(f"open, {name}: {one.severity}: {one.title}" for name, some in found.items() for one in some)
-
-
-def report(work: Work, first: str, more: Sequence[str]) -> str:
-    """The final lines: the result, what is not settled, what else is to be known, and what failed on the way."""
-    lines = [" ".join(first.split()), *(f"- {one}" for one in more)]
-    lines += [f"- to know: {one}" for one in dict.fromkeys(work.calls.remarks)]
-    lines += [f"- failed on the way: {one}" for one in dict.fromkeys(work.calls.lasting)]
-    return "\n".join(lines)
-
-
-# -- telemetry and log
-
-
-DISPATCHES = ("Agent", "Step", "Pattern", "Status", "Retries", "Failure", "Iteration", "Human", "Timestamp")
-SUMMARIES = ("Step", "Cluster", "Dispatched", "Errors", "Outcome")
-
-
-@dataclass(frozen=True)
-class Telemetry:
-    """What is known of the dispatches of a run; `facts`: the journal's own rows of them."""
-
-    slug: str
-    run_date: str
-    returns: Sequence[Returned]
-    clusters: Sequence[ClusterSummary]
-    facts: Sequence[Mapping[str, Any]]
-
-    @property
-    def _dispatches(self) -> list[dict[str, Any]]:
-        facts = {row["key"]: {"timestamp": row["ended_at"], "seconds": row["seconds"]} for row in self.facts}
-        known = [(vars(one), facts.get(one.key, {"timestamp": "", "seconds": 0.0})) for one in self.returns]
-        return [{name: one[name] for name in one if name != "key"} | more for one, more in known]
-
-    @property
-    def told(self) -> str:
-        """In the form that the post-mortem agent gets."""
-        head = f"## Dispatch Telemetry\n\n**Feature:** {self.slug}\n**Run Date:** {self.run_date}\n\n"
-        summaries = _table(SUMMARIES, map(vars, self.clusters))
-        return (
-            f"{head}### Agent Dispatches\n\n{_table(DISPATCHES, self._dispatches)}\n\n"
-            f"### Cluster Summaries\n\n{summaries}"
+async def post_mortem(work: Work, ending: Outcome) -> None:
+    """It looks back, and changes no result; where it fails the engine keeps the log itself (FT-147)."""
+    run = work.run
+    with run.step("8"):
+        folders = "agent-metrics", "post-mortems"
+        taken = [name for folder in folders for name in await run.names(work.at(folder), "*.md")]
+        date = free_date(run.now().date().isoformat(), taken)
+        report, log = work.at(f"post-mortems/{date}-post-mortem.md"), work.at(f"agent-metrics/{date}-run-log.md")
+        rows = {"dispatches": dispatches(work), "clusters": work.clusters}
+        heard = await work.alone(
+            POST_MORTEM,
+            leaves=(report, log),
+            samples={report: f"# Post-mortem {date}\n", log: f"# Run log {date}\n\n```yaml\n[]\n```\n"},
+            texts={
+                "telemetry": run.fill("telemetry", slug=work.slug, date=date, **rows),
+                "outcome": ending.reason,
+            },
+            report=report,
+            log=log,
+            slug=work.slug,
+            date=date,
         )
+        said = Said.DONE if heard.said is Said.DONE and {report, log} <= {*heard.report.paths} else Said.ERROR
+        if said is Said.ERROR:
+            data = {"feature": work.slug, "run_date": date, **rows}
+            text = f"# Run log: {work.slug}, {date}\n\n```yaml\n{dumped(data).rstrip()}\n```\n"
+            await run.change(log, lambda old: text)
+            run.warn(f"the post-mortem gave nothing that counts; that changes nothing ({heard.why})")
+        summary = (heard.form.summary if heard.form else heard.report.reason) or "no summary"
+        words = f"PostMortem dispatch: {said}. {summary.rstrip('.')}."
+        await work.merge("8", [heard] if said is Said.DONE else [], words)
+        if work.unwritten:
+            await work.remember()
 
-    def log(self, outcome: str) -> str:
-        """As the engine keeps it where no agent did: as YAML in a fence."""
-        data = {
-            "feature": self.slug,
-            "run_date": self.run_date,
-            "outcome": outcome,
-            "dispatches": self._dispatches,
-            "clusters": [dict(vars(one)) for one in self.clusters],
+
+def dispatches(work: Work) -> list[dict[str, Any]]:
+    """A row for each dispatch (FT-23)."""
+    ended: dict[str, list[str]] = {}
+    for call in work.run.view.calls.values():
+        ended.setdefault(call.member, []).append(call.ended.isoformat() if call.ended else "")
+    return [
+        {
+            "Agent": one.member,
+            "Step": one.agent.step,
+            "Pattern": one.agent.pattern,
+            "Status": (one.verdict.said if one.agent.kind.judges else one.said).value,
+            "Retries": max(one.report.calls - 1, 0),
+            "Failure": "" if one.form else one.fault,
+            "Iteration": one.again,
+            "Human": "yes" if one.human else "no",
+            "Timestamp": (ended.get(one.member) or [""]).pop(0),
         }
-        return f"# Run log: {self.slug}, {self.run_date}\n\n```yaml\n{render_yaml(data).rstrip()}\n```\n"
-
-
-def _table(columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> str:
-    lines = [columns, ["---"] * len(columns), *([_cell(row[name.lower()]) for name in columns] for row in rows)]
-    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def _cell(value: object) -> str:
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    return " ".join(str(value).split()).replace("|", "\\|") or NONE
-
-
-async def telemetry_of(work: Work) -> Telemetry:
-    """All of this run so far, under a date that no earlier run has."""
-    run, at, calls = work.run, work.at, work.calls
-    taken = [*await run.list(at.at("agent-metrics"), "*.md"), *await run.list(at.at("post-mortems"), "*.md")]
-    run_date = free_date(run.now().date().isoformat(), taken)
-    return Telemetry(at.slug, run_date, calls.returns, calls.clusters, dispatch_facts(run))
-
-
-async def keep_run_log(work: Work, telemetry: Telemetry, ending: Ending) -> None:
-    """The engine's own run log, where no agent wrote one."""
-    text = telemetry.log(Concluded.ERROR if ending.status is Status.FAILED else Concluded.DONE)
-    await work.run.write(work.at.run_log(telemetry.run_date), text, anew=True)
-
-
-def free_date(day: str, taken: Collection[str]) -> str:
-    """The day, with `-2`, `-3` ... behind it for further runs; `taken`: names of run logs and post-mortems."""
-    number, name = 1, day
-    while any(one.rsplit("/", 1)[-1] in (f"{name}-run-log.md", f"{name}-post-mortem.md") for one in taken):
-        number += 1
-        name = f"{day}-{number}"
-    return name
+        for one in work.heard
+    ]

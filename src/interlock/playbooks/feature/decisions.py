@@ -1,330 +1,203 @@
-"""What the feature playbook decides, pure and total: clusters, tier, affected tasks, waves, names, the end.
+"""What is decided from what agents say: closed words, fixed rules, no I/O.
 
-A judge's private memory is reduced to a closed value first (`judged`): a missing file is an error of that judge, a
-severity that is absent or unknown is the worst there is.  The cluster decisions see nothing but votes: how each member
-stands, whether it blocks and whether it is optional, which its row says.  So every combination, of however many
-members, has exactly one result, worst case first.
+Words stand in their order from good to bad, so that "the worse of two" is one function.  A cluster's decision is made
+of verdicts alone: what each member said, and how grave that is.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import count
 
-from interlock.engine import Scope
-from interlock.playbooks.feature.members import ENOUGH, Blocks, Member
-from interlock.playbooks.feature.memory_file import MemoryFile
+from interlock.documents.files import digest
+from interlock.workspace.scope import within
+from interlock.workspace.values import Change
 
 
 class Said(StrEnum):
-    """What one agent comes to."""
-
-    DONE = "DONE"
-    NEEDS_REVISION = "NEEDS_REVISION"
-    ERROR = "ERROR"
-    MISSING = "MISSING"
-    """It left no private memory, or was not called."""
-
-    @property
-    def usable(self) -> bool:
-        return self in (Said.DONE, Said.NEEDS_REVISION)
-
-
-class ClusterResult(StrEnum):
-    """What a cluster comes to."""
+    """How an agent or a cluster ended; also: `ERROR` of one who gave nothing usable."""
 
     DONE = "DONE"
     NEEDS_REVISION = "NEEDS_REVISION"
     ERROR = "ERROR"
 
 
-def standing(answer: Said, memory: MemoryFile | None) -> Said:
-    """An agent's answer and the status in its memory, the worse of the two."""
-    if answer is Said.ERROR:
-        return Said.ERROR
-    if memory is None:
-        return Said.MISSING
-    order = (Said.DONE, Said.NEEDS_REVISION, Said.ERROR)
-    stated = Said(memory.status) if memory.status in order else answer
-    return max(answer, stated, key=order.index)
+class Kind(StrEnum):
+    """What is asked of an agent."""
 
-
-# -- judges
-
-
-class Stand(StrEnum):
-    """How a judge stands to the work, whatever its words."""
-
-    CONTENT = "content"
-    WANTS_CHANGE = "wants a change"
-    WORST = "gravest word"
-    UNKNOWN = "no verdict"
-
-
-@dataclass(frozen=True)
-class Vote:
-    """All that a cluster's decision sees of a member."""
-
-    stand: Stand
-    blocks: Blocks
-    optional: bool
+    PRODUCER = "producer"
+    WORKER = "worker"
+    ASIDE = "aside"
+    """Its result changes nothing: r-knowledge, post-mortem."""
+    CRITIC = "critic"
+    VERIFIER = "verifier"
+    REVIEWER = "reviewer"
 
     @property
-    def against(self) -> bool:
-        return self.stand in (Stand.WANTS_CHANGE, Stand.WORST)
+    def judges(self) -> bool:
+        return self in WORDS
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Its taxonomy of severities, the best first."""
+        return WORDS.get(self, ("N/A",))
+
+    def against(self, severity: str) -> bool:
+        """Whether that speaks against the work."""
+        return self.judges and self.words.index(self.worse(severity)) >= self.words.index(FLOOR[self])
+
+    def known(self, word: str) -> str:
+        """The word of the taxonomy that is meant; empty: none. `Critical` of a reviewer is a `Blocker` (FT-94)."""
+        if self is Kind.REVIEWER and word.casefold() == "critical":
+            return "Blocker"
+        return next((one for one in self.words if one.casefold() == word.casefold()), "")
+
+    def worse(self, *severities: str) -> str:
+        """The gravest; what is no word of the taxonomy is the worst there is (FT-56)."""
+        return max((self.known(one) or self.words[-1] for one in severities), key=self.words.index)
+
+
+WORDS = {
+    Kind.CRITIC: ("Low", "Medium", "High", "Critical"),
+    Kind.VERIFIER: ("PASS", "FAIL"),
+    Kind.REVIEWER: ("None", "Minor", "Major", "Blocker"),
+}
+FLOOR = {Kind.CRITIC: "Medium", Kind.VERIFIER: "FAIL", Kind.REVIEWER: "Major"}
+"""The least severity that is against the work."""
+AT_ONCE = 4
+"""Agents at the same time (FT-12)."""
+ENOUGH = 2
+"""Usable results that a cluster needs (FT-47)."""
 
 
 @dataclass(frozen=True)
-class Judged:
-    """What one judge comes to."""
+class Verdict:
+    """What of one member's answer decides."""
 
     said: Said
-    severity: str
-    vote: Vote
-    malformed: bool = False
-    """The worst was assumed."""
-    foreign: bool = False
-    """The severity is not one of its own words, but it is clear what is meant."""
+    severity: str = ""
+    """Of its taxonomy; empty: it gave nothing usable."""
+    conflict: bool = False
+    """It could not be shown the work, since the person changed the same lines meanwhile."""
 
     @property
     def usable(self) -> bool:
-        return self.vote.stand is not Stand.UNKNOWN
+        return self.said is not Said.ERROR
 
-    @property
-    def status(self) -> Said:
-        """Its word in one: a negative verdict asks for revision, one that cannot be used is an error."""
-        match self.vote.stand:
-            case Stand.UNKNOWN:
-                return self.said if not self.said.usable else Said.ERROR
-            case Stand.CONTENT:
-                return Said.DONE
-            case _:
-                return Said.NEEDS_REVISION
-
-    @property
-    def shown(self) -> str:
-        return f"{self.said}/{self.severity}"
+    def __str__(self) -> str:
+        return f"{self.said}/{self.severity or '-'}"
 
 
-def judged(row: Member, answer: Said, memory: MemoryFile | None) -> Judged:
-    """What a judge comes to by its answer and its private memory, the worst that either says."""
-    words, said = row.words, standing(answer, memory)
-    if memory is None:
-        return Judged(said, words.worst, Vote(Stand.UNKNOWN, row.blocks, row.optional), malformed=True)
-    known = words.understood(memory.severity)
-    severity = known or words.worst
-    foreign = known is not None and words.known(memory.severity) is None
-    if words.revision and (memory.medium or said is Said.NEEDS_REVISION):
-        severity = words.worse(severity, words.revision)
-    content = said is Said.DONE and severity in words.content
-    if not said.usable or (row.gate and not content):
-        stand = Stand.UNKNOWN
-    elif content:
-        stand = Stand.CONTENT
-    else:
-        stand = Stand.WORST if severity == words.worst else Stand.WANTS_CHANGE
-    return Judged(said, severity, Vote(stand, row.blocks, row.optional), malformed=known is None, foreign=foreign)
+LOST = Verdict(Said.ERROR)
 
 
-# -- clusters
+def ct_cluster(severities: Mapping[str, str]) -> Said:
+    """Of the critics that are usable: the severity of each (FT-60, FT-62)."""
+    if len(severities) < ENOUGH:
+        return Said.ERROR
+    return Said.NEEDS_REVISION if any(map(Kind.CRITIC.against, severities.values())) else Said.DONE
 
 
-class Decided(StrEnum):
-    """What a cluster comes to, errors by their cause."""
+def v_cluster(build: Verdict, others: Sequence[Verdict], against: bool) -> Said:
+    """4.8, the first row that applies; `against`: a red command, or a task that is not done (FT-158)."""
+    if build.said is not Said.DONE or sum(not one.usable for one in others) >= 2:
+        return Said.ERROR
+    wanting = against or any(one.said is Said.NEEDS_REVISION for one in others)
+    return Said.NEEDS_REVISION if wanting else Said.DONE  # of one who is lost: "proceed with available"
+
+
+class Reviewed(StrEnum):
+    """What the R cluster comes to; the log has `ERROR` for the last two."""
 
     DONE = "DONE"
-    DEGRADED = "DONE without one of the verdicts"
     NEEDS_REVISION = "NEEDS_REVISION"
-    LACKING = "a verdict that is needed is not usable"
-    BLOCKED = "blocker"
-    TOO_FEW = "too few usable verdicts"
+    BLOCKED = "BLOCKED"
+    """r-security names a Blocker."""
+    LOST = "LOST"
+    """r-security gave nothing, or fewer than two of the three did: a replan cures no reviewer."""
 
     @property
-    def passed(self) -> bool:
-        return self in (Decided.DONE, Decided.DEGRADED)
-
-    @property
-    def result(self) -> ClusterResult:
-        if self.passed:
-            return ClusterResult.DONE
-        return ClusterResult.NEEDS_REVISION if self is Decided.NEEDS_REVISION else ClusterResult.ERROR
+    def logged(self) -> Said:
+        return Said(self) if self in (Reviewed.DONE, Reviewed.NEEDS_REVISION) else Said.ERROR
 
 
-def side_by_side(votes: Sequence[Vote], most_lost: int | None = None, against: Sequence[str] = ()) -> Decided:
-    """Worst first: a verdict that is needed is missing; who blocks alone does; too few verdicts; anybody, or anything
-    that the engine knows, against; all content. Who never blocks can never change the result.
-
-    Args:
-        most_lost: verdicts that may be missing; unset: all but those that are enough.
-    """
-    counted = [one for one in votes if one.blocks is not Blocks.NEVER]
-    lost = [one for one in counted if one.stand is Stand.UNKNOWN]
-    if not all(one.optional for one in lost):
-        return Decided.LACKING
-    if any(one.blocks is Blocks.ALONE and one.stand is Stand.WORST for one in counted):
-        return Decided.BLOCKED
-    if len(lost) > (len(counted) - ENOUGH if most_lost is None else most_lost):
-        return Decided.TOO_FEW
-    if against or any(one.against for one in counted):
-        return Decided.NEEDS_REVISION
-    return Decided.DEGRADED if lost and most_lost is not None else Decided.DONE
+def r_cluster(security: Verdict, others: Sequence[Verdict], against: bool) -> Reviewed:
+    """r-security first (FT-90, FT-93), then how many are usable (FT-96), then what they say (FT-97)."""
+    verdicts = (security, *others)
+    usable = [one for one in verdicts if one.usable]
+    if any(one.conflict for one in verdicts):
+        return Reviewed.NEEDS_REVISION
+    if not security.usable:
+        return Reviewed.LOST
+    if security.severity == "Blocker":
+        return Reviewed.BLOCKED
+    if len(usable) < ENOUGH:
+        return Reviewed.LOST
+    wants = any(one.said is Said.NEEDS_REVISION or Kind.REVIEWER.against(one.severity) for one in usable)
+    return Reviewed.NEEDS_REVISION if wants or against else Reviewed.DONE
 
 
-def ct_cluster(votes: Sequence[Vote]) -> Decided:
-    """Fewer than two usable: an error; anything above Low: NEEDS_REVISION; all Low: DONE."""
-    return side_by_side(votes)
+class Move(StrEnum):
+    END = "end"
+    FIX = "fix"
+    REPLAN = "replan"
 
 
-def r_cluster(votes: Sequence[Vote]) -> Decided:
-    """Who blocks alone before anything else; then the quorum; then whoever wants a change."""
-    return side_by_side(votes)
+def after_review(reviewed: Reviewed, fixed: bool, replanned: bool) -> Move:
+    """One fix pass and one full replan a run (FT-103, FT-105)."""
+    if reviewed is Reviewed.NEEDS_REVISION and not fixed:
+        return Move.FIX
+    wanting = reviewed in (Reviewed.NEEDS_REVISION, Reviewed.BLOCKED)
+    return Move.REPLAN if wanting and not replanned else Move.END
 
 
-def v_cluster(votes: Sequence[Vote], strict: bool = False, against: Sequence[str] = ()) -> Decided:
-    """No build, two or more without a verdict: an error; a negative verdict; one without; all DONE.
-
-    Args:
-        strict: one without a verdict is a reason to replan, not a flaw.
-        against: what the engine knows itself that speaks against the work: tasks that are not done, commands that a
-            person named and that fail. As long as there is any, nothing passes.
-    """
-    found = side_by_side(votes, 1, against)
-    return Decided.NEEDS_REVISION if strict and found is Decided.DEGRADED else found
-
-
-class AfterReview(StrEnum):
-    """Where a review leads."""
-
-    FINISH = "finish"
-    CONFIRM = "ask whoever blocks once more"
-    FIX = "fix pass"
-    ESCALATE = "full replan"
-    GIVE_UP = "end with ERROR"
-
-
-def after_review(reviewed: Decided, confirms_left: int, fixes_left: int, escalations_left: int) -> AfterReview:
-    """A blocker is confirmed once, then replanned once; findings are fixed once, then replanned once. A reviewer that
-    did not do its part is not cured by replanning."""
-    match reviewed:
-        case Decided.DONE | Decided.DEGRADED:
-            return AfterReview.FINISH
-        case Decided.BLOCKED if confirms_left:
-            return AfterReview.CONFIRM
-        case Decided.NEEDS_REVISION if fixes_left:
-            return AfterReview.FIX
-        case Decided.BLOCKED | Decided.NEEDS_REVISION if escalations_left:
-            return AfterReview.ESCALATE
-        case _:
-            return AfterReview.GIVE_UP
-
-
-class Concluded(StrEnum):
-    """What the whole run comes to."""
-
-    DONE = "DONE"
-    DEGRADED = "DONE with open points"
-    ERROR = "ERROR"
-
-
-def conclusion(reviewed: Decided, against: Sequence[str], flaws: Sequence[str]) -> Concluded:
-    """DONE only when the reviewers are and nothing that the engine knows itself speaks against it."""
-    if not reviewed.passed or against:
-        return Concluded.ERROR
-    return Concluded.DEGRADED if flaws else Concluded.DONE
-
-
-class Tier(StrEnum):
-    """How deep the final review goes."""
-
-    FULL = "Full"
-    STANDARD = "Standard"
-    LIGHTWEIGHT = "Lightweight"
-
-
-_SENSITIVE_WORD = re.compile(r"auth|crypt|secret|payment|credential", re.IGNORECASE)
-_CI = re.compile(r"(^|/)(\.github/workflows/|\.gitlab-ci|\.circleci/|\.ci/|jenkinsfile|azure-pipelines)", re.IGNORECASE)
-_MANIFEST = re.compile(
-    r"(^|/)(pyproject\.toml|setup\.(py|cfg)|requirements[^/]*\.txt|pipfile[^/]*|poetry\.lock|uv\.lock|package\.json"
-    r"|package-lock\.json|yarn\.lock|pnpm-lock\.yaml|go\.(mod|sum)|cargo\.(toml|lock)|pom\.xml|build\.gradle[^/]*"
-    r"|gemfile[^/]*|composer\.(json|lock)|[^/]+\.csproj)$",
+_SENSITIVE = re.compile(
+    r"auth|crypt|secret|payment|credential"
+    r"|(^|/)(\.github/workflows/|\.gitlab-ci|\.circleci/|\.ci/|jenkinsfile|azure-pipelines)"
+    r"|(^|/)(pyproject\.toml|setup\.(py|cfg)|requirements[^/]*\.txt|pipfile[^/]*|(poetry|uv|yarn|cargo)\.lock"
+    r"|package(-lock)?\.json|pnpm-lock\.yaml|go\.(mod|sum)|cargo\.toml|pom\.xml|build\.gradle[^/]*|gemfile[^/]*"
+    r"|composer\.(json|lock)|[^/]+\.csproj)$",
     re.IGNORECASE,
 )
 
 
-def sensitive(path: str) -> bool:
-    """Whether a change to this path always gets the full review."""
-    return any(pattern.search(path) for pattern in (_SENSITIVE_WORD, _CI, _MANIFEST))
+def review_tier(changes: Sequence[Change]) -> str:
+    """How deep the final review goes (FT-87)."""
+    lines = sum((change.added or 0) + (change.removed or 0) for change in changes)
+    if len(changes) > 15 or lines > 600 or any(_SENSITIVE.search(change.path) for change in changes):
+        return "Full"
+    return "Lightweight" if len(changes) <= 3 and lines <= 100 else "Standard"
 
 
-def review_tier(paths: Sequence[str], changed_lines: int) -> Tier:
-    if len(paths) > 15 or changed_lines > 600 or any(map(sensitive, paths)):
-        return Tier.FULL
-    return Tier.LIGHTWEIGHT if len(paths) <= 3 and changed_lines <= 100 else Tier.STANDARD
+def affected(named: Sequence[str], files: Sequence[str], scopes: Mapping[str, Sequence[str]]) -> list[str]:
+    """The tasks that a reviewer's word concerns (FT-102): those that it names, else those whose globs match the files
+    of its findings, else all."""
+    known = [one for one in scopes if one in named]
+    matching = [one for one, globs in scopes.items() if any(within(path, globs) for path in files)]
+    return known or matching or list(scopes)
 
 
-@dataclass(frozen=True)
-class Concern:
-    """What one reviewer wants changed: the tasks it names that exist, and the files of its findings."""
+def groups(tasks: Sequence[str]) -> list[Sequence[str]]:
+    """Sub-waves (FT-13)."""
+    return [tasks[start : start + AT_ONCE] for start in range(0, len(tasks), AT_ONCE)]
 
-    tasks: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-
-
-def affected_tasks(concerns: Sequence[Concern], writes: Mapping[str, tuple[str, ...]]) -> tuple[str, ...]:
-    """The tasks to fix, in the order of `writes` (task to its globs). Per reviewer: the tasks it names, else those
-    whose globs cover the files of its findings, else all."""
-    hit: set[str] = set()
-    for concern in concerns:
-        named = set(concern.tasks) & set(writes)
-        matching = {task for task, globs in writes.items() if globs and any(map(Scope(globs).covers, concern.files))}
-        hit |= named or matching or set(writes)
-    return tuple(task for task in writes if task in hit)
-
-
-# -- waves
-
-
-def groups(tasks: Sequence[str], size: int) -> tuple[tuple[str, ...], ...]:
-    """Sub-waves of at most `size`, in order."""
-    return tuple(tuple(tasks[start : start + size]) for start in range(0, len(tasks), size))
-
-
-class Onward(StrEnum):
-    NEXT = "next"
-    VERIFY = "no further wave; on to verification"
-
-
-def after_group(implementer_failed: bool, failed: Iterable[str], still_to_do: Mapping[str, tuple[str, ...]]) -> Onward:
-    """A failed implementer stops the waves; failed documentation only if a task still to do depends on it.
-
-    Args:
-        still_to_do: each task that has not been started, with what it depends on.
-    """
-    lost = set(failed)
-    depended_on = any(lost & set(needs) for needs in still_to_do.values())
-    return Onward.VERIFY if implementer_failed or depended_on else Onward.NEXT
-
-
-# -- names and modes
 
 SLUG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
-LONGEST_SLUG = 40
+LONGEST = 40
 
 
 def slug_of(request: str) -> str:
-    """A slug made from the request's first words; a request without a usable letter gets one from its digest."""
-    words = re.findall("[a-z0-9]+", request.lower())
-    slug = ""
-    for one in words:
-        longer = f"{slug}-{one}" if slug else one[:LONGEST_SLUG]
-        if len(longer) > LONGEST_SLUG:
-            break
-        slug = longer
-    return slug or f"feature-{hashlib.sha256(request.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    """The request's first words; without a letter that fits, a digest."""
+    slug = "-".join(re.findall("[a-z0-9]+", request.lower()))
+    if len(slug) > LONGEST:
+        slug = slug[: LONGEST + 1].rpartition("-")[0] or slug[:LONGEST]
+    return slug or f"feature-{digest(request.encode('utf-8', 'surrogatepass'))[:8]}"
 
 
-def valid_slug(slug: str) -> bool:
-    return len(slug) <= LONGEST_SLUG and SLUG.fullmatch(slug) is not None
+def free_date(day: str, taken: Sequence[str]) -> str:
+    """The day, with `-2`, `-3` behind it where an earlier run has its name."""
+    names = (day if n == 1 else f"{day}-{n}" for n in count(1))
+    return next(name for name in names if not {f"{name}-run-log.md", f"{name}-post-mortem.md"} & {*taken})

@@ -1,286 +1,190 @@
-"""`plan.md` and `tasks/*.md`: waves of tasks, checked as a whole before anything is carried out; how they stand."""
+"""`plan.md` and `tasks/*.md`, as planners and people write them: waves of tasks, checked as a whole (4.5, 4.6)."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from enum import StrEnum
-from functools import lru_cache
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated
 
-from interlock.documents import Sections, split_frontmatter
+from pydantic import BeforeValidator, ValidationError, field_validator
+
+from interlock.documents.markdown import bullet, cells, front_matter, markdown
+from interlock.engine.kept import Kept, Listed
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.feature.members import TaskAgent
+from interlock.playbooks.feature.forms import NOTHING
+from interlock.playbooks.feature.members import WORKERS
 
 WAVES = "## Execution Waves"
-TASK_ID = re.compile(r"[A-Za-z0-9_-]{1,60}")
-_WAVE = re.compile(r"wave\s+(\d+)\b.*", re.IGNORECASE | re.DOTALL)
-_LISTED = re.compile(r"[*`]*(?P<id>[^\s:*`]+)[*`]*\s*(?::[*`]*\s*(?P<title>.*))?", re.DOTALL)
+_ID = re.compile(r"[A-Za-z0-9_-]+")
+_WAVE = re.compile(
+    r"\s*(?:(#{1,6}\s+|[-*+]?\s*[*_]{2}|\|\s*[*_]*)|(?:[-*+]\s+)?)wave\s+(?P<number>\d+)"
+    r"(?(1)\b|\s*(?:\([^)]*\))?\s*:)",
+    re.IGNORECASE,
+)
+"""A heading, something bold, a row of a table; other lines with a colon behind it."""
+_LABELS = {
+    "depends_on": ("depends on", "depends_on", "dependencies"),
+    "agent": ("agent",),
+    "acceptance": ("acceptance", "acceptance criteria"),
+}
+"""Of fields, as people write them below the front matter or without any."""
 
 
-class PlanInvalid(DocumentInvalid):
-    """A plan that cannot be carried out; `what` is the exact complaint."""
-
-    def __init__(self, what: str, path: str = "plan.md", line: int | None = None) -> None:
-        super().__init__(what, path=path, line=line)
+class PlanBroken(Exception):
+    """A plan that cannot be carried out; each argument is a complaint."""
 
 
-@dataclass(frozen=True)
-class Task:
-    """One task file."""
+Name = Annotated[str, BeforeValidator(lambda it: re.sub(r"[\s_]+", "-", str(it).strip().casefold()))]
+"""Of an agent, as people write it: `Documentation Writer`."""
+
+
+class Task(Kept):
+    """What of a task file is acted on."""
 
     id: str
-    title: str = ""
-    agent: str = ""
-    """As written; empty where the file says nothing."""
-    depends_on: tuple[str, ...] = ()
-    files: tuple[str, ...] = ()
-    """Globs that the task may write; empty: everything outside of the features' documents."""
-    acceptance: tuple[str, ...] = ()
+    agent: Name = "implementer"
+    depends_on: Listed = []
+    files: Listed = ["**"]
+    acceptance: Listed = []
+
+    @field_validator("files")
+    @classmethod
+    def _inside(cls, globs: list[str]) -> list[str]:
+        for glob in globs:
+            if not glob or glob.startswith(("/", "~", "!")) or ".." in glob.split("/"):
+                raise ValueError(f'"{glob}" is not a path pattern inside the workspace')
+        return globs
 
     @property
-    def worker(self) -> TaskAgent:
-        """Who does it; an unknown name means an implementer."""
-        return TaskAgent(self.agent) if self.agent in set(TaskAgent) else TaskAgent.IMPLEMENTER
-
-    @property
-    def agent_unknown(self) -> bool:
-        return bool(self.agent) and self.agent not in set(TaskAgent)
+    def worker(self) -> str:
+        """Who does it (FT-14)."""
+        return self.agent if self.agent in WORKERS else "implementer"
 
     @property
     def member(self) -> str:
         return f"{self.worker}-{self.id}"
 
-
-@dataclass(frozen=True)
-class Wave:
-    number: int
-    tasks: tuple[Task, ...]
+    @property
+    def scope(self) -> tuple[str, ...]:
+        return (*self.files, "!docs/feature/**")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Waves in order, still to be carried out."""
+    """What is still to be done."""
 
-    waves: tuple[Wave, ...] = ()
-
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        return tuple(task for wave in self.waves for task in wave.tasks)
-
-    @property
-    def last_wave(self) -> int:
-        return max((wave.number for wave in self.waves), default=0)
+    waves: tuple[tuple[str, ...], ...]
+    tasks: Mapping[str, Task]
+    """All of which there is a file."""
+    added: tuple[str, ...] = ()
+    """Tasks that no wave lists: they make up the last one (FT-161)."""
 
 
-@lru_cache(maxsize=256)
-def listed_waves(text: str) -> tuple[tuple[int, tuple[str, ...]], ...]:
-    """Number and task ids of each wave in `plan.md`, in order; `PlanInvalid` says what is wrong."""
-    document = Sections(text, "plan.md")
-    top = document.section(WAVES) if document.find(WAVES) else None
-    if top is None:
-        raise PlanInvalid(f'plan.md: section "{WAVES}" not found')
-    waves: dict[int, tuple[str, ...]] = {}
-    for section in document.sections:
-        if not top.body_start <= section.start < top.end or not (found := _WAVE.fullmatch(section.title)):
-            continue
-        number, own = int(found[1]), Sections(text[section.start : section.own_end], "plan.md")
-        if number in waves:
-            raise PlanInvalid(f"plan.md: wave {number} appears twice", line=section.line)
-        waves[number] = tuple(_id(item.text, number) for item in own.items(section.heading))
-    if not any(waves.values()):
-        raise PlanInvalid(f'plan.md: "{WAVES}" lists no task', line=top.line)
-    where: dict[str, int] = {}
-    for number, ids in sorted(waves.items()):
-        for one in ids:
-            if one in where:
-                raise PlanInvalid(f"plan.md: {one} is listed twice (wave {where[one]} and wave {number})")
-            where[one] = number
-    return tuple(sorted(waves.items()))
-
-
-def _id(item: str, wave: int) -> str:
-    found = _LISTED.fullmatch(item.strip())
-    if found is None or not TASK_ID.fullmatch(found["id"]):
-        raise PlanInvalid(f'plan.md: wave {wave}: "{item.partition(chr(10))[0]}" does not begin with a task id')
-    return found["id"]
-
-
-@lru_cache(maxsize=1024)
-def parse_task(task_id: str, text: str) -> Task:
-    """The task of `tasks/<id>.md`; `PlanInvalid` says what is wrong."""
-    path = f"tasks/{task_id}.md"
+def read_task(name: str, text: str, known: Collection[str] = ()) -> Task:
+    """The task of `tasks/<name>.md`, one of these; PlanBroken says what is wrong."""
+    path = f"tasks/{name}.md"
+    if not _ID.fullmatch(name):
+        raise PlanBroken(f"{path}: {name!r} is no task id: letters, digits, '-' and '_'")
     try:
-        data = split_frontmatter(text, path).data()
+        front = front_matter(text, path)
     except DocumentInvalid as error:
-        raise PlanInvalid(error.what, path, error.line) from error
-    if not TASK_ID.fullmatch(task_id):
-        raise PlanInvalid(f'{path}: "{task_id}" is not a task id (letters, digits, "-" and "_", at most 60)', path)
-    if str(data.get("id", task_id)) != task_id:
-        raise PlanInvalid(f'{path}: id is "{data["id"]}"; expected {task_id}', path)
-    return Task(
-        task_id,
-        title=_text(data, "title", path),
-        agent=_text(data, "agent", path),
-        depends_on=_texts(data, "depends_on", path),
-        files=_texts(data, "files", path),
-        acceptance=_texts(data, "acceptance", path),
-    )
+        line = re.search(r":(\d+)", error.where or ":1")
+        raise PlanBroken(f"{path}: frontmatter is not valid YAML: line {line and line[1]} ({error.what})") from None
+    data = {field: value for field in Task.model_fields if (value := front.source.data.get(field)) not in (None, "")}
+    for field, names in _LABELS.items():
+        said = next(filter(None, (front.body.values(one, ticked=False) for one in names)), None)
+        if said and field not in data:
+            data[field] = said[0] if field == "agent" else said
+    needed = data.get("depends_on", [])
+    data["depends_on"] = list(_ids(needed.split(",") if isinstance(needed, str) else map(str, needed), known))
+    try:
+        task = Task.model_validate({"id": name, **data})
+    except ValidationError as error:
+        found = [f"{path}: {'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()]
+        raise PlanBroken(*found) from None
+    if task.id != name:
+        raise PlanBroken(f"{path}: id is {task.id!r}, expected {name!r}")
+    return task
 
 
-def _text(data: Mapping[str, object], name: str, path: str) -> str:
-    value = data.get(name)
-    if isinstance(value, (dict, list)):
-        raise PlanInvalid(f"{path}: {name} must be a text", path)
-    return "" if value is None else str(value)
+def _ids(said: Iterable[str], known: Collection[str]) -> Iterator[str]:
+    """The tasks that are named: what stands by itself, and of more words those that there are."""
+    for one in map(str.strip, said):
+        alone = one if one.casefold() not in NOTHING else ""
+        yield from (word for word in _ID.findall(one) if word in known or word == alone)
 
 
-def _texts(data: Mapping[str, object], name: str, path: str) -> tuple[str, ...]:
-    value = data.get(name)
-    items = [] if value is None else value if isinstance(value, list) else [value]
-    if any(isinstance(one, (dict, list)) or one is None for one in items):
-        raise PlanInvalid(f"{path}: {name} must be a list of texts", path)
-    if name == "files":
-        for one in map(str, items):
-            if not one or one.startswith(("/", "~", "!")) or ".." in one.split("/"):
-                raise PlanInvalid(f'{path}: files: "{one}" is not a path pattern inside the workspace', path)
-    return tuple(map(str, items))
-
-
-def read_plan(text: str, tasks: Mapping[str, str], *, done: Collection[str] = (), after: int = 0) -> Plan:
-    """The waves still to be carried out, checked against the task files; `PlanInvalid` has the first problem.
+def read_plan(text: str | None, files: Mapping[str, str], *, begun: Collection[str] = ()) -> Plan:
+    """The waves that are still to be done, in order.
 
     Args:
-        tasks: id to text of every file in `tasks/`.
-        done: tasks that earlier plans finished; they may stand in no wave.
-        after: the number of the last wave that was carried out; a replan's waves come behind it, and are renumbered
-            where they begin at 1 again.
+        files: id -> text of each task file.
+        begun: tasks that were begun, and are no longer anybody's to plan.
+
+    Raises:
+        PlanBroken: with all that is wrong with it.
     """
-    waves = to_do(text, done, after)
-    if not waves:
-        raise PlanInvalid(f"plan.md: no wave after wave {after}")
-    where = {one: number for number, ids in waves for one in ids}
-    for one, number in where.items():
-        if one not in tasks:
-            raise PlanInvalid(f"plan.md: wave {number} lists {one} but tasks/{one}.md does not exist")
-    known = {one: parse_task(one, tasks[one]) for one in tasks if one in where or one not in done}
-    for one in sorted(known):
-        if one not in where:
-            raise PlanInvalid(f"tasks/{one}.md is in no wave", f"tasks/{one}.md")
-    for one, number in where.items():
-        for needed in known[one].depends_on:
-            if needed in where:
-                if where[needed] >= number:
-                    raise PlanInvalid(f"{one} (wave {number}) depends on {needed} (wave {where[needed]})")
-            elif needed not in done:
-                raise PlanInvalid(f"{one} (wave {number}) depends on {needed}; no such task")
-    return Plan(tuple(Wave(number, tuple(known[one] for one in ids)) for number, ids in waves if ids))
+    if text is None:
+        raise PlanBroken("plan.md is missing")
+    tasks: dict[str, Task] = {}
+    problems: list[str] = []
+    for name in sorted(files):
+        try:
+            tasks[name] = read_task(name, files[name], {*files, *begun})
+        except PlanBroken as broken:
+            problems += broken.args
+    listed = list(dict.fromkeys(_listed(text, {*files, *begun})))
+    if not listed:
+        found = markdown(text).find(WAVES)
+        problems.append("plan.md: no wave" if found else f'plan.md: section "{WAVES}" not found')
+    at: dict[str, int] = {}
+    for number, name in sorted(listed, key=lambda one: one[0]):
+        if at.setdefault(name, number) != number:
+            problems.append(f"plan.md: {name} stands in wave {at[name]} and in wave {number}")
+        if name not in files and name not in begun:
+            problems.append(f"plan.md: wave {number} lists {name} but tasks/{name}.md does not exist")
+    added = tuple(name for name in tasks if name not in at and name not in begun)
+    at |= dict.fromkeys(added, max(at.values(), default=0) + 1)
+    for name, task in tasks.items():
+        for needed in task.depends_on if name not in begun else ():
+            if needed not in at and needed not in begun:
+                problems.append(f"{name} (wave {at[name]}) depends on {needed}; no such task")
+            elif needed not in begun and at[needed] >= at[name]:
+                problems.append(f"{name} (wave {at[name]}) depends on {needed} (wave {at[needed]})")
+    if problems:
+        raise PlanBroken(*problems)
+    open_ones = {name: number for name, number in at.items() if name not in begun}
+    waves = (tuple(name for name, at in open_ones.items() if at == one) for one in sorted(set(open_ones.values())))
+    return Plan(tuple(waves), tasks, added)
 
 
-def to_do(text: str, done: Collection[str], after: int) -> list[tuple[int, tuple[str, ...]]]:
-    """The waves that a plan adds to those that were carried out, with their numbers.
-
-    A replan may keep the old waves or leave them out, and may count on or begin anew.  So of waves with old numbers
-    only what is not done is meant; if any of it is, all waves are numbered behind the last one.
-    """
-    listed = listed_waves(text)
-    kept = [(number, ids if number > after else tuple(one for one in ids if one not in done)) for number, ids in listed]
-    kept = [(number, ids) for number, ids in kept if ids or number > after]
-    if all(number > after for number, _ in kept):
-        return kept
-    return [(number, ids) for number, (_, ids) in enumerate((wave for wave in kept if wave[1]), after + 1)]
-
-
-def sample_plan(first_wave: int, task_id: str) -> str:
-    return f"# Plan\n\n{WAVES}\n\n### Wave {first_wave}\n\n- {task_id}: a first task\n"
-
-
-def sample_task(task_id: str) -> str:
-    return f"""---
-id: {task_id}
-title: a first task
-agent: implementer
-depends_on: []
-acceptance:
-  - it is done
----
-
-Do it.
-"""
+def _listed(text: str, known: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Wave and task of each bullet and row, in the order of the text."""
+    page = markdown(text)
+    wave, deepest, table = 0, 0, False
+    for line, _ in page.open_lines(WAVES if page.find(WAVES) else None, deep=True):
+        found, row, item = _WAVE.match(line), cells(line), bullet(line)
+        table = bool(row) and (table or row[0].strip("*_` ").casefold() == "wave")
+        if row and (found or table):
+            wave = int(number[0]) if (number := re.search(r"\d+", row[0])) else wave
+            known_ones = ([one for one in _ID.findall(cell) if one in known] for cell in row[1:])
+            yield from ((wave, one) for one in next(filter(None, known_ones), ()))
+        elif found:
+            wave, deepest = int(found["number"]), len(line)
+            yield from ((wave, one) for one in _ID.findall(line[found.end() :]) if one in known)
+        elif line.startswith("#"):
+            wave = 0
+        elif wave and item and len(line) - len(line.lstrip()) <= deepest:
+            deepest = len(line) - len(line.lstrip())
+            words = _ID.findall(item[1])
+            yield from ((wave, one) for one in [next((one for one in words if one in known), *words[:1])][:1])
 
 
-def next_id(tasks: Collection[str]) -> str:
-    """A task id that is not taken: T01, T02 ..."""
-    numbers = [int(one[1:]) for one in tasks if re.fullmatch(r"T\d+", one)]
-    return f"T{max(numbers, default=0) + 1:02}"
-
-
-# -- how the tasks stand
-
-
-class TaskProgress(StrEnum):
-    PENDING = "pending"
-    DONE = "done"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True)
-class TaskState:
-    progress: TaskProgress = TaskProgress.PENDING
-    why: str = ""
-    """Why it failed, in one line."""
-    conflict: str = ""
-    """The conflict text, where what it changed could not be merged."""
-
-    @property
-    def shown(self) -> str:
-        return f"{self.progress}: {self.why}" if self.why else self.progress.value
-
-
-@dataclass
-class Tasks:
-    """The tasks of a run's plans."""
-
-    plan: Plan = field(default_factory=Plan)
-    """The one that is carried out."""
-    listed: dict[str, Task] = field(default_factory=dict)
-    """Every task that a plan listed, in the order of the plans."""
-    states: dict[str, TaskState] = field(default_factory=dict)
-    patches: dict[str, str] = field(default_factory=dict)
-    """Where the last work of a task lies that was not taken over."""
-    changed: set[str] = field(default_factory=set)
-    """The files that task agents changed and whose work was taken over."""
-    base: Any = None
-    """The workspace before the first of them."""
-    rounds: int = 0
-
-    def of(self, progress: TaskProgress) -> list[str]:
-        return [one for one, state in self.states.items() if state.progress is progress]
-
-    @property
-    def done(self) -> set[str]:
-        return set(self.of(TaskProgress.DONE))
-
-    @property
-    def unfinished(self) -> tuple[str, ...]:
-        """The tasks that are not done, each with how it stands."""
-        waiting = [(one, state) for one, state in self.states.items() if state.progress is not TaskProgress.DONE]
-        return tuple(f"task {one} {state.shown if state.why else 'was not begun'}" for one, state in waiting)
-
-    @property
-    def shown(self) -> str:
-        lines = (f"{one}: {state.shown}\n{state.conflict}".rstrip() for one, state in self.states.items())
-        return "\n".join(lines) or "none yet"
-
-    @property
-    def left_behind(self) -> dict[str, str]:
-        """By failed task: the patch with what it had changed, none of which is in the tree."""
-        return {one: self.patches[one] for one in self.of(TaskProgress.FAILED) if one in self.patches}
-
-    def adopt(self, plan: Plan) -> None:
-        """Make this the plan: its tasks are to be done; of earlier ones only those that are done remain."""
-        done, new = self.done, {task.id: task for task in plan.tasks}
-        self.listed = {one: task for one, task in self.listed.items() if one in done and one not in new} | new
-        self.states = {one: TaskState() if one in new else TaskState(TaskProgress.DONE) for one in self.listed}
-        self.plan = plan
+def sample(feature: str, name: str) -> dict[str, str]:
+    """A plan that would do, for who plays by script."""
+    task = f"---\nid: {name}\ntitle: a first task\nacceptance:\n  - it is done\n---\n\nDo it.\n"
+    return {
+        f"{feature}/plan.md": f"# Plan\n\n{WAVES}\n\n### Wave 1\n\n- {name}: a first task\n",
+        f"{feature}/tasks/{name}.md": task,
+    }

@@ -1,430 +1,270 @@
-"""A feature request, from research to a reviewed change: the pipeline, one function per step."""
+"""A feature request, from research to a reviewed change: the pipeline, a function per step of the seed.
+
+Here are steps 0 to 4 and the playbook itself; 5 to 7 are in `building`, 8 in `closing`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, Literal
 
-from interlock.documents import DocumentState
-from interlock.engine import (
-    APPROVE,
-    AfterComplete,
-    Choice,
-    Ending,
-    GateDecision,
-    Playbook,
-    Run,
-    Stop,
-    dispatch_facts,
-    playbook,
-    snapshot,
-)
+from pydantic import Field
+
+from interlock.documents.markdown import markdown
+from interlock.documents.model import Model
+from interlock.engine.playbook import Playbook
+from interlock.engine.prompts import fence
+from interlock.engine.run import Outcome, Run, Stop
 from interlock.errors import BadInput
-from interlock.playbooks.feature.briefs import RETRIES, Brief
-from interlock.playbooks.feature.calls import Heard, failed_keys, reasons
-from interlock.playbooks.feature.closing import conclude, keep_run_log, report, telemetry_of
-from interlock.playbooks.feature.clusters import Panel, confirm, critics, reviewers, verification
-from interlock.playbooks.feature.decisions import AfterReview, ClusterResult, Decided, Said, after_review, valid_slug
-from interlock.playbooks.feature.findings import of_severity
-from interlock.playbooks.feature.members import CT, ENOUGH, MEMBERS, RESEARCH, SEVERITY, Members, R, V
-from interlock.playbooks.feature.settings import FeatureSettings
-from interlock.playbooks.feature.tasks import AT_ONCE, carry_out, fix_tasks, planner, take_plan
-from interlock.playbooks.feature.work import FeatureInputs, Work, halt
+from interlock.playbooks.feature import decisions, members, memory
+from interlock.playbooks.feature.answers import severity_of
+from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
+from interlock.playbooks.feature.closing import conclude, post_mortem
+from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
+from interlock.playbooks.feature.forms import Judged
+from interlock.playbooks.feature.invariants import INVARIANTS
+from interlock.playbooks.feature.members import (
+    CRITICS,
+    CT_FOUND,
+    DESIGNER,
+    MEMORY,
+    PLANNER,
+    REQUEST,
+    RESEARCHERS,
+    Agent,
+)
+from interlock.playbooks.feature.work import Heard, Work
 
-REPLANS = 3
-SHOWN = 6
-"""Times that a gate asks: once, and again after each of five rounds with what a person said."""
-CAPS = {"ct": 1, "replan": REPLANS, "again": 2, "pass": 2, "plan": 2, "research-gate": SHOWN, "plan-gate": SHOWN}
-"""Loops and their turns. `pass`: the first one and one escalation; `again`: one confirmation and one fix pass;
-`plan`: one retry of the planner; `research-gate` and `plan-gate`: five rounds after the first."""
-STEPS = {
-    "0": "setup", "1": "research", "2": "spec", "3": "design", "3b": "critique", "4": "plan", "5": "build",
-    "6": "verify", "7": "review", "8": "post-mortem",
-}  # fmt: skip
-AGAIN = (AfterReview.CONFIRM, AfterReview.FIX)
-NOT_APPROVED = "A person did not approve the plan before this one; what they said stands above. Change it accordingly."
+ROUNDS = 5
+"""Times that a rejection sends work back."""
+CAPS = {"ct": 1, "replan": REPLANS, "fix": 1, "full-replan": 1, "wave": 99, "research": ROUNDS + 1, "plan": ROUNDS + 1}
 NO_PAUSE = "APPROVAL_MODE requested but interactive pause not supported — proceeding autonomously"
 
 
-def feature_of(members: Members) -> Playbook:
-    """The playbook with these members."""
+class Inputs(Model):
+    """A feature request, and how it is handled."""
 
-    @playbook(
-        "feature",
-        inputs=FeatureInputs,
-        settings=FeatureSettings,
-        first='"Add a greeting"',
-        key=lambda inputs: inputs.name,
-        steps=STEPS,
-        agents=members.agents,
-        documents=lambda inputs: (f"{inputs.at.folder}/**",),
-        state=lambda inputs: (inputs.at.memory, inputs.at.request),
-        caps=CAPS,
-        max_parallel=AT_ONCE,
-        retries=RETRIES,
-        after_complete=AfterComplete.NEW_ON_REQUEST,
-        complete=lambda inputs: (
-            f"{inputs.at.folder} exists and its run is DONE; use --new-run to run again "
-            "(memory, decisions and suggestions are kept)"
-        ),
-        reopens=True,
-    )
-    async def feature(run: Run, inputs: FeatureInputs) -> Ending:
-        """Take a feature request through research, design, implementation in waves, verification and review."""
-        check(inputs)
-        work = Work(run, inputs, members)
-        await work.checks.preflight()
-        await setup(work)
-        try:
-            await research(work)
-            await specify(work)
-            await design(work)
-            await criticise(work)
-            panel = await build(work)
-        except Stop as stop:
-            return await halted(work, stop.ending)
-        ending = await conclude(work, panel)
-        run.note("outcome", status=ending.status, result=ending.output)
-        await post_mortem(work, ending)
-        return ending
-
-    return feature
+    request: str = Field(description="What the feature should be, in your words.")
+    slug: str = Field("", description="Name of its folder; unset: from the request.")
+    approval: bool = Field(False, description="Wait for a person after research and after the plan.")
+    check: tuple[str, ...] = Field((), description="A command that decides; `none`: there is none.")
+    accept_baseline: bool = Field(False, description="What is red before may stay red.")
 
 
-feature = feature_of(MEMBERS)
+class Flags(Model):
+    """Of one process."""
+
+    new_run: bool = Field(False, description="Run again although the feature's last run is DONE.")
 
 
-# -- 0. Setup
+class Settings(Model):
+    """The table `[feature]`."""
+
+    approval: bool = False
+    approval_fallback: Literal["wait", "proceed"] = "wait"
 
 
-def check(inputs: FeatureInputs) -> None:
-    """Refuse what cannot be run, before anything is written."""
-    if not inputs.request.strip():
-        raise BadInput("Feature request is empty", remedy='Say what you want: interlock run feature "REQUEST"')
-    if not valid_slug(inputs.name):
-        raise BadInput(
-            f'Invalid feature slug "{inputs.name}": use lower-case letters, digits and "-"',
-            expected="words joined by '-', at most 40 characters",
-            found=inputs.name,
-        )
+async def feature(run: Run, inputs: Inputs) -> Outcome:
+    """Research, specify, design, criticise, plan, implement, verify, review; then look back, which changes nothing."""
+    work = Work(run, inputs)
+    await setup(work)
+    await research(work)
+    await produce(work, members.SPEC)
+    await design(work)
+    await plan_first(work)
+    reviewed = await build(work)
+    if run.decide(decisions.after_review, reviewed, work.fixed, work.replanned) is Move.REPLAN:
+        async for _ in run.loop("full-replan"):
+            work.replanned = True
+            await replan(work, [*members.WEIGHED, *members.VERIFIERS], "review asks for a full replan")
+            reviewed = await build(work)
+    ending = await conclude(work, reviewed)
+    await post_mortem(work, ending)
+    return ending
 
 
 async def setup(work: Work) -> None:
-    """Create the shared memory and the request; what an earlier run planned is set aside."""
-    run, at, request = work.run, work.at, work.inputs.request
+    """Step 0. What an earlier run planned is set aside; the request and the shared memory are there."""
+    run, inputs = work.run, work.inputs
     with run.step("0"):
-        for path in (*await run.list(at.folder, "plan.md"), *await run.list(at.tasks, "*.md")):
-            await run.set_aside(path)
-        text = f"# Initial Request\n\n{request}" + ("" if request.endswith("\n") else "\n")
-        document = await run.read(at.request)
-        if document.state is not DocumentState.OK or document.text != text:
-            await run.write(at.request, text, anew=True)
-        await work.memory.begin()
-        if (
-            work.inputs.git
-            and not (await run.command(["git", "rev-parse", "--git-dir"], timeout_s=300.0, looks=True)).ok
-        ):
-            run.warn(
-                "git diff context not available: the workspace is not a git repository; snapshots are used instead"
-            )
+        named = [line for line in inputs.check if line != "none"]
+        work.commands = [] if "none" in inputs.check else await run.commands(named)
+        await run.baseline(work.commands)
+        if not work.commands:
+            run.warn("no command checks this work: judges alone decide")
+        run.watch(work.at(MEMORY))
+        run.watch(work.at(REQUEST))
+        await run.set_aside(work.at("plan.md"))
+        await task_files(work, aside=True)
+        asked = inputs.request.rstrip()
 
+        def begun(text: str) -> str:
+            head = text.rstrip() or "# Initial Request"
+            return text if asked in text else f"{head}\n\n{asked}\n"
 
-# -- where a person approves
-
-
-@dataclass(frozen=True)
-class ApprovalGate:
-    """Where a person approves what agents made: asked as often as its loop has turns, and heard each time."""
-
-    loop: str
-    name: str
-    revised: str
-    """What a rejection leads to, in words."""
-
-    async def decided(
-        self, work: Work, question: str, shown: Sequence[str], makers: Sequence[str], turn: int
-    ) -> GateDecision:
-        """What a person decides; where the run may not wait, that is said instead. A rejection at the last turn halts.
-
-        Args:
-            makers: the dispatches whose work is shown; a retry after the last rejection does them again.
-        """
-        run = work.run
-        if work.inputs.approval_fallback != "wait":
-            run.warn(NO_PAUSE)
-            return GateDecision(APPROVE.name, "nobody", "")
-        last = turn >= run.identity.caps.get(self.loop, SHOWN)
-        choices = (APPROVE, Choice("reject", "the run ends" if last else self.revised))
-        decision = await run.gate(self.name, question, choices=choices, shows=shown)
-        work.calls.person_acted = True
-        if not decision.approved and last:
-            note = f": {decision.note}" if decision.note else ""
-            raise halt(f"rejected at {self.name} by {decision.who}{note}", makers)
-        return decision
-
-
-OF_RESEARCH = ApprovalGate("research-gate", "approve-research", "the researchers work again, with what you say")
-OF_PLAN = ApprovalGate("plan-gate", "approve-plan", "the planner plans again, with what you say")
-
-
-# -- 1. Research
+        await run.change(work.at(REQUEST), begun)
+        path = work.at(MEMORY)
+        found = await run.look("earlier", lambda look: memory.known_entries(look.read(path) or ""), path=path)
+        work.old = frozenset(found)
+        await work.remember()
+        work.there |= {REQUEST, MEMORY}
 
 
 async def research(work: Work) -> None:
-    """Researchers side by side; two of them are enough. Whoever does not approve is heard, and they work again."""
-    with work.run.step("1"):
-        if not work.inputs.approval:
-            await explore(work)
-            return
-        async for turn in work.run.loop(OF_RESEARCH.loop):
-            heard = await explore(work, turn)
-            question = "Research is complete. Go on to the specification?"
-            shown, makers = list(map(work.at.output, heard)), [one.report.key for one in heard.values()]
-            if (await OF_RESEARCH.decided(work, question, shown, makers, turn)).approved:
-                return
+    """Step 1. Four researchers, of whom two are enough; a person who does not approve is heard, and all work again."""
+
+    async def explore(note: str = "") -> None:
+        with work.run.step("1.1"):
+            n = work.rounds["research"] + 1
+            asked = {one.name: partial(work.ask, one, again=n, human=n > 1) for one in RESEARCHERS}
+            heard = await work.together("researchers", asked)
+            usable = [one for one in heard.values() if one.form]
+            result = Said.DONE if len(usable) >= ENOUGH else Said.ERROR
+            await work.settle("1.1", "research", heard, result)
+            if result is Said.ERROR:
+                why = "; ".join(dict.fromkeys(one.why for one in heard.values() if one.form is None))
+                raise work.halted(f"research: {len(usable)} of {len(heard)} usable; at least {ENOUGH} required ({why})")
+
+    await explore()
+    shows = [work.at(one.artifact) for one in RESEARCHERS]
+    await approved(work, "research", "Research is complete. Go on to the specification?", lambda: shows, explore)
 
 
-async def explore(work: Work, turn: int = 1) -> dict[str, Heard]:
-    """One round of researchers, merged; those that are usable."""
-    rows = work.members.of(RESEARCH)
-    briefs = [work.briefs.researcher(row, again=turn > 1) for row in rows]
-    heard = await work.calls.together(RESEARCH.name, briefs, "A", turn)
-    usable = {name: one for name, one in heard.items() if one.done}
-    enough = len(usable) >= ENOUGH
-    work.calls.summarize(RESEARCH.called, RESEARCH.name, heard, ClusterResult.DONE if enough else ClusterResult.ERROR)
-    if not enough:
-        said = f"research: {len(usable)} of {len(rows)} researchers usable; at least {ENOUGH} required"
-        raise halt(f"{said} ({reasons(heard)})", failed_keys(heard))
-    await work.memory.merge(await work.calls.memories(usable), prune=1)
-    return usable
+async def approved(
+    work: Work, name: str, question: str, shows: Callable[[], Sequence[str]], revise: Callable[[str], Awaitable[None]]
+) -> None:
+    """A person approves, where that is wanted, or it is revised with their words and shown again (FT-125, FT-134)."""
+    run = work.run
+    if not work.inputs.approval:
+        return
+    if run.once("approval_fallback", {}, lambda: run.settings.approval_fallback) == "proceed":
+        run.warn(NO_PAUSE)
+        return
+    decided = await run.approve(
+        name, question, revise, rounds=ROUNDS, summary=partial(summary, work), shows=lambda: tuple(shows())
+    )
+    if decided.choice == "reject":
+        note = f"interlock resume {run.id} --note TEXT"
+        raise Stop(Outcome.stopped(f"{name} was rejected: {decided.note}", next=note))
 
 
-# -- 2. Specification, 3. Design
+def summary(work: Work) -> str:
+    """What the last agents say of their work."""
+    last = {one.member: one.form.summary for one in work.heard if one.form}
+    return "\n".join(f"- {name}: {said}" for name, said in last.items())
 
 
-async def specify(work: Work) -> None:
-    """One agent turns research into a specification; its memory is merged and old entries are pruned."""
-    with work.run.step("2"):
-        await produce(work, work.briefs.spec(work.members.names(RESEARCH)), prune=2)
+async def produce(work: Work, agent: Agent, **asked: Any) -> None:
+    """A document that all else depends on: merged and on. Where its agent fails for good, the run stops there."""
+    with work.run.step(agent.step):
+        heard = await work.alone(agent, **asked)
+        if heard.form is None:
+            raise work.halted(heard.why)
+        await work.merge(agent.step, [heard])
 
 
 async def design(work: Work) -> None:
-    """One agent designs; merged, not pruned."""
-    with work.run.step("3"):
-        await produce(work, work.briefs.designer(work.members.names(RESEARCH)))
-
-
-async def produce(work: Work, brief: Brief, *, prune: int | None = None, revises: bool = False) -> None:
-    """A document that the rest depends on: merged and on, or halt."""
-    one = await work.calls.alone(brief)
-    if revises:
-        await work.memory.clean()
-    if not one.done:
-        raise halt(one.why, [one.report.key])
-    await work.memory.merge(await work.calls.memories({one.member: one}), prune=prune)
-
-
-# -- 3b. Design review: CT cluster
-
-
-async def criticise(work: Work) -> None:
-    """Critics; their findings go back to the designer once, then to the planner as constraints."""
-    run, names = work.run, work.members.names(CT)
-    result = await critics(work)
-    if result is ClusterResult.NEEDS_REVISION:
-        async for _ in run.loop("ct"):
-            with run.step("3"):
-                await work.memory.invalidate((*names, "designer"), "design is being revised")
-                brief = work.briefs.designer(work.members.names(RESEARCH), names)
-                await produce(work, replace(brief, round=2), revises=True)
-            result = await critics(work)
-    if result is ClusterResult.DONE:
-        return
-    run.warn("the critics' findings are not settled; they go to the planner as constraints")
-    parts = [await run.read(path) for path in map(work.at.output, names) if path in work.calls.available]
-    grave = "\n\n".join(filter(None, (of_severity(part.text, SEVERITY.grave) for part in parts)))
-    work.constraints = grave or "See the reviews: their findings carry no severity headings."
-
-
-# -- 4 to 7: plan, implement, verify, review, and once more after an escalation
-
-
-async def build(work: Work) -> Panel:
-    """Plan, implement, verify, review; a review that nothing else settles leads to one full replan."""
-    most = work.run.identity.caps.get("pass", CAPS["pass"])
-    async for turn in work.run.loop("pass"):
-        judges = () if turn == 1 else (*work.members.weighed_reviewers, *work.members.names(V))
-        await make_plan(work, judges, turn)
-        await implement(work)
-        await verify(work)
-        panel, move = await review(work, escalations=most - turn)
-        if move is not AfterReview.ESCALATE:
-            break
-    return panel
-
-
-# -- 4. Planning
-
-
-async def make_plan(work: Work, judges: Sequence[str] = (), turn: int = 1) -> None:
-    """A first plan, or a replan from the memories of judges; approved if wanted."""
-    round = work.replans + turn
-    with work.run.step("4"):
-        if judges:
-            await work.memory.invalidate(judges, "work is being replanned")
-        if work.inputs.approval and (not judges or work.inputs.approve_replans):
-            await plan_and_ask(work, judges, round)
-        else:
-            await plan_once(work, judges, round, work.tasks.plan.last_wave)
-
-
-async def plan_once(
-    work: Work, judges: Sequence[str], round: int, after: int, rejected: GateDecision | None = None
-) -> str:
-    """A plan that holds, asked for twice at most; the key of the dispatch that made it.
-
-    Args:
-        after: the number of the last wave that was carried out.
-        rejected: what a person said of the plan before it; the engine hands it to the first who works, and to no other.
-    """
-    complaint, failure = "", NOT_APPROVED if rejected else ""
-    said = f"{rejected.who} said of an earlier plan: {rejected.note}\n\n" if rejected else ""
-    async for turn in work.run.loop("plan"):
-        one = await work.calls.alone(replace(planner(work, judges, failure), round=round, again=turn - 1))
-        complaint = one.why or await take_plan(work, after, one.report.changes)
-        if not complaint:
-            break
-        failure = f"{said}The plan before this one does not hold: {complaint}"
-    await work.memory.clean()
-    if complaint:
-        raise halt(complaint, [one.report.key])
-    await work.memory.merge(await work.calls.memories({one.member: one}), prune=4)
-    return one.report.key
-
-
-async def plan_and_ask(work: Work, judges: Sequence[str], round: int) -> None:
-    """The plan that a person approved, with whatever they changed at the gate, is the one that is carried out; one that
-    they reject goes back to the planner with what they said; its task files are nobody's until a plan lists them."""
-    tasks = work.tasks
-    before, after = (tasks.plan, tasks.listed, tasks.states), tasks.plan.last_wave
-    maker, problem, rejected = "", "", None
-    async for turn in work.run.loop(OF_PLAN.loop):
-        if not problem:
-            maker = await plan_once(work, judges, round, after, rejected)
-        many, waves = len(tasks.plan.tasks), len(tasks.plan.waves)
-        parts = f"{many} {'task' if many == 1 else 'tasks'} in {waves} {'wave' if waves == 1 else 'waves'}"
-        question = f"The plan has {parts}. Carry it out?"
-        shown = (work.at.plan, *(work.at.task(task.id) for task in tasks.plan.tasks))
-        decision = await OF_PLAN.decided(work, problem + question, shown, [maker], turn)
-        if decision.approved:
-            complaint = await take_plan(work, after)
-            if not complaint:
-                return
-            problem = f"The approved plan does not hold: {complaint}. "
-            continue
-        tasks.plan, tasks.listed, tasks.states = before
-        problem, rejected = "", decision
-    raise halt(problem.strip(), [maker])
-
-
-# -- 5. Implementation in waves
-
-
-async def implement(work: Work) -> None:
-    """Wave after wave; a failed implementer ends them, and verification finds out what is missing."""
-    run, tasks = work.run, work.tasks
-    with run.step("5"):
-        if tasks.base is None:
-            tasks.base = await snapshot(run)
-        run.note("waves", waves={str(wave.number): [task.id for task in wave.tasks] for wave in tasks.plan.waves})
-        for task in tasks.plan.tasks:
-            if task.agent_unknown:
-                run.note("task.agent_unknown", task=task.id, value=task.agent)
-                run.warn(f'{task.id}: unknown agent "{task.agent}"; using implementer')
-        tasks.rounds += 1
-        for wave in tasks.plan.waves:
-            if await carry_out(work, wave):
-                break
-
-
-# -- 6. Verification: V cluster in a replan loop
-
-
-async def verify(work: Work) -> None:
-    """Build gate and verifiers; what does not pass is replanned and implemented, three times in a run at most."""
-    run, names = work.run, work.members.names(V)
-    verified = await verification(work)
-    most = run.identity.caps.get("replan", REPLANS) - work.replans
-    if not verified.passed and most > 0:
-        async for _ in run.loop("replan", cap=most):
-            work.replans += 1
-            await make_plan(work, names)
-            await implement(work)
-            verified = await verification(work)
-            if verified.passed:
-                break
-    if not verified.passed:
-        run.note("verify.unresolved", result=verified.result, findings=list(map(work.at.output, names)))
-
-
-# -- 7. Final review: R cluster
-
-
-async def review(work: Work, escalations: int) -> tuple[Panel, AfterReview]:
-    """Reviewers; a blocker is confirmed once, findings are fixed once; then where that leads."""
+    """Steps 3 and 3b. What critics find goes back to the designer once, then to the planner as constraints."""
     run = work.run
-    with run.step("7"):
-        panel = await reviewers(work)
-        move = run.decide(after_review, panel.reviewed, work.confirmations, work.fixes, escalations)
-        if move in AGAIN:
-            async for _ in run.loop("again"):
-                panel = await (confirm(work, panel) if move is AfterReview.CONFIRM else fix(work, panel))
-                move = run.decide(after_review, panel.reviewed, work.confirmations, work.fixes, escalations)
-                if move not in AGAIN:
-                    break
-        return panel, move
+    await produce(work, DESIGNER, revised=False)
+    result, heard = await criticise(work)
+    if result is Said.NEEDS_REVISION:
+        async for _ in run.loop("ct"):
+            stale = {"designer", *(one.name for one in CRITICS)}
+            await work.remember(memory.invalidated(stale, "design is being revised"))
+            await produce(work, DESIGNER, again=2, reads=(*CT_FOUND, *DESIGNER.reads, "design.md"), revised=True)
+            result, heard = await criticise(work)
+    if result is Said.NEEDS_REVISION:
+        run.warn("the critics' findings are not settled: they go to the planner as constraints")
+        work.constraints = "\n".join(line for one in heard.values() for line in constraints(work, one))
 
 
-async def fix(work: Work, panel: Panel) -> Panel:
-    """The agents of the affected tasks fix what concerns them; then verification, once, and the whole review again."""
-    work.fixes -= 1
-    await work.memory.invalidate(work.members.names(R, V), "findings are being fixed")
-    await fix_tasks(work, panel)
-    await work.memory.clean()
-    verified = await verification(work)
-    again = await reviewers(work)
-    if again.reviewed is Decided.DONE and not verified.passed:
-        return replace(again, reviewed=Decided.NEEDS_REVISION)
-    return again
+def constraints(work: Work, critic: Heard) -> list[str]:
+    """What of a critic's findings binds the planner (FT-70)."""
+    if not isinstance(critic.form, Judged) or not critic.against:
+        return []
+    grave = [f"{one.severity}: {one.title}" for one in critic.form.grave()] or critic.findings
+    return [f"- `{work.at(critic.agent.artifact)}`: {one}" for one in grave or [critic.verdict.severity]]
 
 
-# -- 8. Post-mortem, and the end
+async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
+    """The CT cluster, all four."""
+    run = work.run
+    with run.step("3b.1"):
+        asked = {one.name: partial(work.ask, one, again=work.rounds["ct"] + 1) for one in CRITICS}
+        heard = await work.together("critics", asked)
+        severities = {name: one.verdict.severity for name, one in heard.items() if one.verdict.usable}
+        result = run.decide(decisions.ct_cluster, severities=severities)
+        if result is Said.ERROR:
+            await run.wait(1.0)
+            severities |= await reread(work, [one for one in heard.values() if not one.verdict.usable])
+            result = run.decide(decisions.ct_cluster, severities=severities)
+        values = ", ".join(severities.get(name, "ERROR") for name in heard)
+        await work.settle("3b", "ct", heard, result, f"severity values [{values}]")
+        if result is Said.ERROR:
+            raise work.halted(f"CT cluster: {len(severities)} of {len(heard)} usable; at least {ENOUGH} required")
+    return result, heard
 
 
-async def post_mortem(work: Work, ending: Ending) -> None:
-    """One agent looks back on the run; whatever it does, the result is fixed."""
-    run, at, calls = work.run, work.at, work.calls
-    with run.step("8"):
-        known = await telemetry_of(work)
-        outcome = str(ending.output).partition("\n")[0]
-        one = await calls.alone(work.briefs.post_mortem(known.run_date, known.told, outcome))
-        if at.run_log(known.run_date) not in one.report.artifacts:
-            await keep_run_log(work, replace(known, returns=calls.returns, facts=dispatch_facts(run)), ending)
-        status = Said.DONE if one.done else Said.ERROR
-        said = f"PostMortem dispatch: {status}. {(one.report.detail or one.why).rstrip('.')}."
-        memories = await calls.memories({one.member: one}) if one.done else {}
-        if not one.done:
-            run.warn(f"the post-mortem failed; its memory is not merged ({one.why})")
-        await work.memory.merge(memories, said, step="8")
+async def reread(work: Work, critics: Sequence[Heard]) -> dict[str, str]:
+    """The severities of those whose memory stands there by now, and who did not say that they failed (FT-60)."""
+    found = {}
+    for one in critics:
+        text = await work.run.read(work.at(f"memory/{one.member}.mem.md"))
+        if text and not one.report.complaint.startswith(Said.ERROR):
+            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
+    return found
 
 
-async def halted(work: Work, ending: Ending) -> Ending:
-    """The pipeline could not go on: telemetry is kept, and no further agent is called unless that was asked for."""
-    ending = replace(ending, output=report(work, f"ERROR: {ending.reason}", work.tasks.unfinished))
-    work.run.note("outcome", status=ending.status, result=ending.output)
-    if work.inputs.post_mortem_on_halt:
-        await post_mortem(work, ending)
-    else:
-        with work.run.step("halt"):
-            await keep_run_log(work, await telemetry_of(work), ending)
-    return ending
+async def plan_first(work: Work) -> None:
+    """Step 4. The first plan, approved if that is wanted."""
+    found = CT_FOUND if work.constraints else ()
+    await plan(work, reads=(*PLANNER.reads, *found))
+
+    async def again(note: str) -> None:
+        files = await task_files(work, aside=True)
+        refused = "\n\n".join(f"`tasks/{name}.md`:\n\n{fence(text)}" for name, text in files.items())
+        await plan(work, reads=("plan.md", *PLANNER.reads, *found), human=True, refused=refused)
+
+    shows = lambda: [work.at(path) for path in ("plan.md", *(f"tasks/{name}.md" for name in work.progress))]  # noqa: E731
+    await approved(work, "plan", "Carry out this plan?", shows, again)
+
+
+def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
+    """Refuse what cannot be run, before anything is written."""
+    if not inputs.request.strip():
+        raise BadInput("Feature request is empty", remedy='Say what you want: interlock run feature "REQUEST"')
+    if inputs.slug and not (len(inputs.slug) <= LONGEST and SLUG.fullmatch(inputs.slug)):
+        what = f'Invalid feature slug "{inputs.slug}": use lower-case letters, digits and "-"'
+        raise BadInput(what, where="--slug", expected=f"words joined by '-', at most {LONGEST} characters")
+
+
+def _slug(inputs: Inputs) -> str:
+    return inputs.slug or slug_of(inputs.request)
+
+
+def _repeats(inputs: Inputs) -> str:
+    kept = "memory, decisions and suggestions are kept"
+    return f"docs/feature/{_slug(inputs)} exists and its run is DONE; use --new-run to run again ({kept})"
+
+
+FEATURE = Playbook(
+    name="feature",
+    play=feature,
+    inputs=Inputs,
+    rows=tuple(one.row for one in members.EVERYBODY),
+    caps=CAPS,
+    headline=lambda inputs: inputs.request,
+    key=lambda inputs, where: _slug(inputs),
+    package="interlock.playbooks.feature",
+    settings=Settings,
+    flags=Flags,
+    summary="A feature: research, specification, design, review by critics, waves of tasks, verification, review.",
+    documents=lambda inputs: (f"docs/feature/{_slug(inputs)}/**",),
+    check=_check,
+    variables={"approval": "APPROVAL_MODE"},
+    repeats=_repeats,
+    example={"request": "Add a greeting", "slug": "greeting"},
+    invariants=INVARIANTS,
+)

@@ -1,122 +1,312 @@
-"""A feature under way: what was asked for, and what is known so far."""
+"""A feature under way: who was asked, what they left, what became of it.
+
+All of it is made anew by replay.  Members side by side only ask; what follows from their answers is taken down when all
+are back, in declared order.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Literal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
 
-from interlock.engine import CHECK, Checks, Ending, Option, Proof, Run, Stop, named_commands, snapshot
-from interlock.playbooks.feature.briefs import Briefs, JudgesFacts
-from interlock.playbooks.feature.calls import Calls
-from interlock.playbooks.feature.decisions import Decided, slug_of, valid_slug
-from interlock.playbooks.feature.layout import Layout
-from interlock.playbooks.feature.members import MEMBERS, Members
-from interlock.playbooks.feature.plan import Tasks
-from interlock.playbooks.feature.shared_memory import SharedMemory
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
+from interlock.playbooks.feature import answers, members, memory
+from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict, slug_of
+from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
+from interlock.playbooks.feature.members import Agent
+from interlock.playbooks.feature.plan import Task
 
-BARRIER: Final = "barrier"
-EAGER: Final = "eager"
-"""Whether a sub-wave is awaited before the next one starts."""
-
-
-@dataclass(frozen=True)
-class FeatureInputs:
-    """A request and how it is to be handled; fixed for the whole run."""
-
-    request: Annotated[str, Option("What the feature should be.", metavar="REQUEST", argument=True)]
-    slug: Annotated[str, Option("Name of its folder. Default: from the request.", metavar="SLUG")] = ""
-    approval: Annotated[
-        bool,
-        Option("Wait for a person after research and after planning.", setting="approval", variable="APPROVAL_MODE"),
-    ] = False
-    approval_fallback: Annotated[
-        Literal["wait", "proceed"], Option("What to do instead of waiting.", setting="approval_fallback")
-    ] = "wait"
-    approve_replans: Annotated[bool, Option("Wait for approval of replans too.", setting="approve_replans")] = False
-    strict: Annotated[bool, Option("A verifier without a verdict is a reason to replan.", setting="strict")] = False
-    post_mortem_on_halt: Annotated[
-        bool, Option("A post-mortem also after an early end.", setting="post_mortem_on_halt")
-    ] = False
-    scheduling: Annotated[
-        Literal["barrier", "eager"], Option("Whether sub-waves wait for each other.", setting="scheduling")
-    ] = BARRIER
-    git: Annotated[bool, Option("Whether a missing git repository is worth a warning.", setting="git")] = True
-    check_commands: Annotated[list[str], CHECK] = field(default_factory=list)
-
-    @property
-    def name(self) -> str:
-        return self.slug or slug_of(self.request)
-
-    @property
-    def at(self) -> Layout:
-        return Layout(self.name if valid_slug(self.name) else "invalid")
+PRUNED = ("1.1", "2", "4")
+"""Steps behind which the shared memory is pruned (FT-113)."""
 
 
 @dataclass(frozen=True)
-class Verification:
-    """What the last round of verifiers came to."""
+class Heard:
+    """One dispatch, and what it came to."""
 
-    verified: Decided
-    against: tuple[str, ...]
-    """What the engine itself knew that speaks against the work."""
-    disproved: tuple[str, ...]
-    """Verdicts that their own evidence contradicts."""
-    lacking: tuple[str, ...]
-    """Verifiers without a verdict."""
+    agent: Agent
+    member: str
+    report: Report
+    form: Answer | None
+    """None: it ended in ERROR, or gave nothing usable."""
+    again: int
+    human: bool
+    """A person's word led to it."""
+
+    @property
+    def fault(self) -> str:
+        """Why it gave nothing, in a line."""
+        return "; ".join(self.report.complaint.splitlines()) or self.report.reason
+
+    @property
+    def why(self) -> str:
+        return f"{self.member}: {self.fault}"
+
+    @property
+    def said(self) -> Said:
+        return Said(self.form.status) if self.form else Said.ERROR
+
+    @property
+    def contradicted(self) -> bool:
+        """It passes, and what it wrote beside it, or what runs, says otherwise."""
+        ruling = self.report.ruling
+        return ruling is not None and ruling.said and not ruling.passes
+
+    @property
+    def verdict(self) -> Verdict:
+        """What of a judge's answer decides; its word counts no more than what it wrote beside it (FT-156)."""
+        form, kind = self.form, self.agent.kind
+        if not isinstance(form, Judged):
+            return replace(LOST, conflict=self.report.reason == "conflict")
+        severity, said = kind.worse(form.severity), self.said
+        if self.contradicted or (kind is Kind.CRITIC and said is Said.NEEDS_REVISION):
+            severity = kind.worse(severity, FLOOR[kind], *(one.severity for one in form.grave()))
+        if kind is Kind.VERIFIER and kind.against(severity):
+            said = Said.NEEDS_REVISION
+        return Verdict(said, severity)
+
+    @property
+    def against(self) -> bool:
+        verdict = self.verdict
+        return verdict.said is not Said.DONE or self.agent.kind.against(verdict.severity)
+
+    @property
+    def findings(self) -> list[str]:
+        """What it has found, in a line each; of one that passes only what it graded."""
+        if not isinstance(self.form, Judged):
+            return []
+        graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
+        said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
+        unread = [] if self.form.severity else ["its memory has no severity that can be read: treated as the worst"]
+        return [*unread, *(graded or (self.form.listed("Key Findings") if self.against else ())), *said]
 
 
+@dataclass
+class Progress:
+    """How a task stands."""
+
+    state: str = "was not begun"
+    tried: int = 0
+    left: str = ""
+    """The patch with what it had changed when it failed."""
+
+    @property
+    def done(self) -> bool:
+        return self.state == "done"
+
+
+@dataclass
 class Work:
-    """Everything here is made anew by replay: the journal is the state."""
+    """Everything that the process knows."""
 
-    def __init__(self, run: Run, inputs: FeatureInputs, members: Members = MEMBERS) -> None:
-        self.run, self.inputs, self.members, self.at = run, inputs, members, inputs.at
-        self.calls = Calls(run, self.at, members)
-        self.memory = SharedMemory(run, self.at, self.calls.available)
-        self.tasks = Tasks()
-        self.checks = Checks(run, (), goes_on=True)
-        self.name_commands()
-        self.proofs: tuple[Proof, ...] = ()
-        """How the commands that a person named end on the tree that was verified last."""
-        self.proven_at: Any = None
-        """That tree."""
-        self.constraints = ""
-        """Findings of the critics that the revised design left open."""
-        self.verification: Verification | None = None
-        self.flaws: list[str] = []
-        """What makes a finished run a degraded one."""
-        self.replans = 0
-        self.confirmations = 1
-        """Left of those that a run has; so with the fix passes."""
-        self.fixes = 1
-
-    @property
-    def briefs(self) -> Briefs:
-        return Briefs(self.at, frozenset(self.calls.available), self.memory.works)
-
-    @property
-    def known(self) -> JudgesFacts:
-        """What judges are told of the work."""
-        return JudgesFacts(tuple(self.tasks.listed), self.tasks.shown, self.proofs)
-
-    def name_commands(self) -> None:
-        """The commands that a person names: what they mend in the settings counts from then on."""
-        run = self.run
-        commands = named_commands(run, self.inputs.check_commands, run.settings.check_commands, "feature")
-        self.checks.commands = commands
-
-    async def prove(self) -> None:
-        """Run the commands that a person named on the tree as it is."""
-        self.name_commands()
-        self.proofs = await self.checks.prove()
-        self.proven_at = await snapshot(self.run)
+    run: Run
+    inputs: Any
+    commands: list[Command] = field(default_factory=list)
+    there: set[str] = field(default_factory=set)
+    """The documents of this run, by their path below the feature's folder."""
+    heard: list[Heard] = field(default_factory=list)
+    clusters: list[dict[str, Any]] = field(default_factory=list)
+    """Rows of the telemetry's summaries."""
+    rounds: Counter[str] = field(default_factory=Counter)
+    """Of each cluster, and of plans."""
+    tasks: dict[str, Task] = field(default_factory=dict)
+    progress: dict[str, Progress] = field(default_factory=dict)
+    proved: list[Proved] = field(default_factory=list)
+    constraints: str = ""
+    """What the critics found and the design leaves open."""
+    flaws: list[str] = field(default_factory=list)
+    """What makes a reviewed run a degraded one."""
+    errors: list[str] = field(default_factory=list)
+    """Lasting ones, and work that changed nothing."""
+    undelivered: str = ""
+    """Why accepted work could not come into the tree."""
+    verified: Said = Said.ERROR
+    old: frozenset[str] = frozenset()
+    """Entries of the shared memory that an earlier run left."""
+    replans: int = 0
+    fixed: bool = False
+    replanned: bool = False
+    confirmed: bool = False
+    decided: str = ""
+    """The scope of what decides the end, so far: a resume begins there."""
+    unwritten: list[memory.Edit] = field(default_factory=list)
 
     @property
-    def against(self) -> tuple[str, ...]:
-        """What the engine itself knows against the work: tasks that are not done, commands that are red."""
-        return (*self.tasks.unfinished, *(one.shown for one in self.proofs if not one.ok))
+    def slug(self) -> str:
+        return str(self.inputs.slug or slug_of(self.inputs.request))
 
+    def at(self, path: str) -> str:
+        return f"docs/feature/{self.slug}/{path}"
 
-def halt(reason: str, because: Iterable[str] = ()) -> Stop:
-    """The pipeline cannot go on. `because`: the dispatches that decided it."""
-    return Stop(Ending.failed(reason, because=tuple(because)))
+    # --- agents
+
+    async def ask(
+        self,
+        agent: Agent,
+        *,
+        member: str = "",
+        again: int = 1,
+        human: bool = False,
+        reads: Sequence[str] | None = None,
+        leaves: Sequence[str] = (),
+        writes: tuple[str, ...] = (),
+        check: Callable[[Any], list[str]] = lambda given: [],
+        before: Mapping[str, str] | None = None,
+        samples: Mapping[str, str] | None = None,
+        texts: Mapping[str, Any] | None = None,
+        criteria: Mapping[str, str] | None = None,
+        **inputs: Any,
+    ) -> Heard:
+        """One agent does one thing.
+
+        Args:
+            reads: in place of what it usually reads.
+            leaves: globs of further documents that it may leave.
+            check, before: see `answers.answer`.
+        """
+        run, member = self.run, member or agent.name
+        private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
+        evaluation = self.at(f"artifact-evaluations/{member}.md")
+        await self.clear(agent, member)
+        # Of a judge the memory is the verdict; elsewhere a missing one is a warning (FT-55, FT-119).
+        revised = agent.artifact in self.there and not agent.kind.judges
+        must = [*([artifact] if artifact and not revised else []), *([private] if agent.kind.judges else [])]
+        may = [path for path in (artifact, private, *leaves, evaluation) if path and path not in must]
+        patterns = (*(agent.reads if reads is None else reads), members.MEMORY)
+        found, missing = members.resolved(patterns, sorted(self.there))
+        words = {"kind": agent.kind.value, "words": agent.kind.words}
+        facts = {"artifact": artifact, "private": private, "missing": [*map(self.at, missing)], **words, **inputs}
+        known = {"member": member, "criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
+        ending = run.fill("ending", **facts, **known, revises=agent.revises, evaluation=evaluation)
+        proved = self.proved if agent.kind is Kind.VERIFIER else []
+        if agent.name != "v-tests":  # who says why a weakened test is right
+            proved = [one.model_copy(update={"weak": None}) for one in proved]
+        call = Call(
+            replace(
+                agent.row,
+                outputs=tuple(must),
+                may=tuple(may),
+                writes=writes,
+                read=partial(answers.answer, agent, memory=private, artifact=artifact, before=before, check=check),
+                title=f"step {agent.step}: {member}",
+            ),
+            member=member,
+            inputs=facts,
+            texts={**known, "ending": ending},
+            reads=tuple(map(self.at, (members.REQUEST, *found))),
+            criteria=tuple(criteria or ()),
+            request=self.inputs.request,
+            samples={private: "", **self._sample(agent, artifact, again), **(samples or {})},
+            attempt=again,
+            proved=tuple(proved),
+        )
+        report = await run.dispatch(call)
+        if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
+            report = await run.dispatch(call)
+        form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
+        for flag in form.listed("Security Flags") if form else ():
+            run.warn(f"severity: critical: {member}: {flag}")
+        if isinstance(form, Reviewer) and form.severity == "Critical":
+            run.warn(f'{member}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
+        heard = Heard(agent, member, report, form, again, human)
+        if member in ("ct-security", "r-security") and heard.verdict.severity == agent.kind.words[-1]:
+            run.warn(f"severity: critical: {member}: {'; '.join(heard.findings)}")
+        return heard
+
+    async def clear(self, agent: Agent, member: str = "") -> None:
+        """What an earlier round left is moved aside: it cannot count for this one (FT-58)."""
+        await self.run.set_aside(self.at(f"memory/{member or agent.name}.mem.md"))
+        if agent.artifact and (agent.kind.judges or agent.artifact not in self.there) and agent.artifact != "plan.md":
+            await self.run.set_aside(self.at(agent.artifact))
+
+    def _sample(self, agent: Agent, artifact: str, again: int) -> dict[str, str]:
+        """An artifact that would do, for who plays by script; of a judge it follows from the form."""
+        criteria = "\n## Acceptance Criteria\n\n- AC-1: it works\n" if agent.artifact == "feature.md" else ""
+        text = f"# {agent.name}\n\nRound {again}, after {len(self.heard)} others.\n{criteria}"
+        return {artifact: "" if agent.kind.judges else text} if artifact else {}
+
+    async def together(self, name: str, asked: Mapping[str, Callable[[], Awaitable[Heard]]]) -> dict[str, Heard]:
+        """Members side by side, at most four at a time (FT-12); one by itself is a group of one."""
+        came = await self.run.together(name, asked, cap=AT_ONCE)
+        self.take(*came.values())
+        return came
+
+    async def alone(self, agent: Agent, **asked: Any) -> Heard:
+        heard = await self.ask(agent, **asked)
+        self.take(heard)
+        return heard
+
+    def take(self, *heard: Heard) -> None:
+        for one in heard:
+            self.heard.append(one)
+            self.there |= {path.removeprefix(self.at("")) for path in one.report.paths if path.startswith(self.at(""))}
+            self.errors += [one.why] if one.form is None else []
+
+    def last(self, agents: Sequence[Agent]) -> dict[str, Heard]:
+        """The last word of each of these, by name, in declared order."""
+        said = {one.member: one for one in self.heard}
+        return {one.name: said[one.name] for one in agents if one.name in said}
+
+    # --- memory
+
+    async def settle(self, step: str, cluster: str, heard: Mapping[str, Heard], result: Said, words: str = "") -> None:
+        """Take a cluster's decision down, and merge what its members remember behind it."""
+        lost = sum(one.form is None for one in heard.values())
+        row = {"Step": step, "Cluster": cluster, "Dispatched": len(heard), "Errors": lost, "Outcome": result.value}
+        self.clusters.append(row)
+        self.rounds[cluster] += 1
+        # Equal entries are one: a later decision has its number.
+        again = f" Decision {n}." if (n := self.rounds[cluster]) > 1 else ""
+        log = f"{cluster.upper()} cluster decision: {words}, result: {result}.{again}" if words else ""
+        await self.merge(step, heard.values(), log)
+
+    async def merge(self, step: str, heard: Collection[Heard], log: str = "") -> None:
+        """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
+        edits: list[memory.Edit] = []
+        for one in heard:
+            worst = one.form is None or (isinstance(one.form, Judged) and not one.form.severity)
+            if one.agent.kind.judges and worst:
+                words = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
+                edits.append(memory.logged(step, words))
+            elif one.form and not one.form.memory:
+                self.run.warn(f"memory/{one.member}.mem.md is missing")
+        edits += [memory.logged(step, log)] if log else []
+        for one in heard:
+            if one.form and one.form.memory:
+                lessons = step == "5.2"
+                edits.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
+        if step in PRUNED:
+            edits.append(memory.pruned(int(step[0]), self.old))
+            self.old = frozenset()  # equal entries of this run stay
+        await self.remember(*edits, memory.cleaned)
+
+    async def remember(self, *edits: memory.Edit) -> None:
+        """One writing of the shared memory; trouble with it never stops the run (FT-10): what could not be written goes
+        with the next one."""
+        self.unwritten += edits
+        every = (*self.unwritten,)
+        wrote = await self.run.change(self.at(members.MEMORY), lambda text: memory.edited(text, every), may_fail=True)
+        if wrote.state == "failed":
+            self.run.warn(f"{self.at(members.MEMORY)} cannot be written: {wrote.why}; the run goes on")
+        else:
+            self.unwritten = []
+
+    # --- the work itself
+
+    @property
+    def against(self) -> list[str]:
+        """What the engine itself knows against the work: tasks that are not done, red commands, a conflict."""
+        unfinished = [f"task {name} {one.state}" for name, one in self.progress.items() if not one.done]
+        return [*self.run.against(self.proved), *unfinished, *([self.undelivered] if self.undelivered else [])]
+
+    def halted(self, reason: str) -> Stop:
+        """An agent or a cluster failed for good: the run ends, and a resume does this step again."""
+        return Stop(self.stopped(reason, f"ERROR: {reason}\n", exit=5))
+
+    def stopped(self, reason: str, output: str = "", **more: Any) -> Outcome:
+        """The end from which a resume goes on here, or at `again`."""
+        more = {"again": self.run.scope, "next": f"interlock resume {self.run.id}", **more}
+        return Outcome.stopped(reason, output, **more)

@@ -1,347 +1,307 @@
-"""Where a task stands: `harness/run-state.md`, its values, its text, and whether they make sense together.
+"""`harness/run-state.md`: where the task stands, read and written back in the spelling found (4.3).
 
-Scalar fields are ``- Name: value`` lines at the top of the document, lists are ``## Name`` sections.  The first text
-is made from the workspace's template; later ones are edits of what is there, so that a person's remarks survive.
+`harness/runs/<TASKID>-run-report.md`: its durable history, to which entries are added and never removed (4.4).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from interlock.documents import Document, Sections, one_line
-from interlock.playbooks.harness.escalation import Escalation, sentence, text_of
-from interlock.playbooks.harness.splices import Splices, is_bullet, sections_of
-from interlock.playbooks.harness.stages import REMEDIATIONS, Lifecycle, Stage, StageGate, TaskStatus
-from interlock.playbooks.harness.task_file import Task, artifact_paths, yes_or_no
+from interlock.documents.changing import add_below, add_row, set_fields
+from interlock.documents.markdown import markdown
+from interlock.documents.model import Model
+from interlock.errors import BadInput
+from interlock.playbooks.harness.documents import BEFORE_BUILD, BEFORE_COMPLETE, Task, paths_in, wrong, yes
+from interlock.playbooks.harness.stages import GATES, ORDER, RUN_STATE, SUFFIXES, Came, Stage, Status, called
 
-PATH = "harness/run-state.md"
 NONE = "None"
-
-LISTS = ("Completed Stages", "Artifact Paths", "Approval Mode", "Approvals", "Notes")
-"""The fields that are sections; the others stand at the top."""
-FIELDS = (
-    *("Task ID", "Task File", "Current Status", "Current Stage", "Current Run ID", "Completed Stages"),
-    *("Artifact Paths", "Approval Mode", "Stop Reason", "Notes", "Remediation Count", "Approvals"),
-)
-"""All fields, in the order of the standard."""
-
-
-LAST_EVENT = "Last Event"
-"""The field of the notes that the engine writes; all else there is people's."""
+HISTORY = ("Stage History", "Stage Outcomes")
+"""The section of the stages, by the names that people give it."""
+SECTIONS = (HISTORY[0], "Validation Evidence", "Stops")
+COLUMNS = ("Run ID", "Stage", "Agent", "Outcome", "Started", "Ended", "Artifact", "SHA-256")
+CHANGED = "changed by Build, not delivered yet:"
+"""Begins the entry with the code that a Build left: without the run's trees it is missing (HN-117)."""
+DELIVERED = "delivered:"
+Values = Mapping[str, str | Sequence[str]]
+_HOLE = re.compile(r"(?:\{\{|<)\s*([A-Za-z][\w -]*?)\s*(?:\}\}|>)")
 
 
-def hole(field: str) -> str:
-    """The name of a field's hole in the template."""
-    return field.upper().replace(" ", "_")
+class State(Model):
+    """Where a task stands."""
 
-
-@dataclass(frozen=True)
-class Approval:
-    """A person's word at a gate."""
-
-    gate: str
-    """The stage that it opens."""
-    who: str
-    at: str
-
-
-@dataclass(frozen=True)
-class RunState:
-    """Everything that a new run needs to know about a task. Stages are known by their names."""
-
-    lifecycle: Lifecycle
-    task_id: str
+    task: str
     task_file: str
-    artifacts: Mapping[str, str]
-    """Where each stage that takes part puts its artifact."""
-    run_id: str
-    stage: str
-    asks: Mapping[str, bool]
-    """Which gates people have to open, by the stage that they open."""
-    status: TaskStatus = TaskStatus.ACTIVE
-    completed: tuple[str, ...] = ()
-    stop_reason: str = ""
-    """Why the run is not going on; empty while it is."""
-    notes: str = ""
+    status: Status = Status.ACTIVE
+    stage: Stage = Stage.SPECIFICATION
+    run_id: str = ""
+    completed: tuple[Stage, ...] = ()
+    paths: dict[Stage, str]
     remediations: int = 0
-    approvals: tuple[Approval, ...] = ()
+    approvals: tuple[str, ...] = ()
+    before_build: bool
+    before_complete: bool
+    stop: str = NONE
+
+    @classmethod
+    def first(cls, task: Task, day: str) -> State:
+        """Of a task that begins (HN-29)."""
+        asks: dict[str, Any] = {"before_build": task.before_build, "before_complete": task.before_complete}
+        return cls(task=task.id, task_file=task.path, paths=task.paths, **asks).at(Stage.SPECIFICATION, day)
+
+    def at(self, stage: Stage, day: str, **more: Any) -> State:
+        """On that day another stage is entered: nothing behind it is completed, but Build, which is mended, or
+        approved; where a gate is before it, it waits."""
+        state = self.model_copy(update={**more, "stage": stage})
+        again = f"-R{state.remediations}" if state.remediations and stage in (Stage.BUILD, Stage.QA) else ""
+        entered = {
+            "run_id": f"RUN-{day}-{self.task}-{SUFFIXES[stage]}{again}",
+            "completed": tuple(one for one in state.completed if one in stage.before or one is stage is Stage.BUILD),
+            "approvals": tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before),
+        }
+        state = state.model_copy(update=entered)
+        asks = f"Approval required before {Stage.BUILD if stage is Stage.BUILD else Stage.COMPLETE}"
+        return state.model_copy(update={"status": state.due, "stop": asks if state.due is Status.AWAITING else NONE})
 
     @property
-    def row(self) -> Stage:
-        return self.lifecycle[self.stage]
+    def due(self) -> Status:
+        """Its status, unless something has stopped it."""
+        build = self.stage is Stage.BUILD and self.before_build and Stage.BUILD not in self.completed
+        complete = self.stage is Stage.APPROVAL and self.before_complete
+        if (build and not self.approved("Build")) or (complete and not self.approved("Complete")):
+            return Status.AWAITING
+        return Status.COMPLETE if self.stage is Stage.COMPLETE else Status.ACTIVE
 
-    @property
-    def artifact(self) -> str:
-        """The path of what the current stage produces."""
-        return self.artifacts[self.stage]
+    def stopped(self, status: Status, why: str) -> State:
+        return self.model_copy(update={"status": status, "stop": " ".join(why.split())})
 
-    @property
-    def remediating(self) -> bool:
-        """Whether the current stage is entered again because the task was sent back to it."""
-        return self.stage in self.lifecycle.menders and self.stage in self.completed
+    def approved(self, gate: str) -> bool:
+        return any(one.startswith(gate) for one in self.approvals)
 
-    @property
-    def built(self) -> bool:
-        """Whether the tree is no more the one from which the task set out."""
-        return any(stage in self.completed for stage in self.lifecycle.builders)
+    def position(self) -> dict[str, str | list[str]]:
+        """The fields that are the engine's own, as documents spell them."""
+        return {
+            "Task ID": self.task,
+            "Task File": self.task_file,
+            "Current Status": self.status,
+            "Current Stage": self.stage,
+            "Current Run ID": self.run_id,
+            "Completed Stages": [*self.completed] or [NONE],
+            "Artifact Paths": [f"{stage}: {path}" for stage, path in self.paths.items()],
+            "Stop Reason": self.stop,
+            "Remediation Count": str(self.remediations),
+            "Approvals": [*self.approvals] or [NONE],
+        }
 
-    @property
-    def next_stage(self) -> str | None:
-        """The one that follows those that are finished; None when all are."""
-        if not self.completed:
-            return self.lifecycle.names[0]
-        return self.lifecycle.after(self.completed[-1], self.artifacts)
-
-    def must_ask(self, gate: StageGate) -> bool:
-        """Whether a person has to open this gate before the task may pass."""
-        approved = any(approval.gate == gate.opens for approval in self.approvals)
-        return self.asks[gate.opens] and not approved
-
-    @property
-    def position(self) -> RunState:
-        """This state without its words: what an edit of it by somebody else would be compared by."""
-        return replace(self, stop_reason="", notes="")
-
-    # -- how a state becomes the next one
-
-    def told(self, event: str, *, stop_reason: str = "", **changes: Any) -> RunState:
-        """With changes, and notes that say what happened last and where the task stands now."""
-        changed = replace(self, stop_reason=one_line(stop_reason), **changes)
-        where = f"Current position: {changed.stage} ({changed.status})."
-        return replace(changed, notes=f"{one_line(event)} {where}")
-
-    def entered(self, stage: str, day: str, event: str, **changes: Any) -> RunState:
-        """At another stage, with the run id of the day on which it is entered."""
-        count: int = changes.get("remediations", self.remediations)
-        own = self.lifecycle.run_id(day, self.task_id, stage, count)
-        return self.told(event, stage=stage, run_id=own, **changes)
-
-    def advanced(self, day: str, event: str, **changes: Any) -> RunState:
-        """Past the current stage, which is thereby finished; the next one may have a gate."""
-        done = tuple(name for name in self.lifecycle.names if name in (*self.completed, self.stage))
-        following = self.lifecycle.after(self.stage, self.artifacts)
-        assert following is not None  # nobody leaves the last stage
-        last = following == self.lifecycle.names[-1]
-        status = TaskStatus.COMPLETE if last else TaskStatus.ACTIVE
-        return self.entered(following, day, event, completed=done, status=status, **changes).gated(event)
-
-    def sent_back(self, target: str, day: str, event: str, **changes: Any) -> RunState:
-        """At an earlier stage again: what comes after it is made anew, what is to be mended stays one that was made."""
-        kept = tuple(name for name in self.completed if self._stays(name, target))
-        return self.entered(target, day, event, completed=kept, **changes)
-
-    def _stays(self, name: str, target: str) -> bool:
-        return self.lifecycle.before(name, target) or (name == target and target in self.lifecycle.menders)
-
-    def gated(self, event: str) -> RunState:
-        """Awaiting approval, if a person has to open the gate at which the task came to stand by this event."""
-        gate = self.row.gate
-        if gate is None or self.stage in self.completed or not self.must_ask(gate):
-            return self
-        reason = f"Approval required before {gate.opens}"
-        return self.told(f"{event} {reason}.", status=TaskStatus.AWAITING_APPROVAL, stop_reason=reason)
-
-    def blocked(self, reason: str) -> RunState:
-        return self.told(sentence(f"The run stopped: {reason}"), status=TaskStatus.BLOCKED, stop_reason=reason)
-
-    def resumed(self, stage: str | None, day: str, event: str, *, reset: bool) -> RunState:
-        """As a person lets it go on: where it stood, or from an earlier stage on.
-
-        Going back behind a gate takes its approval away, since there will be something else to approve.
-        """
-        target, count = stage or self.stage, 0 if reset else self.remediations
-        before = tuple(done for done in self.completed if self.lifecycle.before(done, target))
-        passed = {gate.opens for at, gate in self.lifecycle.gates if not self.lifecycle.before(target, at.name)}
-        going = replace(
-            self,
-            approvals=tuple(approval for approval in self.approvals if approval.gate in passed),
-            completed=self.completed if stage is None and count else before,
-            status=TaskStatus.ACTIVE,
-            remediations=count,
-        )
-        return going.entered(target, day, event).gated(event)
+    def problem(self, task: Task) -> str:
+        """Why nobody can go on from here (5.4, 5.5, HN-110); empty: it fits together."""
+        here, done = f"Current Stage {self.stage}", self.completed
+        if self.task_file not in ("", task.path):
+            return f"Task File {self.task_file} is not that of the task: {task.path}"
+        if other := [stage for stage, path in self.paths.items() if task.paths.get(stage) != path]:
+            return f"Artifact Paths of {other[0]} is {self.paths[other[0]]}, and {task.paths[other[0]]} in {task.path}"
+        mends = self.stage is Stage.BUILD and Stage.BUILD in done
+        if self.stage is not [*ORDER, self.stage][len(done)] and not mends:
+            return f"{here} does not follow Completed Stages [{', '.join(done)}]"
+        waits, complete = self.status is Status.AWAITING, self.stage is Stage.COMPLETE
+        if (self.status is Status.COMPLETE) != complete or (waits and self.stage not in GATES):
+            return f"Current Status {self.status} does not fit {here}"
+        if self.stage is Stage.BUILD and self.status is Status.ACTIVE and self.due is Status.AWAITING:
+            return f"{here} is {self.status}, but {BEFORE_BUILD} is Yes and no approval is recorded"
+        return ""
 
 
-def initial(lifecycle: Lifecycle, task: Task, day: str) -> RunState:
-    """The state of a task that nobody has begun."""
-    first = lifecycle.names[0]
-    state = RunState(lifecycle, task.task_id, task.path, task.artifacts, "", first, task.asks)
-    return state.entered(first, day, "Orchestration initialised the run.")
+@lru_cache(maxsize=256)
+def read_state(text: str) -> State:
+    """Where a run-state says that its task stands.
 
+    Raises:
+        BadInput: with all that is missing or wrong.
+    """
+    page, problems = markdown(text), list[str]()
 
-# -- text
+    def take(name: str, read: Callable[[str], Any], expected: str = "", default: str | None = None) -> Any:
+        value = page.value(name) or default
+        found = None if value is None else read(value)
+        if value is None:
+            problems.append(f"{RUN_STATE}: malformed: field {name} not found")
+        elif found is None:
+            problems.append(f'{name} "{value}" is invalid; expected {expected}')
+        return found
 
+    def setting(name: str) -> Any:
+        beside = [one for one in page.values("Approval Mode") or () if one.casefold().startswith(name.casefold())]
+        return take(name, yes, "Yes or No", beside[0].partition(":")[2].strip() if beside else None)
 
-def values(state: RunState) -> dict[str, str]:
-    """Each field as it stands in the document."""
-    return {
-        "Task ID": state.task_id,
-        "Task File": state.task_file,
-        "Current Status": state.status,
-        "Current Stage": state.stage,
-        "Current Run ID": state.run_id,
-        "Completed Stages": _bullets(state.completed),
-        "Artifact Paths": _bullets(f"{stage}: {path}" for stage, path in state.artifacts.items()),
-        "Approval Mode": _bullets(
-            f"{gate.setting}: {'Yes' if state.asks[gate.opens] else 'No'}" for _, gate in state.lifecycle.gates
-        ),
-        "Stop Reason": state.stop_reason or NONE,
-        "Notes": _bullets((f"{LAST_EVENT}: {state.notes}",)),
-        "Remediation Count": str(state.remediations),
-        "Approvals": _bullets(f"{approval.gate}: {approval.who} {approval.at}" for approval in state.approvals),
+    completed = [called(one) or one for one in page.values("Completed Stages") or ()]
+    if page.field("Completed Stages") is None:
+        problems.append(f"{RUN_STATE}: malformed: field Completed Stages not found")
+    if completed != list(ORDER[: len(completed)]):
+        problems.append(f"Completed Stages [{', '.join(completed)}] is not a prefix of the lifecycle")
+    counts, statuses = {"0": 0, "1": 1, "2": 2}, {one.casefold(): one for one in Status}
+    read = {
+        "task": take("Task ID", str),
+        "task_file": take("Task File", str, default=""),
+        "status": take("Current Status", lambda value: statuses.get(value.casefold()), ", ".join(Status)),
+        "stage": take("Current Stage", called, f"one of {', '.join(ORDER)}"),
+        "run_id": take("Current Run ID", str),
+        "remediations": take("Remediation Count", counts.get, "0 to 2", "0"),
+        "before_build": setting(BEFORE_BUILD),
+        "before_complete": setting(BEFORE_COMPLETE),
+        "stop": page.value("Stop Reason") or NONE,
+        "approvals": tuple(page.values("Approvals") or ()),
     }
+    if problems:
+        raise BadInput.together([wrong(problem, RUN_STATE) for problem in problems])
+    return State(completed=tuple(Stage(one) for one in completed), paths=paths_in(page), **read)
 
 
-@lru_cache(maxsize=1024)
-def _edited(text: str, fields: tuple[tuple[str, str], ...]) -> str:
-    document = sections_of(text, PATH)
-    edits, top = Splices(document), head(document)
-    for name, value in fields:
-        if name in LISTS:
-            edits.lines(f"## {name}", value, is_last_event if name == "Notes" else is_bullet)
+def position(text: str) -> dict[str, str | list[str]]:
+    """What of a run-state is the engine's own while a run works: all but the approval settings and remarks."""
+    return read_state(text).position() if text.strip() else {}
+
+
+# --- written
+
+
+def with_state(text: str, state: State, event: str) -> str:
+    """The document with where the task stands now; what is said so already stays as it is spelled."""
+    known = position(text)
+    changed = {name: one for name, one in state.position().items() if one != known.get(name)}
+    return with_event(set_fields(text, changed), event)
+
+
+def with_event(text: str, event: str) -> str:
+    """`Last Event` is the engine's line of the Notes; the others are people's."""
+    page = markdown(text)
+    notes = page.field("Notes")
+    if page.field("Last Event"):
+        return set_fields(text, {"Last Event": event})
+    if notes is not None and notes.spelling != "section" and notes.value:
+        return set_fields(text, {"Notes": f"{notes.value.partition('Last Event:')[0]}Last Event: {event}"})
+    return add_below(text, "Notes" if page.find("Notes") else "## Notes", f"- Last Event: {event}")
+
+
+def new_state(template: str, state: State, event: str) -> str:
+    """The first text of a run-state."""
+    settings = {BEFORE_BUILD: state.before_build, BEFORE_COMPLETE: state.before_complete}
+    modes = [f"{name}: {'Yes' if asked else 'No'}" for name, asked in settings.items()]
+    notes = {"Notes": f"Last Event: {event}", "Last Event": event}
+    return with_event(filled(template, {**state.position(), "Approval Mode": modes}, notes), event)
+
+
+def filled(template: str, values: Values, holes: Values) -> str:
+    """A template with its holes and its fields filled, in the spelling of its author; what it lacks comes below.
+
+    Args:
+        holes: what is filled in where there is a hole for it, and else has its own place.
+    """
+    known = {name.casefold(): value for name, value in {**values, **holes}.items()}
+    lines = []
+    for line in template.split("\n"):
+        whole = re.fullmatch(rf"(\s*)(?:[-*+]\s+)?{_HOLE.pattern}\s*", line)
+        many = known.get(_name(whole[2])) if whole else None
+        if whole and many is not None and not isinstance(many, str):
+            lines += [f"{whole[1]}- {one}" for one in many]
         else:
-            edits.field(name, value, top)
-    return edits.made()
+            lines.append(_HOLE.sub(lambda hole: _inline(known.get(_name(hole[1])), hole[0]), line))
+    text, plain = "\n".join(lines), dict(values)
+    settings = dict(one.split(": ") for one in plain.get("Approval Mode", ()))
+    if settings and all(map(markdown(text).field, settings)):
+        plain |= settings
+        del plain["Approval Mode"]
+    return set_fields(_with_paths(text, dict(one.split(": ", 1) for one in plain.pop("Artifact Paths"))), plain)
 
 
-def rewritten(text: str, state: RunState) -> str:
-    """The document with all fields set to this state, and everything else as it was."""
-    said = values(parse_text(text, state.lifecycle))
-    return _edited(text, tuple((name, value) for name, value in values(state).items() if value != said[name]))
+def _with_paths(text: str, paths: Mapping[str, str]) -> str:
+    """Beside the name that each stage has there: in its row, or in its bullet."""
+    page = markdown(text)
+    if rows := page.rows("Artifact Paths"):
+        names = {called(row.cells[0]): row.cells[0] for row in rows}
+        for stage in (one for one in paths if Stage(one) not in names):
+            text = add_row(text, "Artifact Paths", dict(zip(rows[0].cells, (stage, ""), strict=False)))
+        return set_fields(text, {names.get(Stage(stage), stage): path for stage, path in paths.items()})
+    listed = page.values("Artifact Paths", ticked=False) or []
+    names = {called(one): one.partition(":")[0] for one in listed}
+    bullets = [f"{names.get(Stage(stage), stage)}: {path}" for stage, path in paths.items()]
+    return set_fields(text, {"Artifact Paths": [*bullets, *(one for one in listed if called(one) is None)]})
 
 
-def is_last_event(line: str) -> bool:
-    """Whether a line of the notes is the engine's own field."""
-    return line.startswith(f"- {LAST_EVENT}:")
+def _name(hole: str) -> str:
+    return " ".join(re.split(r"[\s_-]+", hole)).casefold()
 
 
-def head(document: Sections) -> str | None:
-    """Where the scalar fields stand: under the document's title, or before any heading."""
-    first = document.sections[0] if document.sections else None
-    return first.heading if first is not None and first.level == 1 else None
+def _inline(value: str | Sequence[str] | None, hole: str) -> str:
+    return hole if value is None else value if isinstance(value, str) else ", ".join(value)
 
 
-def parse(document: Document, lifecycle: Lifecycle) -> RunState:
-    """The state in the document; Escalation names what is not in order."""
-    return parse_text(text_of(document, "Restore it from version control."), lifecycle)
+# --- the report
 
 
-@lru_cache(maxsize=1024)
-def parse_text(text: str, lifecycle: Lifecycle) -> RunState:
-    document = sections_of(text, PATH)
-    fields = {name: found.value for name, found in document.fields(head(document)).items()}
-    for name in FIELDS:
-        if document.find(f"## {name}") is None if name in LISTS else name not in fields:
-            raise malformed(f"field {name} not found")
-    for name in ("Task ID", "Task File", "Current Run ID"):
-        if not fields[name]:
-            raise malformed(f"field {name} is empty")
-    settings = {name: found.value for name, found in document.fields("## Approval Mode").items()}
-    return RunState(
-        lifecycle,
-        task_id=fields["Task ID"],
-        task_file=fields["Task File"],
-        artifacts=artifact_paths(document, PATH, lifecycle),
-        run_id=fields["Current Run ID"],
-        stage=_one_of(lifecycle.names, fields["Current Stage"], "Current Stage", "expected one of {}"),
-        status=TaskStatus(_one_of(tuple(TaskStatus), fields["Current Status"], "Current Status", "expected {}")),
-        completed=_completed(_items(document, "## Completed Stages"), lifecycle),
-        asks={gate.opens: yes_or_no(settings, gate.setting, PATH, None) for _, gate in lifecycle.gates},
-        stop_reason="" if fields["Stop Reason"] in ("", NONE) else fields["Stop Reason"],
-        notes=told.value if (told := document.fields("## Notes").get(LAST_EVENT)) is not None else "",
-        remediations=_count(fields["Remediation Count"]),
-        approvals=tuple(_approval(item, lifecycle) for item in _items(document, "## Approvals")),
-    )
+def report_of(task: str) -> str:
+    return f"harness/runs/{task}-run-report.md"
 
 
-def malformed(what: str) -> Escalation:
-    return Escalation(
-        PATH, f"{PATH}: malformed: {what}", f"Correct {PATH}, or restore it from version control; nothing was changed."
-    )
+def shelf_of(task: str) -> str:
+    """Where the run-state of a task lies that is not the live one (5.3)."""
+    return f"harness/runs/{task}-run-state.md"
 
 
-def _one_of(known: tuple[str, ...], value: str, field: str, expected: str) -> str:
-    if value in known:
-        return value
-    wanted = expected.format(", ".join(known))
-    raise Escalation(PATH, f'{field} "{one_line(value)}" is invalid; {wanted}', f"Correct it in {PATH}.")
+def _head(state: State) -> dict[str, str]:
+    known = state.position()
+    shown = ("Task ID", "Current Stage", "Current Run ID", "Stop Reason")
+    return {**{name: str(known[name]) for name in shown}, "Status": state.status}
 
 
-def _completed(items: tuple[str, ...], lifecycle: Lifecycle) -> tuple[str, ...]:
-    stages = tuple(_one_of(lifecycle.names, item, "Completed Stages:", "expected one of {}") for item in items)
-    if not lifecycle.are_done(stages):
-        raise Escalation(
-            PATH,
-            f"Completed Stages [{', '.join(stages)}] is not a prefix of the lifecycle",
-            f"List in {PATH} the finished stages in their order, none left out.",
-        )
-    return stages
+def new_report(template: str, state: State, task: Task) -> str:
+    """The first text of a report."""
+    values = {**_head(state), "Task Title": task.title, "Artifact Paths": state.position()["Artifact Paths"]}
+    text = filled(template, values, dict.fromkeys(SECTIONS, ""))
+    missing = [name for name in SECTIONS if not _title(text, name)]
+    return "\n".join([text.rstrip(), *(f"\n## {name}" for name in missing), ""])
 
 
-def _count(value: str) -> int:
-    if value not in {str(count) for count in range(REMEDIATIONS + 1)}:
-        raise malformed(f'Remediation Count "{one_line(value)}"; expected 0 to {REMEDIATIONS}')
-    return int(value)
+def with_entries(
+    text: str, state: State, at: str, rows: Sequence[Sequence[str]], evidence: Sequence[str], stop: str
+) -> str:
+    """The report with what happened at that time; one that is gone is not made again (HN-41)."""
+    if not text.strip():
+        return text
+    text = set_fields(text, _head(state))
+    for row in rows:
+        text = add_row(text, _title(text, HISTORY[0]) or HISTORY[0], dict(zip(COLUMNS, row, strict=True)))
+    for title, lines in (("Validation Evidence", evidence), ("Stops", [f"{state.stage}: {stop}"] if stop else [])):
+        for line in lines:
+            text = add_below(text, _title(text, title) or f"## {title}", f"- {at} {' '.join(line.split())}")
+    return text
 
 
-def _approval(item: str, lifecycle: Lifecycle) -> Approval:
-    opened, _, rest = item.partition(": ")
-    who, _, at = rest.rpartition(" ")
-    known = [gate.opens for _, gate in lifecycle.gates]
-    if opened not in known or not who:
-        raise malformed(f'Approvals: "{one_line(item)}"; expected {" or ".join(known)}, a colon, who and when')
-    return Approval(opened, who, at)
+def _title(text: str, name: str) -> str:
+    """The section of that name, as people called it; empty: there is none."""
+    names = HISTORY if name == HISTORY[0] else (name,)
+    return next((one for one in names if markdown(text).find(one)), "")
 
 
-def _items(document: Sections, title: str) -> tuple[str, ...]:
-    items = tuple(one_line(item.text) for item in document.items(title))
-    return () if items in ((), (NONE,)) else items
+def history(text: str) -> list[dict[str, str]]:
+    """The entries of the stages, in order, by the names of their columns in small letters."""
+    rows = markdown(text).rows(_title(text, HISTORY[0]))
+    return [dict(zip((cell.casefold() for cell in rows[0].cells), row.cells, strict=False)) for row in rows[1:]]
 
 
-def _bullets(lines: Iterable[str]) -> str:
-    return "\n".join(f"- {line}" for line in lines) or f"- {NONE}"
+def rejections(text: str, gate: Stage) -> int:
+    """How often people rejected at the gate before that stage."""
+    return sum(one.get("stage") == gate and one.get("outcome") == Came.REJECTED for one in history(text))
 
 
-# -- sense
+def judged_before(text: str, stage: Stage, digest: str) -> bool:
+    """Whether this artifact of a stage is one that has counted already."""
+    return any(one.get("stage") == stage and one.get("sha-256") == digest for one in history(text))
 
 
-def inconsistency(state: RunState) -> str | None:
-    """Why a parsed state cannot be gone on from: the stage does not follow, or status and approvals contradict it."""
-    expected = state.next_stage
-    again = state.remediations > 0 and state.remediating and state.completed[-1] == state.stage
-    if state.stage == expected or again:
-        return _contradiction(state)
-    done = ", ".join(state.completed) or NONE
-    return f'Current Stage "{state.stage}" does not follow Completed Stages [{done}]; expected "{expected}"'
-
-
-def _contradiction(state: RunState) -> str | None:
-    pair = f'Current Status "{state.status}" does not go with Current Stage "{state.stage}"'
-    gate, last = state.row.gate, state.stage == state.lifecycle.names[-1]
-    asked = gate is not None and state.must_ask(gate) and state.stage not in state.completed
-    if last is not (state.status is TaskStatus.COMPLETE):
-        return pair
-    if last:
-        unasked = [one for _, one in state.lifecycle.gates if one.opens == state.stage and state.must_ask(one)]
-        return f"{unasked[0].setting} is Yes and no approval is recorded, but the task is Complete" if unasked else None
-    if state.status is TaskStatus.AWAITING_APPROVAL and not asked:
-        return f"{pair}: the approval before {gate.opens} is not required, or recorded already" if gate else pair
-    if state.status is TaskStatus.ACTIVE and gate is not None and asked:
-        return f"{gate.setting} is Yes and not recorded, but the task is Active there"
-    return None
-
-
-def same_paths(task: Task, state: RunState) -> Task:
-    """The task, if its artifacts lie where run-state says; Escalation when they do not."""
-    for stage in {**state.artifacts, **task.artifacts}:
-        here, there = state.artifacts.get(stage, "none"), task.artifacts.get(stage, "none")
-        if here != there:
-            raise Escalation(
-                PATH,
-                f"Artifact path for {stage} differs: {PATH} has {here}, {task.path} has {there}",
-                "Make the two the same; the artifact must lie where both say.",
-            )
-    return task
+def undelivered(text: str) -> bool:
+    """Whether code of a Build was left that has not come into the tree."""
+    entries = [item.text for item in markdown(text).items("Validation Evidence")]
+    said = [CHANGED in one for one in entries if CHANGED in one or DELIVERED in one]
+    return bool(said) and said[-1]

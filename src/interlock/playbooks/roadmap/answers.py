@@ -1,299 +1,292 @@
-"""What an agent of the roadmap answers: one JSON object, or the same in labelled lines of text.
-
-`complaint` is the contract: what it says goes back to the agent, once.  `claim` hands a judge's verdict and evidence to
-the engine, which weighs them.  `read_answer` is for what came through: it takes whatever shape the rest has and keeps
-what it can use.
-"""
+"""What agents answer: the forms, the seed's own four parts, and what of an answer goes on to the next agent. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
-from functools import partial
-from typing import Any, Final
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal
 
-from interlock.contracts import AnswerFormat, Claim, Contract, Evidence, Outcome, checks_in_data, quoted, says_none
-from interlock.playbooks.roadmap.forwarding import essence, short_line
-from interlock.playbooks.roadmap.labelled import CHECKS, data_of_text
-from interlock.playbooks.roadmap.schema import is_whole
+from pydantic import Field, ValidationError, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
-WORDS = AnswerFormat(
-    {"success": Outcome.OK, "needs_revision": Outcome.REVISE, "blocked": Outcome.BLOCKED}, "success", completion="text"
-)
-"""How a call of an agent ended, in the agents' words (spec: common.md 3.1)."""
+from interlock.documents.markdown import Markdown, label
+from interlock.engine.forms import Claim, Criterion, Finding, Form, Given, Unusable, Weakened, read_form
+from interlock.engine.prompts import quoted
 
-
-class Verdict(StrEnum):
-    PASS = "pass"
-    FAIL = "fail"
-    SKIPPED = "skipped"
-    ALIGNED = "aligned"
-    DRIFT = "drift_detected"
+Checked = Literal["pass", "fail", "skipped"]
+BEST = dict.fromkeys(("lint", "typecheck", "build", "quality"), "pass")
+WORST = {**dict.fromkeys(BEST, "skipped"), "quality": "fail"}
 
 
-CHECK_VALUES: Final = (Verdict.PASS, Verdict.FAIL, Verdict.SKIPPED)
-JUDGEMENTS: Final[Mapping[str, tuple[Verdict, ...]]] = {
-    "testing": (Verdict.PASS, Verdict.FAIL),
-    "review": (Verdict.PASS, Verdict.FAIL),
-    "validation": (Verdict.ALIGNED, Verdict.DRIFT),
-}
-"""The verdicts of each step that judges, the good one first."""
-
-
-@dataclass(frozen=True)
-class FileNote:
-    """A file that an agent says it created or changed."""
-
+class File(Form):
     path: str
-    change: str = "modified"
-    note: str = ""
+    change: Literal["created", "modified", "deleted"] = "modified"
+    note: str = Field("", description="What was done to it, in a line.")
 
 
-@dataclass(frozen=True)
-class ArchitectsDecision:
-    """What the Architect decided."""
-
-    adr: str = ""
-    interfaces: tuple[str, ...] = ()
-    boundaries: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class StepAnswer:
-    """An answer in the only form in which anything else sees it. What is to be dropped has no field here (RM-54)."""
-
-    verdict: Verdict | None = None
-    files: tuple[FileNote, ...] = ()
-    evidence: Evidence = field(default_factory=Evidence)
-    """Commands, numbers of tests, failures cut to their first lines, and the words on lint, types, build, quality."""
-    issues: tuple[str, ...] = ()
-    decision: ArchitectsDecision | None = None
-    findings: tuple[str, ...] = ()
-    next_steps: tuple[str, ...] = ()
+class Ran(Form):
+    command: str = Field(min_length=1, description="As typed in the folder where you began.")
+    exit: int
+    expected: bool = Field(False, description="True if it has to fail, and that is as it should be.")
     summary: str = ""
 
-    @property
-    def errors(self) -> tuple[str, ...]:
-        """The exact errors that it reports: failing tests, issues, commands that failed."""
-        broken = tuple(check.shown for check in self.evidence.checks if check.red)
-        return tuple(dict.fromkeys((*self.evidence.failures, *self.issues, *broken)))
+
+class Work(Form):
+    files: list[File] = []
+    verification: list[Ran] = []
+
+
+class Answer(Form):
+    """What all answer."""
+
+    status: Literal["success", "blocked", "needs_revision"]
+    evidence: Work = Work()
+    issues: list[Finding | str] = Field([], description="Findings; if you are blocked or not finished, the reason.")
+    learnings: list[str] = Field([], description="What the next agents have to know.")
+    nextSteps: list[str] = Field([], description="For people; they decide nothing.")
+    said: SkipJsonSchema[str] = ""
+    """The evidence of an answer in four parts: handed on, and nothing is decided by it."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _owes_a_reason(cls, value: Any) -> Any:
+        """Who does not succeed owes the reason alone: what else its form asks for stands at its worst."""
+        if not isinstance(value, dict) or value.get("status") not in ("blocked", "needs_revision"):
+            return value
+        told = {name: one for name, one in value.items() if one}
+        evidence = told.get("evidence", {})
+        if isinstance(evidence, dict):
+            told["evidence"] = {"checks": WORST, **evidence}
+        verdict = "drift_detected" if cls is Validated else "fail"
+        return {"verdict": verdict, "learnings": ["(none)"], "decision": {"adr": "(none)"}, **told}
 
     @property
-    def reason(self) -> str:
-        """Why an agent could not go on, in its own words."""
-        return "; ".join(self.issues or ((self.summary,) if self.summary else self.findings)) or "no reason given"
+    def reasons(self) -> list[str]:
+        return [essence(one if isinstance(one, str) else one.text) for one in self.issues]
 
 
-# -- the contract
+class Found(Answer):
+    learnings: list[str] = Field(min_length=1, description="Your findings, each with the paths that it rests on.")
 
 
-def contract_of(step: str, absent: Sequence[str] = (), commands: Sequence[str] = ()) -> Contract:
-    """What the dispatch of this step is held to.
+class Decision(Form):
+    adr: str = Field(min_length=1, description="The path of a decision record, or the design as text.")
+    interfaces: list[str] = []
+    boundaries: list[str] = []
+
+
+class Designed(Answer):
+    decision: Decision
+
+
+class Built(Answer):
+    already_so: str = Field("", description="Only if nothing needs changing: why; `verification` has what shows it.")
+    takes_back: list[str] = Field([], description="Paths of unsaved work of the person that the item means to remove.")
+
+
+class Judged(Answer):
+    """What all judges answer; an issue of one who does not pass is why."""
+
+    verdict: str
+    nothing_to_run: SkipJsonSchema[str] = ""
+    criteria: list[Criterion] = []
+    weakened: list[Weakened] = Field([], description="For each weakened test that you were told of: why it is right.")
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        passes, ran = self.status == "success" and self.verdict in ("pass", "aligned"), self.evidence.verification
+        green = [one.command for one in ran if one.exit == 0]
+        found = [one for one in self.issues if isinstance(one, Finding)]
+        blocking = [essence(one.text) for one in found if one.criterion or (one.check and one.check not in green)]
+        return Claim(
+            passes=passes,
+            checks=tuple((one.command, "green" if one.exit == 0 else "red", one.expected) for one in ran),
+            criteria=tuple((one.criterion, one.met) for one in self.criteria),
+            blocking=(*self.against(), *(blocking if passes else self.reasons)),
+            notes=tuple(self.reasons) if passes else (),
+            no_check=self.nothing_to_run,
+            explained=tuple(one.path for one in self.weakened),
+        )
+
+    def against(self) -> list[str]:
+        """What else in it speaks against the work."""
+        return []
+
+
+class Validated(Judged):
+    verdict: Literal["aligned", "drift_detected"]
+    nothing_to_run: SkipJsonSchema[str] = "it compares, and runs nothing"
+
+    @model_validator(mode="after")
+    def _says_what(self) -> Validated:
+        if self.status == "success" and self.verdict == "drift_detected" and not self.issues:
+            raise ValueError("drift_detected needs at least one concrete issue")
+        return self
+
+
+class Failure(Form):
+    name: str
+    message: str = Field("", description="Exactly as it was printed, without the stack.")
+
+
+class Tests(Form):
+    passed: int = Field(0, ge=0)
+    failed: int = Field(0, ge=0)
+    failures: list[Failure] = []
+
+
+class Proof(Work):
+    tests: Tests = Tests.model_validate({})
+
+
+class Tested(Judged):
+    verdict: Literal["pass", "fail"]
+    evidence: Proof = Proof()
+
+    def against(self) -> list[str]:
+        tests = self.evidence.tests
+        told = [f"{one.name}: {essence(one.message)}" for one in tests.failures]
+        return told or ([f"{tests.failed} tests failed"] if tests.failed else [])
+
+
+class Checks(Form):
+    lint: Checked
+    typecheck: Checked
+    build: Checked
+    quality: Literal["pass", "fail"]
+
+
+class Inspection(Work):
+    checks: Checks
+
+
+class Reviewed(Judged):
+    verdict: Literal["pass", "fail"]
+    nothing_to_run: str = Field("", description="Why there was no command to run.")
+    evidence: Inspection
+
+    def against(self) -> list[str]:
+        return [f"{name}: fail" for name, word in self.evidence.checks if word == "fail"]
+
+
+# --- reading
+
+
+def read(form: Any, absent: Sequence[str], green: bool, given: Given) -> Form | Unusable:
+    """The form, or the same in the seed's own four parts (RM-103).
 
     Args:
-        absent: checks that the project declares not to have.
-        commands: those that the item names; Testing cannot say that there is nothing to run.
+        absent: checks that the project does not have.
+        green: the engine ran commands on that very tree, and they bear a pass out.
     """
-    judges = step in JUDGEMENTS
-    named = tuple(commands) if step == "testing" else ()
-    return Contract(
-        answer=answer_format(step, absent),
-        claim=partial(claim, step, named=named) if judges else None,
-        must_change=step == "implement",
-    )
+    answer: Any = read_form(form, given.structured, given.text)
+    if isinstance(answer, Unusable) and given.structured is None and "status" in (said := _parts(given.text)):
+        answer = _of_parts(form, said, green)
+    if isinstance(answer, Unusable) and form is Validated and given.told:
+        why = ["validation gave no usable verdict"]
+        return Validated.model_validate({"status": "success", "verdict": "drift_detected", "issues": why})
+    if isinstance(answer, Reviewed) and answer.verdict == "pass":
+        skipped = [name for name, word in answer.evidence.checks if word == "skipped" and name not in absent]
+        if skipped:
+            problem = "is `skipped`, but not declared absent; expected pass | fail"
+            return Unusable(problems=tuple(f"evidence.checks.{name} {problem}" for name in skipped))
+    return answer  # type: ignore[no-any-return]
 
 
-def complaint(step: str, data: Mapping[str, Any], absent: Sequence[str] = ()) -> str | None:
-    """What an answer that claims success must be told, or None."""
-    if data.get("status") != "success":
-        return None
-    return "; ".join(_complaints(step, data, absent)) or None
+def _parts(text: str) -> dict[str, str]:
+    """What stands behind or below each label or heading of the seed, the first of each."""
+    found: dict[str, list[str]] = {}
+    below: list[str] = []
+    for line, _ in Markdown(text).open_lines(deep=True):
+        heading, named = re.fullmatch(r"#{1,6}[ \t]+(.*?):?[ \t]*", line), label(line)
+        name = (heading[1] if heading else named["name"] if named else "").strip(" *_`").casefold()
+        if name in ("status", "verdict", "evidence", "learnings", "next steps"):
+            below = [named["value"] if named and not heading else ""]
+            found.setdefault(name, below)
+        else:
+            below.append(line)
+    return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
-def _complaints(step: str, data: Mapping[str, Any], absent: Sequence[str]) -> Iterator[str]:
-    if (allowed := JUDGEMENTS.get(step)) is None:
-        return
-    verdict, expected = data.get("verdict"), " | ".join(allowed)
-    if verdict is None:
-        yield f"verdict missing; expected {expected}"
-    elif verdict not in allowed:
-        yield f"verdict {quoted(verdict)}; expected {expected}"
-    if verdict == Verdict.DRIFT and not _texts(data.get("issues")):
-        yield "verdict drift_detected without an issue; expected issues: at least one concrete issue"
-    if step == "review":
-        evidence = data.get("evidence")
-        checks = evidence.get("checks") if isinstance(evidence, Mapping) else None
-        yield from _about_checks(checks if isinstance(checks, Mapping) else {}, verdict == Verdict.PASS, absent)
+def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Form | Unusable:
+    evidence, learned = said.get("evidence", ""), said.get("learnings", "")
+    status, verdict = (said.get(name, "").strip(" *_`.!\n").casefold() for name in ("status", "verdict"))
+    if verdict == "pass" and not (form is Tested and green):
+        return Unusable(problems=("a pass names the checks that bear it out: end with the JSON block of the form",))
+    data = {
+        "status": status,
+        "verdict": verdict if status == "success" else "",
+        "said": evidence,
+        "issues": _entries(evidence) if issubclass(form, Judged) or status != "success" else [],
+        "learnings": _entries(learned) or (_entries(evidence) if form is Found else []),
+        "nextSteps": _entries(said.get("next steps", "")),
+        "decision": {"adr": evidence or learned},
+        "evidence": {"checks": WORST},
+    }
+    try:
+        return form.model_validate(data)
+    except ValidationError as error:
+        return Unusable(problems=tuple(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
 
 
-def _about_checks(checks: Mapping[str, Any], passes: bool, absent: Sequence[str]) -> Iterator[str]:
-    """What is wrong with Review's words; behind a pass stands one for each check, and only absent ones are skipped."""
-    for name in CHECKS:
-        value = checks.get(name)
-        if name not in checks:
-            if passes:
-                yield f"evidence.checks.{name} is missing; expected {' | '.join(CHECK_VALUES)}"
-        elif value not in CHECK_VALUES:
-            yield f"evidence.checks.{name} is {quoted(value)}; expected {' | '.join(CHECK_VALUES)}"
-        elif passes and value == Verdict.SKIPPED and name not in absent:
-            yield f"evidence.checks.{name} is skipped, but it is not declared absent; expected pass | fail"
+def _entries(text: str) -> list[str]:
+    return [essence(one) for one in ([line.text for line in Markdown(text).items()] or [text]) if one.strip()]
 
 
-def claim(
-    step: str, data: Mapping[str, Any], _texts_of_artifacts: Mapping[str, str], *, named: tuple[str, ...] = ()
-) -> Claim:
-    """What a judge says, and what it puts behind it; a criterion that Testing finds unproven speaks against a pass."""
-    answer = read_answer(data)
-    unmet = answer.issues if step == "testing" else ()
-    return Claim(
-        passes=answer.verdict is JUDGEMENTS[step][0],
-        evidence=replace(answer.evidence, unmet=unmet),
-        shows=step != "validation",  # the Architect compares, and runs nothing
-        data={"evidence": data.get("evidence")},
-        named=named,
-    )
+# --- handing on
+
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FRAME = re.compile(
+    r"\s+at \S.*|\s*at .+:\d+(:\d+)?\)?\s*|Traceback \(most recent call last\):\s*|\s*\.\.\. \d+ more\s*"
+    r"|\s*\d+: +0x[0-9a-f]+ - .*|goroutine \d+ .*"
+)
+_PYTHON_FRAME = re.compile(r'\s*File ".+", line \d+.*')
 
 
-EXAMPLES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "research": {"evidence": {"files": []}, "findings": ["What was asked for is known."], "learnings": []},
-    "design": {
-        "evidence": {"files": []},
-        "decision": {"adr": "", "interfaces": ["as they are"], "boundaries": ["none are crossed"]},
-    },
-    "implement": {"evidence": {"files": [], "verification": []}, "learnings": []},
-    "validation": {"verdict": "aligned", "issues": [], "evidence": {"files": []}},
-    "testing": {
-        "verdict": "pass",
-        "evidence": {
-            "tests": {"passed": 1, "failed": 0, "failures": []},
-            "verification": [{"command": "make test", "exit": 0, "summary": "1 passed"}],
-        },
-        "issues": [],
-    },
-    "review": {
-        "verdict": "pass",
-        "evidence": {
-            "checks": dict.fromkeys(CHECKS, "pass"),
-            "verification": [{"command": "make lint", "exit": 0, "summary": "no findings"}],
-        },
-        "issues": [],
-    },
-}
-"""The least that a good answer holds beside its status."""
+def essence(text: str, most: int = 3) -> str:
+    """The first lines that tell something: no code blocks, no stack frames (a Python frame's source goes with it)."""
+    told: list[str] = []
+    below_frame = False
+    for line in _FENCE.sub("", text).splitlines():
+        source, below_frame = below_frame and line[:4] == "    ", bool(_PYTHON_FRAME.fullmatch(line))
+        if line.strip() and not (source or below_frame or _FRAME.fullmatch(line)):
+            told.append(line.rstrip())
+    return "\n".join(told[:most])
 
 
-def answer_format(step: str, absent: Sequence[str] = ()) -> AnswerFormat:
-    """How an agent says its verdict at this step, and what the answer must hold."""
-    return replace(
-        WORDS,
-        # A judge that says so has judged negatively; it is told to say `fail`, `drift_detected` or why not.
-        unsaid=("needs_revision",) if step in JUDGEMENTS else (),
-        check_data=partial(complaint, step, absent=absent),
-        from_text=data_of_text,
-        example={**EXAMPLES[step], "nextSteps": []},
-    )
+def findings(found: Found) -> str:
+    return "\n".join(filter(None, [essence(found.said, 40), *_listed(found.learnings)]))
 
 
-# -- reading
+def decision(designed: Designed) -> str:
+    """ADR path, interfaces and boundaries, always all three."""
+    made = designed.decision
+    lines = ["Interfaces:", *_listed(made.interfaces or ["(none named)"], 20)]
+    lines += ["Boundaries:", *_listed(made.boundaries or ["(none named)"], 20)]
+    learned = ["Key findings:", *_listed(designed.learnings)] if designed.learnings else []
+    return "\n".join([f"ADR: {essence(made.adr, 40)}", *lines, *learned])
 
 
-def read_answer(data: Mapping[str, Any] | None) -> StepAnswer:
-    """The usable part of an answer's data; total, whatever it holds."""
-    data = data or {}
-    evidence = data.get("evidence")
-    evidence = evidence if isinstance(evidence, Mapping) else {}
-    verdict = data.get("verdict")
-    return StepAnswer(
-        verdict=Verdict(verdict) if isinstance(verdict, str) and verdict in [*Verdict] else None,
-        files=tuple(_files(evidence.get("files"))),
-        evidence=_evidence(evidence),
-        issues=_texts(data.get("issues")),
-        decision=_decision(data.get("decision")),
-        findings=(*_texts(data.get("findings")), *_texts(data.get("learnings"))),
-        next_steps=_texts(data.get("nextSteps")),
-        summary=short_line(data["summary"]) if isinstance(data.get("summary"), str) else "",
-    )
+def _listed(entries: Iterable[str], most: int = 3) -> list[str]:
+    return [f"- {essence(one, most)}".replace("\n", "\n  ") for one in entries]
 
 
-def _evidence(said: Mapping[str, Any]) -> Evidence:
-    tests, checks, nothing = said.get("tests"), said.get("checks"), said.get("nothingToRun")
-    tests = tests if isinstance(tests, Mapping) else {}
-    checks = checks if isinstance(checks, Mapping) else {}
-    return Evidence(
-        checks=checks_in_data(said.get("verification")),
-        passed=_count(tests.get("passed")),
-        failed=_count(tests.get("failed")),
-        failures=tuple(_failures(tests.get("failures"))),
-        marks={name: str(checks[name]) for name in CHECKS if name in checks and checks[name] in CHECK_VALUES},
-        nothing_to_run=short_line(nothing) if isinstance(nothing, str) else "",
-    )
+def evidence(built: Built) -> str:
+    """Which commands Implement says that it ran, and how they ended; none of their output."""
+    ran = [f"- {quoted(one.command)}: exit {one.exit}" for one in built.evidence.verification]
+    why = [f"- nothing was changed: {essence(built.already_so)}"] if built.already_so else []
+    return "\n".join(filter(None, [*ran, *why, essence(built.said)])) or "(it reported no commands)"
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    """A text, a list of texts, or a list of objects that carry one, each reduced to what matters."""
-    entries = value if isinstance(value, list | tuple) else [value]
-    spoken = (essence(_spoken(entry)) for entry in entries)
-    return tuple(text for text in spoken if not says_none(text))
+def files(built: Built, changed: Sequence[str]) -> dict[str, str]:
+    """A line for each file that Implement names or that really changed (RM-55)."""
+    told = {one.path.removeprefix("./"): one for one in built.evidence.files}
+    lines = {path: f"- {quoted(path)} (changed; not named)" for path in changed}
+    for path, one in told.items():
+        seen = f"({one.change}): {essence(one.note, 1)}" if path in changed else "(no change of it was seen)"
+        lines[path] = f"- {quoted(path)} {seen}"
+    return lines
 
 
-def _spoken(entry: Any) -> str:
-    match entry:
-        case str():
-            return entry
-        case Mapping():
-            place = entry.get("file") or entry.get("path") or entry.get("name")
-            text = next((entry[name] for name in _SAID if isinstance(entry.get(name), str)), "")
-            return f"{place}: {text}" if place and text else str(place or text)
-        case int() | float() if not isinstance(entry, bool):
-            return str(entry)
-        case _:
-            return ""
-
-
-_SAID: Final = ("message", "issue", "description", "text", "reason", "finding", "summary", "note", "title")
-
-
-def _count(value: Any) -> int:
-    return value if is_whole(value) and value > 0 else 0
-
-
-def _files(value: Any) -> Iterator[FileNote]:
-    for entry in value if isinstance(value, list) else ():
-        match entry:
-            case str() if entry.strip():
-                yield FileNote(entry.strip())
-            case {"path": str() as path} if path.strip():
-                change, note = entry.get("change"), entry.get("note")
-                yield FileNote(
-                    path.strip(),
-                    short_line(change) if isinstance(change, str) and change.strip() else "modified",
-                    short_line(note) if isinstance(note, str) else "",
-                )
-
-
-def _failures(value: Any) -> Iterator[str]:
-    for entry in value if isinstance(value, list) else ():
-        match entry:
-            case {"name": str() as name, "message": str() as message}:
-                yield f"{short_line(name)}: {essence(message)}"
-            case _:
-                yield from _texts(entry)
-
-
-def _decision(value: Any) -> ArchitectsDecision | None:
-    if not isinstance(value, Mapping):
-        return ArchitectsDecision(interfaces=texts) if (texts := _texts(value)) else None
-    adr = value.get("adr")
-    return ArchitectsDecision(
-        adr=short_line(adr) if isinstance(adr, str) else "",
-        interfaces=tuple(_verbatim(value.get("interfaces"))),
-        boundaries=_texts(value.get("boundaries")),
-    )
-
-
-def _verbatim(value: Any) -> Iterator[str]:
-    """Interface signatures: kept as they are, over several lines if they are so written."""
-    for entry in value if isinstance(value, list) else [value]:
-        if isinstance(entry, str) and entry.strip():
-            yield entry.strip()
+def tests(tested: Tested, word: str) -> str:
+    counted = tested.evidence.tests
+    return f"Tests: {word} ({counted.passed} passed, {counted.failed} failed)"

@@ -1,247 +1,194 @@
-"""`/implement 259 be brief`: check the task, route by language, delegate once, relay the answer."""
+"""`router`: a task-based command is validated, routed by the task's language, delegated, and its answer relayed."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from shlex import quote
-from typing import Annotated, TypeVar
+import json
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Annotated, Any
 
-from interlock.engine import (
-    AfterComplete,
-    Asking,
-    Checks,
-    Delegation,
-    Dispatch,
-    Ending,
-    Option,
-    Report,
-    Run,
-    playbook,
-    within_time,
-)
-from interlock.errors import DocumentInvalid
-from interlock.playbooks.router.answers import ReturnFacts, ending, judge_return
-from interlock.playbooks.router.decisions import (
-    ValidatedCommand,
-    about_language,
-    check_cycle,
-    check_depth,
-    parse_command,
-    route,
-    settled_already,
-    time_limit,
-)
-from interlock.playbooks.router.documents import (
-    CommandFile,
-    TaskEntry,
-    agent_path,
-    command_path,
-    find_task,
-    read_agent_file,
-    read_command_file,
-)
-from interlock.playbooks.router.handover import RETRIES, ValidatedTask, dispatch_of, handover
-from interlock.playbooks.router.problems import TASK_LIST, Problem, RouterError, escaped
-from interlock.playbooks.router.settings import RouterSettings
+from pydantic import Field
 
-T = TypeVar("T")
+from interlock.documents.model import Model
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Call, Outcome, Report, Row, Run, clash
+from interlock.engine.view import View
+from interlock.playbooks.router import decisions
+from interlock.playbooks.router.decisions import Answer, Came, Return, asked, escaped, read
+from interlock.playbooks.router.documents import EVERYTHING, TODO, agent_file, command_file, find_task, still_so
 
-CONFIGURATION = (".opencode/command/**", ".opencode/agent/**")
-"""What routing is decided by: an agent's changes to it stay in its layer."""
-INDEX = ".opencode/context/index.md"
-GUIDES = (
-    ".opencode/context/core/system/routing-guide.md",
-    ".opencode/context/core/system/validation-rules.md",
-)
+CONTEXT = ".opencode/context"
+REQUIRED = ("core/system/routing-guide.md", "core/system/validation-rules.md")
+SHOWN = 2000
+"""Characters at the end of what an agent had written that are shown."""
+UNVERIFIED = "unverified: {agent} did not say how it ended (Status: completed, partial, failed or blocked)"
 
 
-@dataclass(frozen=True)
-class RouterInputs:
-    """What the user typed, whole."""
+class Inputs(Model):
+    """What was typed."""
 
-    line: Annotated[
-        str,
-        Option(
-            "/research, /plan, /implement or /revise, the task's number, and a text for the agent.",
-            metavar="COMMAND",
-            argument=True,
-        ),
-    ]
-
-
-COMMANDS = ("research", "plan", "implement", "revise")
-SAMPLE = 50
-"""Tasks that `validate` tries; the same code that would run them looks at each."""
-
-
-def samples(asking: Asking) -> Iterator[RouterInputs]:
-    """Each command for the first tasks of the list."""
-    text = asking.documents.read(TASK_LIST).text
-    numbers = list(dict.fromkeys(re.findall(r"^### (\d+)\.", text, re.MULTILINE)))
-    if not numbers:
-        raise DocumentInvalid(
-            f"{TASK_LIST} has no task",
-            path=TASK_LIST,
-            expected="headings like: ### 259. Title",
-            remedy="Write one, or get an example with: interlock init --playbook router --example",
-        )
-    for word in COMMANDS:
-        for number in numbers[:SAMPLE]:
-            yield RouterInputs(f"/{word} {number}")
-
-
-def run_key(inputs: RouterInputs) -> str:
-    """Command and task number; what is neither stands for itself, so that it can be refused under its own name."""
-    command = parse_command(inputs.line)
-    return escaped(inputs.line) if isinstance(command, Problem) else command.key
-
-
-@playbook(
-    "router",
-    inputs=RouterInputs,
-    settings=RouterSettings,
-    samples=samples,
-    first='"/implement 259 be brief"',
-    key=run_key,
-    steps={"stage-1": "check", "stage-2": "route", "preflight": "preflight", "stage-3": "delegate"},
-    documents=lambda _inputs: (TASK_LIST, *CONFIGURATION, INDEX, *GUIDES),
-    state=lambda _inputs: CONFIGURATION,
-    max_parallel=1,
-    retries=RETRIES,
-    needs_roles=False,
-    after_complete=AfterComplete.ALWAYS_NEW,
-)
-async def router(run: Run, inputs: RouterInputs) -> Ending:
-    """Hand one task of .opencode/specs/TODO.md to the agent that its command file names, and print its answer.
-
-    What depends on settings is not recorded as a decision: settings may change between a crash and its resume.
-    """
-    limit_s = run.settings.timeout_s
-    async with within_time(limit_s, f"router timed out after {limit_s:g} s"):
-        with run.step("stage-1"):
-            established = await extract_and_validate(run, inputs.line)
-        with run.step("stage-2"):
-            task = await route_task(run, established)
-            spec = await prepare(run, task)
-    await Checks(run, (), agents=(task.agent.name,)).preflight()
-    with run.step("stage-3"):
-        report = await run.dispatch(spec)
-        return await relay(run, task, established, report)
-
-
-def need(run: Run, found: T | Problem) -> T:
-    """What a check established; a problem refuses the command, and nothing can be reached behind that."""
-    if not isinstance(found, Problem):
-        return found
-    run.note("refused", state=found.refusal, error=found.short)
-    raise RouterError(found)
-
-
-@dataclass(frozen=True)
-class Established:
-    """What stage 1 knows of a command."""
-
-    command: ValidatedCommand
-    entry: TaskEntry
-    file: CommandFile
-    here: Delegation
-    list_digest: str
-
-
-async def extract_and_validate(run: Run, line: str) -> Established:
-    """Stage 1: command and number, the task's entry, the command's file, the depth; a bad number reads no file."""
-    settings = run.settings
-    command = need(run, parse_command(line))
-    task_list = await run.read(TASK_LIST)
-    entry = need(run, find_task(task_list, command.number))
-    if settled_already(command.command, entry.status):
-        run.warn(
-            f"Task {command.number} has status {escaped(entry.status)} in {TASK_LIST}; it is implemented all the same"
-        )
-    document = await run.read(command_path(command.command))
-    file = need(run, read_command_file(document))
-    here = need(run, check_depth(run.parent, settings.max_depth))
-    run.note(
-        "stage.1.done",
-        command=command.command,
-        task_number=command.number,
-        title=entry.title,
-        language=entry.language,
-        status=entry.status,
-        line=entry.line,
-        language_based=file.language_based,
-        returns=file.returns,
-        timeout=file.timeout_s,
-        depth=here.depth,
+    request: str = Field(
+        description="The command with its task: /research, /plan, /implement, /revise NUMBER [PROMPT]."
     )
-    return Established(command, entry, file, here, task_list.digest)
 
 
-async def route_task(run: Run, known: Established) -> ValidatedTask:
-    """Stage 2, first half: the target, its file, and that it is not called from within itself."""
-    settings = run.settings
-    file = known.file if settings.language_routing else replace(known.file, languages={})
-    target = need(run, run.decide(route, file, known.entry.language))
-    document = await run.read(agent_path(target))
-    agent = need(run, read_agent_file(document, target, file.path))
-    for remark in (*agent.remarks, *about_language(file, known.entry, target)):
-        run.warn(remark)
-    delegation = need(run, check_cycle(known.here, target, settings.cycle_detection))
-    timeout_s = time_limit(known.command.command, file.timeout_s, settings.timeout_default_s)
-    return ValidatedTask(known.command, known.entry, agent, delegation, timeout_s, file.returns)
+class Settings(Model):
+    """The table `[router]`; numbers may be lowered alone, but for the default timeout."""
+
+    max_depth: Annotated[int, Field(ge=1, le=3)] = 3
+    cycle_detection: bool = True
+    max_context_bytes: Annotated[int, Field(ge=1, le=10_000)] = 10_000
+    timeout_default_s: Annotated[int, Field(ge=1, le=86_400)] | None = None
+    partial_grace_s: Annotated[int, Field(ge=1, le=30)] = 30
 
 
-async def prepare(run: Run, task: ValidatedTask) -> Dispatch:
-    """Stage 2, second half: the context, within its limit, and nothing besides."""
-    here = {*await run.list(".opencode/context", "index.md"), *await run.list(".opencode/context/core/system", "*.md")}
-    for path in (INDEX, *GUIDES):
-        if path not in here:
-            run.note("context.missing", path=path)
-    context = need(run, handover(task, run.settings.max_context_bytes))
-    run.note(
-        "stage.2.done",
-        agent=task.agent.name,
-        depth=task.delegation.depth,
-        path=task.delegation.path,
-        context_bytes=context.size,
-    )
-    guides = tuple(path for path in GUIDES if path in here)
-    return dispatch_of(task, context, guides=guides, partial_grace_s=run.settings.partial_grace_s)
+ROW = Row("subagent", "delegate", Answer, writes=EVERYTHING, timeout_s=7200, repeats=0, lost=True)
 
 
-async def relay(run: Run, task: ValidatedTask, known: Established, report: Report) -> Ending:
-    """Stage 3, after the return: judge it, and pass the answer on byte for byte if it counts."""
-    answer = report.answer()
-    returned = judge_return(
-        ReturnFacts(
-            agent=task.agent.name,
-            returns=task.returns,
-            content=answer,
-            path=report.answer_path,
-            session=report.session,
-            exit_code=report.exit_code,
-            reason=report.reason,
-            token=report.token,
-            detail=report.detail,
-            against=report.evidence.contradictions,
-            data=report.data,
-            partial=report.partial,
-            timeout_s=task.timeout_s,
-            violations=report.violations,
-            conflicts=tuple(report.conflicts),
+async def router(run: Run, inputs: Inputs) -> Outcome:
+    """Three stages: extract and validate, route, delegate."""
+    request = asked(inputs.request)
+    with run.step("ExtractAndValidate"):
+        task = find_task(await run.read(TODO, partial(find_task, number=request.number)), request.number)
+        header = await run.read(request.file, partial(command_file, path=request.file))
+        command = command_file(header, request.file)
+        rules = Settings.model_validate(run.once("rules", {}, (run.settings or Settings()).model_dump))
+        depth, path, tasks = decisions.outer(run.start.outer)
+        decisions.check_depth(depth, path, rules.max_depth)
+        begun = run.now()
+        session = f"sess_{begun:%Y%m%d}_{run.new_id(6)}"
+        run.note("validated", **asdict(task), session=session, depth=depth)
+        for why in decisions.odd(task, request.command):
+            run.warn(why)
+    with run.step("Route"):
+        agent = run.decide(decisions.target, task, command, request.file)
+        if rules.cycle_detection:
+            decisions.check_cycle(agent, task.number, path, tasks)
+        file = f".opencode/agent/subagents/{agent}.md"
+        text = await run.read(file, lambda found: agent_file(found, agent, file, request.file))
+        writes, problem = agent_file(text, agent, file, request.file)
+        if problem:
+            run.warn(problem)
+        timeout = decisions.deadline_s(request.command, command, rules.timeout_default_s)
+        context = {
+            "prompt": f"Task {task.number}: {task.title}",
+            "task_number": int(task.number),
+            "language": task.language,
+            "task_description": task.description,
+            "user_prompt": request.prompt,
+            "session_id": session,
+            "delegation_depth": depth,
+            "delegation_path": [*path, agent],
+            "timeout": timeout,
+            "deadline": f"{begun.fromtimestamp(begun.timestamp() + timeout, begun.tzinfo):%Y-%m-%dT%H:%M:%SZ}",
+        }
+        decisions.check_size(context, rules.max_context_bytes)
+        run.note("routed", agent=agent, timeout=timeout, delegation_path=context["delegation_path"])
+    with run.step("Delegate"):
+        row = replace(
+            ROW,
+            agent=agent,
+            role=file,
+            writes=writes,
+            form=Answer if command.returns == "json" else None,
+            answers=command.returns == "json",
+            read=partial(read, command.returns, agent, session),
+            timeout_s=timeout,
+            grace_s=rules.partial_grace_s,
         )
-    )
-    status = run.decide(ending, returned.kind)
-    state = "Relayed" if returned.relayed else "Failed"
-    if (await run.read(TASK_LIST)).digest != known.list_digest:
-        by_agent = report.accepted and TASK_LIST in report.changes
-        run.note("todo.changed", path=TASK_LIST, by=task.agent.name if by_agent else "somebody else")
-    if report.foreign:
-        paths = ", ".join(report.foreign)
-        run.warn(f"{task.agent.name} changed the router's configuration; that was not taken over: {paths}")
-    if report.patch and not report.accepted:
-        run.warn(f"the work of {task.agent.name} is not in the tree; to take it over: git apply {quote(report.patch)}")
-    run.note("stage.3.done", state=state, status=returned.kind, session=report.session, answer_bytes=len(answer))
-    return Ending(status, returned.reason, answer if returned.relayed else b"")
+        call = Call(
+            row,
+            inputs={"context": context, "command": request.command, "returns": command.returns},
+            texts={"assigned": json.dumps(context, ensure_ascii=False, indent=1)},
+            reads=await _reads(run),
+            request=f"{request.prompt}\n{task.description}",
+            known={"status": "completed", "session_id": session, "errors": []},
+            hands={"depth": depth, "path": [*path, agent], "tasks": [*tasks, task.number]},
+        )
+        report = await run.dispatch(call)
+        came, why = await _settled(run, agent, report)
+        run.note("returned", came=came.value, session=session)
+    status, code = run.decide(decisions.ENDING, came)
+    if not still_so(await run.read(TODO), task):
+        run.warn(f"task {task.number} is not what it was in {TODO}: somebody changed it meanwhile")
+    answer = "" if came is Came.NOTHING else Return.model_validate(report.form).answer or run.text(report.text)
+    return Outcome(status, why or f"{agent} returned {came.value}", answer, exit=code)
+
+
+async def _reads(run: Run) -> tuple[str, ...]:
+    """The context that an agent is pointed to, as far as it is there."""
+    found = []
+    for path in ("index.md", *REQUIRED):
+        folder, _, name = f"{CONTEXT}/{path}".rpartition("/")
+        if await run.names(folder, name):
+            found.append(f"{folder}/{name}")
+        elif path in REQUIRED:
+            run.warn(f"{folder}/{name} is not there")
+    return tuple(found)
+
+
+async def _settled(run: Run, agent: str, report: Report) -> tuple[Came, str]:
+    """What came back, its work delivered if the agent vouches for it; and why it is not what one would expect."""
+    raw = f"Raw answer: .interlock/runs/{run.id}/dispatches/{run.scope}/{agent}#1/answer.md"
+    if report.conflicts:
+        return Came.NOTHING, f"Error: {clash([*map(escaped, report.conflicts)])} {raw}"
+    if not report.ok:
+        if report.reason == "timeout" and (wrote := run.text(report.text)[-SHOWN:].strip()):
+            run.warn(f"{agent} had written, at the end:\n{wrote}")
+        why = "; ".join(report.complaint.splitlines()) or report.reason
+        return Came.NOTHING, f"Error: {why if why.startswith((agent, 'answer')) else f'{agent}: {why}'}. {raw}"
+    told = Return.model_validate(report.form)
+    if told.came is Came.FAILED:
+        return told.came, told.why and f"{agent}: {told.why}"
+    delivered = await run.deliver("answer", unjudged=True)
+    if delivered.state == "conflict":
+        conflicts = delivered.landing.conflicts if delivered.landing else ()
+        return Came.NOTHING, f"Error: {clash([*map(escaped, conflicts)])} {raw}"
+    if delivered.state == "away":
+        run.warn(f"another branch is checked out: interlock apply {run.id} brings the work")
+    return told.came, UNVERIFIED.format(agent=agent) if told.came is Came.UNVERIFIED else ""
+
+
+def _key(inputs: Inputs, where: Any) -> str:
+    request = asked(inputs.request)
+    return f"{request.command} {request.number}"
+
+
+# --- what holds on every path
+
+
+def _relays_what_counts(view: View) -> bool:
+    """Nothing is delivered, and nothing is complete, without an answer that says so."""
+    reports = [call.report for call in view.calls.values() if call.report]
+    came = [report.form["came"] for report in reports if report.ok and report.form]
+    if any(one.state == "done" for one in view.delivered):
+        return bool(came) and came[-1] in (Came.COMPLETED, Came.PARTIAL, Came.BLOCKED, Came.UNVERIFIED)
+    return view.status != "complete" or came == [Came.COMPLETED]
+
+
+EXAMPLE = {
+    TODO: "### 259. Add\n- **Status**: [NOT STARTED]\n- **Language**: lean\n- **Description**: Make add right\n",
+    ".opencode/command/implement.md": "---\nrouting:\n  language_based: true\n  lean: lean-agent\nreturns: json\n---\n",
+    ".opencode/agent/subagents/lean-agent.md": "You know Lean.\n",
+}
+ROUTER = Playbook(
+    name="router",
+    play=router,
+    inputs=Inputs,
+    rows=(ROW,),
+    caps={},
+    headline=lambda inputs: inputs.request,
+    key=_key,
+    package="interlock.playbooks.router",
+    settings=Settings,
+    summary="A task-based command goes to the one agent that its task's language and its command file name.",
+    check=lambda inputs, refuses: (asked(inputs.request), None)[1],
+    nests=True,
+    example={"request": "/implement 259"},
+    files=EXAMPLE,
+    invariants={
+        "one agent is called": lambda view: len(view.calls) <= 1,
+        "only what an agent vouches for counts": _relays_what_counts,
+        "nobody is asked": lambda view: not view.gates,
+    },
+)

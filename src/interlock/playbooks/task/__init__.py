@@ -1,21 +1,5 @@
-"""The light one: a request, one agent that does it, checks and a reviewer that must bear it out."""
+"""`task`: a request, one agent, your checks, one reviewer."""
 
-from __future__ import annotations
+from interlock.playbooks.task.playbook import TASK
 
-from typing import TYPE_CHECKING
-
-from interlock.lazy import lazily
-
-if TYPE_CHECKING:
-    from interlock.playbooks.task.playbook import TaskInputs, task
-    from interlock.playbooks.task.rehearsing import narrowed, rehearsal
-
-__getattr__ = lazily(
-    __name__,
-    {
-        "playbook": "TaskInputs task",
-        "rehearsing": "narrowed rehearsal",
-    },
-)
-
-__all__ = ["TaskInputs", "narrowed", "rehearsal", "task"]
+__all__ = ["TASK"]

@@ -1,170 +1,288 @@
-"""`task "REQUEST"`: one agent does it, checks run, a reviewer judges; what fails goes back, three rounds at most."""
+"""`task`: one agent does it, code runs the checks, one reviewer judges; what fails goes back with its evidence."""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Annotated
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
-from interlock.engine import (
-    NONE,
-    AfterComplete,
-    Checks,
-    Ending,
-    NamedCommand,
-    Option,
-    Proof,
-    Report,
-    Retries,
-    Run,
-    find_commands,
-    named_commands,
-    playbook,
-)
-from interlock.errors import ConfigInvalid
-from interlock.playbooks.task.briefs import (
-    AGENTS,
-    UNDONE,
-    Against,
-    builder,
-    by_checks,
-    by_its_contract,
-    by_review,
-    by_what_was_noticed,
-    reviewer,
-    words_of,
-)
-from interlock.playbooks.task.closing import Accepted, Footing, accept, ground_for_a_commit, not_accepted
-from interlock.playbooks.task.decisions import AFTER_ROUND, Checked, Next, Worked, after_work, checked, reviewed
-from interlock.playbooks.task.settings import TaskSettings
-from interlock.playbooks.task.standing import standing_files, unweighed, weakened_still
+from pydantic import Field
+
+from interlock.documents.model import Model
+from interlock.engine.forms import Form, Judgement
+from interlock.engine.playbook import Playbook
+from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run, clash
+from interlock.engine.view import View
+from interlock.errors import BadInput, Status
+from interlock.workspace.values import Tree, Where
 
 ROUNDS = 3
-NAME_LENGTH = 60
 
 
-@dataclass(frozen=True)
-class TaskInputs:
-    """What is to be done, and what it takes to be believed."""
+class Inputs(Model):
+    """A request, and how it is checked."""
 
-    request: Annotated[str, Option("What is to be done.", metavar="REQUEST", argument=True)]
-    check: Annotated[
-        list[str],
-        Option(
-            "A command that must pass, run by interlock itself; may be given several times. Default: check_commands "
-            "of the settings, else what the project's files say. 'none' if there is nothing to run.",
-            metavar="COMMAND",
-        ),
-    ] = field(default_factory=list)
-    rounds: Annotated[
-        int, Option("Rounds of work, at most.", metavar="N", setting="rounds", at_least=1, at_most=ROUNDS)
-    ] = ROUNDS
-    review: Annotated[bool, Option("Whether a reviewer judges the change.", setting="review")] = True
-    commit: Annotated[bool, Option("Whether the accepted change is committed.", setting="commit")] = False
+    request: str = Field(description="What is to be done, in your words.")
+    check: tuple[str, ...] = Field((), description="A command that decides; `none`: there is none.")
+    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS, description="Most rounds of work.")
+    review: bool = Field(True, description="A reviewer judges the work.")
+    commit: bool = Field(False, description="Commit the work when it is accepted.")
+    branch: str = Field("", description="Make the work a commit on this new branch, in place of a delivery.")
+    pr: bool = Field(False, description="Push that branch and open a pull request.")
+    expect_red: bool = Field(False, description="Stop if every check is green before the work.")
+    accept_baseline: bool = Field(False, description="What is red before may stay red.")
 
 
-def run_key(inputs: TaskInputs) -> str:
-    """The request itself; a long one by its beginning and a digest."""
-    words = " ".join(inputs.request.split())
-    digest = hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()[:6]
-    return words if len(words) <= NAME_LENGTH else f"{words[: NAME_LENGTH - 10].rstrip()}... {digest}"
+class Settings(Model):
+    """The table `[task]`."""
+
+    rounds: int = Field(ROUNDS, ge=1, le=ROUNDS)
+    review: bool = True
+    commit: bool = False
 
 
-@playbook(
-    "task",
-    inputs=TaskInputs,
-    settings=TaskSettings,
-    first='"mend the typo in README.md"',
-    key=run_key,
-    steps={"work": "work", "check": "checks", "review": "review", "commit": "commit"},
-    agents=AGENTS,
-    caps={"round": ROUNDS},
-    retries=Retries(transient=1, contract=1, error=0),
-    after_complete=AfterComplete.ALWAYS_NEW,
-    reopens=True,
-)
-async def task(run: Run, inputs: TaskInputs) -> Ending:
-    """Do what is asked, run the checks, let a reviewer judge; what fails goes back, three rounds at most."""
-    checks, found, ground = await look_first(run, inputs)
-    against, short, unfinished = Against(), Against(), None
-    works: list[Report] = []
-    async for turn in run.loop("round", min(inputs.rounds, ROUNDS)):
-        with run.step("work"):
-            told = against.then(short)
-            built = await run.dispatch(builder(inputs.request, checks.commands, turn, told, unfinished))
-        match run.decide(after_work, built.outcome, built.reason):
-            case Worked.FAILED:
-                return Ending.failed(f"the builder failed: {words_of(built)}", because=(built.key,))
-            case Worked.BLOCKED:
-                return Ending.stopped(f"the builder cannot go on: {words_of(built)}")
-            case Worked.FELL_SHORT:
-                short, unfinished = by_its_contract(built), built.work
+class Built(Form):
+    """What the builder may say; its answer is its files."""
+
+    status: Literal["done", "blocked"] = "done"
+    summary: str = ""
+    already_so: list[str] = Field(default=[], description="If nothing has to be done: the commands that show it.")
+    takes_back: list[str] = Field(
+        default=[], description="Paths of the person's unsaved work that the request means to remove."
+    )
+
+
+BUILDER = Row("builder", "build", Built, writes=("**",), timeout_s=7200)
+REVIEWER = Row("reviewer", "review", Judgement, judges=True)
+THE_REQUEST = "the request"
+
+
+async def task(run: Run, inputs: Inputs) -> Outcome:
+    """Rounds of work, checks and review, until it is accepted."""
+    with run.step("before"):
+        named = [line for line in inputs.check if line != "none"]
+        commands = [] if "none" in inputs.check else await run.commands(named)
+        if not commands and not inputs.review:
+            raise BadInput(
+                "nothing would judge this work: there is no check, and --no-review",
+                expected="a check (--check CMD, or [commands] in interlock.toml), or a reviewer",
+            )
+        based = await run.baseline(commands, expect_red=inputs.expect_red)
+    if not commands:
+        run.warn("no command checks this work: a reviewer alone judges it")
+
+    against = ""
+    async for n in run.loop("round"):
+        asked, texts = _build(inputs, based), {"spoke_against": against}
+        built = await run.dispatch(Call(BUILDER, inputs=asked, texts=texts, attempt=n, request=inputs.request))
+        form = Built.model_validate(built.form or {})
+        if form.status == "blocked":
+            return Outcome.stopped(f"blocked: {form.summary or 'the agent does not say why'}")
+        proved = await run.prove(commands)
+        if against := await _spoke(run, built, form, proved):
+            continue
+        judged = proved[0].tree if proved else None
+        if inputs.review:
+            asked = _review(run, inputs, based, form, proved)
+            call = Call(REVIEWER, inputs=asked, criteria=(THE_REQUEST,), attempt=n, proved=tuple(proved))
+            verdict = await run.dispatch(call)
+            if against := _refused(verdict):
                 continue
-        works.append(built)
-        ground = ground and await ground.worked(run)
-        with run.step("check"):
-            files = await standing_files(run, checks, works)
-            if not files and not built.no_change:
-                against, short, unfinished = UNDONE, Against(), None
+            judged = judged or verdict.shown
+        beside = await run.rest(commands)
+        if against := "\n\n".join(run.against(beside).values()):
+            continue
+        if question := _question(run, inputs, proved, beside):
+            decided = await run.gate("accept", question)
+            if decided.choice == "reject":
+                against = f"A person was asked: {question} They say: {decided.note}"
                 continue
-            checks.commands = named(run, inputs, found)
-            proofs = await checks.prove()
-            unseen = [] if inputs.review else unweighed(works, files)
-        review = None
-        if inputs.review and checked(proofs) is not Checked.RED:
-            with run.step("review"):
-                review = await run.dispatch(reviewer(inputs.request, proofs, files, turn))
-        match run.decide(AFTER_ROUND, checked(proofs), reviewed(review, unseen)):
-            case Next.ACCEPT:
-                noticed = (*weakened_still(works, files), *built.noticed)
-                accepted = Accepted(inputs.request, turn, proofs, review, files, tuple(dict.fromkeys(noticed)))
-                return await accept(run, accepted, checks, ground)
-            case Next.STOP:
-                if review is None:
-                    return Ending.stopped("nothing bears the change out: no check is left, and nobody reviews")
-                return Ending.failed(f"the reviewer gave no verdict: {words_of(review)}", because=(review.key,))
-            case Next.AGAIN:
-                against, short, unfinished = objection(proofs, review, unseen), Against(), None
-                ground = ground and await ground.edited(run)
-    left = await standing_files(run, checks, works)
-    return not_accepted(run.identity.run_id, min(inputs.rounds, ROUNDS), against.then(short), left)
+        hooks = await run.hooks(_message(inputs)) if inputs.commit else None
+        if hooks and n < inputs.rounds:
+            against = f"The commit hooks refuse it: {hooks.problem}\n\n{run.text(hooks.out)}"
+            continue
+        ended = await _finish(run, inputs, n, commands, judged, "a commit hook refuses it" if hooks else "")
+        if isinstance(ended, Outcome):
+            return ended
+        against = ended
+    reason = f"Not accepted within {inputs.rounds} rounds: {' '.join(against.partition('```')[0].split())[:300]}"
+    return Outcome.stopped(reason, next=f"interlock resume {run.id} --note TEXT")
 
 
-async def look_first(run: Run, inputs: TaskInputs) -> tuple[Checks, tuple[NamedCommand, ...], Footing | None]:
-    """What the change will be held to, looked at before anything is paid: its checks, those that were found, and the
-    repository if it is to be committed."""
-    if not inputs.request.strip():
-        raise ConfigInvalid("there is nothing to do: the request is empty", where="command line")
-    project = await find_commands(run)
-    pairs = (("build", project.build), ("test", project.test))
-    found = tuple(NamedCommand(name, one.text, one.origin) for name, one in pairs if one is not None and one.runs)
-    agents = AGENTS if inputs.review else AGENTS[:1]
-    checks = Checks(run, named(run, inputs, found), agents=agents, goes_on=True)
-    if not checks.commands and not inputs.review:
-        raise ConfigInvalid(
-            "nothing would show whether the change is right: there is no check, and nobody reviews",
-            where="command line",
-            expected="a command that must pass, or a reviewer",
-            found="no check named, no file of the project that says how to build or test, and --no-review",
-            remedy="Name one with --check COMMAND, or leave out --no-review.",
+def _build(inputs: Inputs, based: Sequence[Based]) -> dict[str, Any]:
+    states = [("green" if one.run.green else "red", one) for one in based]
+    return {
+        "request": inputs.request,
+        "checks": [{"command": one.command, "state": state, "red": state == "red"} for state, one in states],
+        "all_green": bool(based) and all(one.run.green for one in based),
+        "accept_baseline": inputs.accept_baseline,
+    }
+
+
+def _review(run: Run, inputs: Inputs, based: Sequence[Based], form: Built, proved: Sequence[Proved]) -> dict[str, Any]:
+    return {
+        **_build(inputs, based),
+        "files": sorted({path for call in run.view.calls.values() if call.report for path in call.report.paths}),
+        "summary": form.summary,
+        "already_so": form.already_so,
+        "shown": bool((run.view.shown_by or {}).get("by")) or not proved,
+        "weakened": _weakened(proved),
+    }
+
+
+async def _spoke(run: Run, built: Report, form: Built, proved: Sequence[Proved]) -> str:
+    """What speaks against the work before anybody judges it; empty: nothing."""
+    if built.reason == "conflict":
+        return clash(built.conflicts)
+    if red := run.against(proved):
+        return "\n\n".join(red.values())
+    return "" if run.has_work else await run.idle(form.already_so)
+
+
+def _refused(verdict: Report) -> str:
+    ruling = verdict.ruling
+    if verdict.reason == "conflict":
+        return clash(verdict.conflicts)
+    if ruling is not None and ruling.passes:
+        return ""
+    said = ruling.against if ruling else ("it gave no verdict",)
+    return "The reviewer does not accept it:\n\n" + "\n".join(f"- {line}" for line in said)
+
+
+def _weakened(proved: Sequence[Proved]) -> list[str]:
+    return list(dict.fromkeys(name for one in proved for name in one.weakened))
+
+
+def _question(run: Run, inputs: Inputs, proved: Sequence[Proved], beside: Sequence[Proved]) -> str:
+    """What a person is asked before the work is accepted; empty: nothing."""
+    if (weak := _weakened([*proved, *beside])) and (run.limits.weakened == "ask" or not inputs.review):
+        return f"Accept weakened checks: {', '.join(weak)}?"
+    if run.has_work and not inputs.review and not any(one.after and one.after.green for one in proved):
+        return "Accept this work, although no green check shows it?"
+    return ""
+
+
+async def _finish(
+    run: Run, inputs: Inputs, n: int, commands: Sequence[Command], judged: Tree | None, problem: str
+) -> Outcome | str:
+    """Deliver what was accepted, or commit it where that was asked for; a conflict, which goes back.
+
+    Args:
+        problem: what is known against a commit.
+    """
+    said, message, branch = f"Accepted in round {n}", _message(inputs), _branch(inputs)
+    if not branch:
+        landed = await run.land(commands, judged, f"{n}-")
+        if landed.state == "conflict":
+            return "\n\n".join(landed.against)
+        if landed.against:
+            return Outcome.stopped(f"{said}, but your tree changed meanwhile: {'; '.join(landed.against)}")
+        if landed.state == "away" and not inputs.commit:
+            said = f"{said}; another branch is checked out, so nothing was delivered"
+            return Outcome.degraded(said, next=f"interlock apply {run.id}")
+        if not inputs.commit:
+            return Outcome.complete(said, next="interlock diff")
+    if not problem and run.against(await run.prove_commit(commands, message, branch)):
+        problem = "red without what you have not committed"
+    committed = None if problem else await run.commit(message, branch=branch)
+    if committed is None or committed.problem:
+        why = problem or (committed.problem if committed else "")
+        no, go_on = (
+            ("no branch", f"interlock apply {run.id}") if branch else ("not committed", f"interlock diff {run.id}")
         )
-    ground = await ground_for_a_commit(run) if inputs.commit else None
-    if not checks.commands:
-        run.warn("there is nothing to run: only the reviewer judges this change (--check COMMAND names a check)")
-    await checks.preflight()
-    await checks.start()
-    return checks, found, ground
+        return Outcome.degraded(f"{said}; {no}: {why}", next=go_on)
+    if not branch:
+        return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
+    if not inputs.pr:
+        return Outcome.complete(f"{said}, on branch {branch}", next=f"git diff HEAD...{branch}")
+    opened = await run.pull_request(branch, message.splitlines()[0], run.receipt())
+    if opened.problem:
+        return Outcome.degraded(f"{said}, on branch {branch}; no pull request: {opened.problem}", next=opened.url)
+    return Outcome.complete(f"{said}: {opened.url}", next=opened.url)
 
 
-def named(run: Run, inputs: TaskInputs, found: tuple[NamedCommand, ...]) -> tuple[NamedCommand, ...]:
-    """The commands that people name now; where they name none, what was found before the work."""
-    given = named_commands(run, inputs.check, run.settings.check_commands, "task")
-    return tuple(one for one in given if one.command != NONE) if given else found
+def _message(inputs: Inputs) -> str:
+    first, _, rest = inputs.request.strip().partition("\n")
+    if len(first) <= 72:
+        return f"{first}\n\n{rest.strip()}".strip() + "\n"
+    cut = first[:72].rsplit(" ", 1)[0]
+    return f"{cut}\n\n{inputs.request.strip()}\n"
 
 
-def objection(proofs: Sequence[Proof], review: Report | None, unseen: Sequence[str]) -> Against:
-    """What speaks against a round, for the next one."""
-    if checked(proofs) is Checked.RED:
-        return by_checks(proofs)
-    return by_what_was_noticed(unseen) if review is None else by_review(review)
+def _branch(inputs: Inputs) -> str:
+    """The new branch that was asked for; empty: the run's own."""
+    return inputs.branch or (f"interlock/{_slug(inputs.request)}" if inputs.pr else "")
+
+
+def _slug(text: str) -> str:
+    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "task"
+
+
+def _key(inputs: Inputs, where: Where) -> str:
+    return f"{' '.join(inputs.request.split())} @ {where.place} @ {where.branch}"
+
+
+def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
+    if not inputs.request.strip():
+        raise BadInput("the request is empty", expected="what is to be done, in your words")
+    if "none" in inputs.check and not inputs.review:
+        raise BadInput("nothing would judge this work: --check none and --no-review", expected="one of the two")
+    if (inputs.commit or inputs.branch or inputs.pr) and (why := refuses(_branch(inputs))):
+        raise BadInput(f"nothing could be committed: {why}", where="--branch" if inputs.branch else "--commit")
+
+
+def _by_its_last_word(view: View) -> bool:
+    """Whatever is accepted was accepted by the reviewer, where there is one, and nobody worked on it since."""
+    last = list(view.calls.values())[-1:]
+    if view.start is None or not view.start.inputs["review"] or view.status not in (Status.COMPLETE, Status.DEGRADED):
+        return True
+    return any(call.report and call.report.ruling and call.report.ruling.passes for call in last)
+
+
+def _unpaid(view: View) -> bool:
+    """No reviewer is paid while a check is red because of the work."""
+    for step in view.steps:
+        red: dict[str, bool] = {}
+        for key in step.keys:
+            if (pair := view.ran.get(key)) is not None and pair.proved is not None:
+                red[pair.name] = pair.proved.word in ("broken", "still red")
+            elif any(red.values()) and key in view.calls and view.calls[key].agent == REVIEWER.agent:
+                return False
+    return True
+
+
+def _blocked(view: View) -> bool:
+    """Who says `blocked` has the last word."""
+    said = [call.report.form.get("status") for call in view.calls.values() if call.report and call.report.form]
+    return "blocked" not in said[:-1] and ("blocked" not in said or view.status is Status.STOPPED)
+
+
+def _as_asked(view: View) -> bool:
+    """Commits are made where they were asked for, and complete is what made them."""
+    asked = view.start is not None and any(view.start.inputs[name] for name in ("commit", "branch", "pr"))
+    made = any(one.commit for one in view.committed)
+    return asked or not made if view.status is not Status.COMPLETE else asked == made
+
+
+INVARIANTS = {
+    "what is accepted, the reviewer accepted last": _by_its_last_word,
+    "no reviewer is paid for red work": _unpaid,
+    "blocked ends it": _blocked,
+    "a commit is made where it was asked for": _as_asked,
+}
+
+
+TASK = Playbook(
+    name="task",
+    play=task,
+    inputs=Inputs,
+    rows=(BUILDER, REVIEWER),
+    caps={"round": ROUNDS},
+    headline=lambda inputs: inputs.request,
+    key=_key,
+    package="interlock.playbooks.task",
+    settings=Settings,
+    summary="A request, one agent, your checks, one reviewer.",
+    check=_check,
+    invariants=INVARIANTS,
+)

@@ -1,170 +1,156 @@
-"""What the startup analysis concludes from a project's files. Pure: files come in as text and digests.
-
-Whether the documentation can be trusted, what makes it out of date, and which files a request is probably about.
-"""
+"""What the startup analysis finds in a tree: the worth of the documentation, and the files a request is about. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from fnmatch import fnmatchcase
-from pathlib import PurePosixPath
+from collections.abc import Sequence
 from typing import Any
 
-from interlock.contracts import YamlKeys, is_test
-from interlock.engine import PROJECT_FILES
-from interlock.playbooks.ticket.request import STOP_WORDS, words
+from interlock.engine.kept import Kept, complaints, dumped, parsed
+from interlock.engine.run import Look
+from interlock.playbooks.ticket.documents import CACHE
+from interlock.playbooks.ticket.request import words
+from interlock.workspace.scope import within
+from interlock.workspace.values import Change
 
-FALLBACK_CORES = 2
+DOCS = ("docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md")
+OURS = (*DOCS, CACHE, ".gitignore")
+"""What a ticket itself brings along: it does not make documentation out of date."""
+MANIFESTS = (
+    *("package.json", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "Cargo.toml", "go.mod", "pom.xml"),
+    *("build.gradle", "build.gradle.kts", "*.sln", "*.csproj", "CMakeLists.txt", "Makefile", "requirements*.txt"),
+)
+_BUILT_BY = (
+    *(*MANIFESTS, "*.lock", "package-lock.json", "Dockerfile*", "docker-compose*", "compose.y*ml", "Jenkinsfile"),
+    *(".gitlab-ci.yml", "*.cmake", "*.mk", "*.gradle"),
+)
+LEGACY = (
+    *("startup_context.yaml", "context_compact.yaml", "validation_plan.yaml", "task_packets/**"),
+    *("logs/task_*_summary.yaml", "summaries/task_*_summary.yaml"),
+)
+_CI = (".github/workflows/", ".circleci/", ".buildkite/", ".azure-pipelines/")
+MOST_FILES, LARGEST, SHOWN = 1000, 1_000_000, 20
 MOST_PARALLEL = 8
 
 
-def parallel_tasks(said: str, bound: int | None) -> int:
-    """Tasks side by side: the number of cores that the machine says, at least 1; 2 where it says nothing."""
-    found = re.search(r"\d+", said)
-    cores = int(found[0]) if found else FALLBACK_CORES
-    return max(1, min(cores or FALLBACK_CORES, MOST_PARALLEL, bound or MOST_PARALLEL))
+def survey(look: Look, request: str) -> dict[str, Any]:
+    """What the startup analysis finds: the worth of the documentation, and what the request is about."""
+    return {**docs(look), "impact": impact(look, request)}
 
 
-# -- documentation
-
-DOCS = ("docs/ARCHITECTURE.md", "docs/CODE_STYLE.md", "docs/FINDINGS.md")
-CACHE = "docs/docs_cache_state.yaml"
-MANIFESTS = (*(name for name in PROJECT_FILES if "*" not in name), "requirements.txt")
-
-
-class DocsTrust(StrEnum):
-    TRUSTED = "trusted"
-    STALE = "stale"
-    UNKNOWN = "unknown"
-
-
-@dataclass(frozen=True)
-class DocsState:
-    """What the documentation is worth for planning, and which of it has to be renewed."""
-
-    exists: Mapping[str, bool]
-    trust: DocsTrust
-    renew: tuple[str, ...]
-
-    @property
-    def trusted(self) -> bool:
-        return self.trust is DocsTrust.TRUSTED
-
-    def to_json(self) -> dict[str, bool]:
-        """`startup.docs_state`."""
-        names = ("architecture_exists", "code_style_exists", "findings_exists")
-        there = {name: self.exists[path] for name, path in zip(names, DOCS, strict=True)}
-        return {**there, "docs_trusted_for_planning": self.trusted, "refresh_required": not self.trusted}
-
-
-NOT_LISTED = (*DOCS, CACHE, ".gitignore")
-"""What a ticket itself brings along; it does not make documentation out of date."""
-
-
-def fingerprint(listed: str, manifests: Mapping[str, str]) -> str:
-    """SHA-256 over the listing of the tracked files and the manifests' digests."""
-    lines = [listed, *(f"{path} {manifests[path]}" for path in sorted(manifests))]
-    return hashlib.sha256("\n".join(lines).encode()).hexdigest()
-
-
-def docs_state(digests: Mapping[str, str], cache: Any, now: str) -> DocsState:
-    """The state of the documentation: `digests` of the documents there are, the cache's data, today's fingerprint."""
-    exists = {path: bool(digests.get(path)) for path in DOCS}
-    if not isinstance(cache, dict):
-        return DocsState(exists, DocsTrust.UNKNOWN, DOCS)
-    kept = {path: _entry(cache, path) for path in DOCS}
-    known, said = is_digest(cache.get("workspace_fingerprint")), cache.get("trust_status")
-    valid = {
-        path
-        for path, entry in kept.items()
-        if entry.get("state") == "fresh" and is_digest(entry.get("sha256")) and entry["sha256"] == digests.get(path)
+def artifacts(look: Look, folder: str) -> dict[str, list[str]]:
+    """Of a ticket's folder: all files, task files, and what an older model left behind (TK-20)."""
+    paths = [path for path in look.paths() if path.startswith(folder)]
+    return {
+        "all": paths,
+        "tasks": [path for path in paths if within(path.removeprefix(folder), ("iteration_*/tasks.yaml",))],
+        "legacy": [path for path in paths if within(path.removeprefix(folder), LEGACY)],
     }
-    same_tree = known and cache["workspace_fingerprint"] == now
-    renew = tuple(path for path in DOCS if not same_tree or path not in valid)
-    evidence = known and all(is_digest(entry.get("sha256")) for entry in kept.values())
-    if said == DocsTrust.TRUSTED and not renew and cache.get("refresh_required") is False:
-        return DocsState(exists, DocsTrust.TRUSTED, ())
-    return DocsState(
-        exists,
-        DocsTrust.STALE if evidence and said in (DocsTrust.TRUSTED, DocsTrust.STALE) else DocsTrust.UNKNOWN,
-        renew,
-    )
 
 
-def is_digest(value: object) -> bool:
-    """Whether this is evidence: a SHA-256, and neither a placeholder nor nothing."""
-    return isinstance(value, str) and re.fullmatch("[0-9a-f]{64}", value) is not None
+def parallel_tasks(cores: int) -> int:
+    """Tasks side by side: as many as there are cores, 1 to 8; 2 where nobody knows (TK-36)."""
+    return max(1, min(cores or 2, MOST_PARALLEL))
 
 
-def _entry(cache: Mapping[str, Any], path: str) -> Mapping[str, Any]:
-    documents = cache.get("documents")
-    entry = documents.get(PurePosixPath(path).name) if isinstance(documents, dict) else None
-    return entry if isinstance(entry, dict) else {}
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def cache_rule(fingerprint: str, digests: Mapping[str, str]) -> YamlKeys:
-    """The rule for the cache that the Initializer leaves; `digests` serve its sample only."""
-
-    def complaints(data: dict[str, Any]) -> Iterator[str]:
-        if data.get("workspace_fingerprint") != fingerprint:
-            yield f"workspace_fingerprint is not {fingerprint}"
-        for path in DOCS:
-            if not is_digest(_entry(data, path).get("sha256")):
-                yield f"documents.{PurePosixPath(path).name}.sha256 is no SHA-256"
-
-    fresh = {path: {"sha256": digests.get(path) or "0" * 64, "refreshed_at": "", "state": "fresh"} for path in DOCS}
-    sample = {
-        "trust_status": DocsTrust.TRUSTED.value,
-        "workspace_fingerprint": fingerprint,
-        "refresh_required": False,
-        "documents": {PurePosixPath(path).name: entry for path, entry in fresh.items()},
-    }
-    return YamlKeys({"trust_status": tuple(DocsTrust), "documents": dict}, sample, complaints)
+def fingerprint(look: Look) -> str:
+    """SHA-256 over the paths and the manifests."""
+    paths = [path for path in look.paths() if path not in OURS and not path.startswith(("prompts/", ".interlock/"))]
+    manifests = [path for path in paths if _is(path, MANIFESTS)]
+    return _digest("\n".join([*paths, *(f"{path} {_digest(look.read(path) or '')}" for path in manifests)]))
 
 
-# -- impact
+class Entry(Kept):
+    """What the cache says of one document."""
 
-MOST_FILES = 1000
-LARGEST = 1_000_000
-SHOWN = 20
-_PATH = re.compile(r"[\w.-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]\w{0,5}\b")
-
-
-def search_terms(request: str) -> list[str]:
-    """What is looked for: paths that the request names, and its words of more than three letters."""
-    named = [path.lower() for path in _PATH.findall(request)]
-    plain = [word for word in words(request) if len(word) > 3 and word not in STOP_WORDS]
-    return list(dict.fromkeys([*named, *plain]))
+    sha256: str = ""
+    state: str = ""
 
 
-def impact(likely: Sequence[str]) -> dict[str, list[str]]:
-    """`startup.impact_scan`: the files that a request is probably about, best first, and the areas in which they lie:
-    their first two folders, `.` for a file at the root."""
-    areas = ("/".join(PurePosixPath(path).parent.parts[:2]) or "." for path in likely)
-    return {"affected_areas": list(dict.fromkeys(areas)), "likely_files": list(likely)}
+class Cache(Kept):
+    """`docs/docs_cache_state.yaml` (4.6), as far as it can be evidence."""
+
+    trust_status: str = ""
+    workspace_fingerprint: str = ""
+    refresh_required: Any = None
+    documents: dict[str, Entry] = {}
+
+    @classmethod
+    def of(cls, text: str | None) -> Cache:
+        return Cache() if text is None or complaints(Cache, text, CACHE) else parsed(Cache, text, CACHE)
+
+    def known(self, path: str) -> Entry:
+        return self.documents.get(path.rpartition("/")[2], Entry())
 
 
-# -- what makes documentation out of date
+def docs(look: Look) -> dict[str, Any]:
+    """`startup.docs_state`, how far the documentation is trusted, and what of it is to be renewed (TK-40, TK-42).
 
-_BUILD_FILES = (
-    *PROJECT_FILES,
-    *("requirements*.txt", "*.lock", "package-lock.json", "Dockerfile*", "docker-compose*", "compose.y*ml"),
-    *("Jenkinsfile", ".gitlab-ci.yml", "*.cmake", "*.mk", "*.gradle"),
-)
-_CI_FOLDERS = (".github/workflows/", ".circleci/", ".buildkite/", ".azure-pipelines/")
+    Believed by its evidence alone: hashes and fingerprint are computed anew.
+    """
+    digests = {path: _digest(text) for path in DOCS if (text := look.read(path)) is not None}
+    now, cache = fingerprint(look), Cache.of(look.read(CACHE))
+    fresh = {path: cache.known(path) == Entry(sha256=digests.get(path, "-"), state="fresh") for path in DOCS}
+    renew = [path for path in DOCS if cache.workspace_fingerprint != now or not fresh[path]]
+    evidence = all(map(_is_digest, (cache.workspace_fingerprint, *(cache.known(path).sha256 for path in DOCS))))
+    trusted = cache.trust_status == "trusted" and not renew and cache.refresh_required is False
+    trust = "trusted" if trusted else "stale" if evidence and cache.trust_status in ("trusted", "stale") else "unknown"
+    there = {f"{path[5:-3].lower()}_exists": path in digests for path in DOCS}
+    state = {**there, "docs_trusted_for_planning": trusted, "refresh_required": not trusted}
+    return {"state": state, "trust": trust, "renew": [] if trusted else renew or list(DOCS), "fingerprint": now}
 
 
-def architecture_relevant(changes: Iterable[tuple[str, str]]) -> bool:
-    """Whether changes, as (status letter, path), touch what the documentation describes: a file came, went or was
-    renamed outside of tests, or says how the project is built."""
-    theirs = [(status, path) for status, path in changes if path != ".gitignore" and path not in DOCS]
+def cache_problems(text: str | None, fingerprint: str) -> list[str]:
+    """What is wrong with the cache that the Initializer left."""
+    left = Cache.of(text)
+    wrong = [] if left.workspace_fingerprint == fingerprint else [f"workspace_fingerprint is not {fingerprint}"]
+    wrong += [f"sha256 of {path} is no SHA-256" for path in DOCS if not _is_digest(left.known(path).sha256)]
+    return [f"ERROR: docs_cache_state.yaml: {one}" for one in wrong]
+
+
+def cache(fingerprint: str) -> str:
+    """A cache that would do, for who plays by script."""
+    entry = {"sha256": _digest("# Documentation\n"), "refreshed_at": "2026-01-01T00:00:00Z", "state": "fresh"}
+    head = {"trust_status": "trusted", "workspace_fingerprint": fingerprint, "refresh_required": False}
+    return dumped({**head, "documents": {path.rpartition("/")[2]: entry for path in DOCS}})
+
+
+def _is_digest(value: str) -> bool:
+    """Evidence, and neither a placeholder nor nothing."""
+    return re.fullmatch("[0-9a-f]{64}", value) is not None
+
+
+def impact(look: Look, request: str) -> dict[str, list[str]]:
+    """`startup.impact_scan`: the files that a request is probably about, best first, and their first two folders."""
+    named = [path.lower() for path in re.findall(r"[\w.-]+(?:/[\w.-]+)+|[\w-]+\.[A-Za-z]\w{0,5}\b", request)]
+    terms = list(dict.fromkeys([*named, *(word for word in words(request) if len(word) > 3)]))
+    paths = [path for path in look.paths() if not path.startswith(("prompts/", ".interlock/"))]
+    hits = {path: 10 * sum(term in path.lower() for term in terms) for path in paths}
+    for path in sorted(paths, key=lambda path: (-hits[path], path))[:MOST_FILES] if terms else ():
+        text = look.read(path) or ""
+        if len(text) <= LARGEST:
+            hits[path] += sum(term in text.lower() for term in terms)
+    likely = [path for path in sorted(paths, key=lambda path: (-hits[path], path)) if hits[path]][:SHOWN]
+    areas = ("/".join(path.split("/")[:-1][:2]) or "." for path in likely)
+    return {"affected_areas": list(dict.fromkeys(areas)), "likely_files": likely}
+
+
+def architecture_relevant(changes: Sequence[Change]) -> bool:
+    """Whether what the documentation describes changed: a file came or went outside of tests, or says how it is
+    built."""
     return any(
-        (status[:1] in ("A", "D", "R") and not is_test(path))
-        or path.startswith(_CI_FOLDERS)
-        or any(fnmatchcase(PurePosixPath(path).name, pattern) for pattern in _BUILD_FILES)
-        for status, path in theirs
+        (one.kind != "changed" and not re.search(r"(^|/)(tests?|spec)(/|_)|(_|\.)(test|spec)\.", one.path))
+        or one.path.startswith(_CI)
+        or _is(one.path, _BUILT_BY)
+        for one in changes
+        if one.path not in OURS and not one.path.startswith("prompts/")
     )
+
+
+def _is(path: str, patterns: Sequence[str]) -> bool:
+    return within(path.rpartition("/")[2], patterns)

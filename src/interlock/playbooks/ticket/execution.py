@@ -1,308 +1,179 @@
 """O5: the groups in their order, each built and tested by the engine; what was rejected is tried again.
 
-An agent's word is never enough.  A task is accepted when its changes are in scope, merged with what is in the tree, and
-the build and the tests of its group are green.
+An agent's word is never enough: a task is accepted when its changes are in its scope and the commands are green.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from interlock.contracts import Outcome
-from interlock.documents import FieldChanges, render_yaml, stamp
-from interlock.engine import Ending, Report, Stop
-from interlock.playbooks.ticket.artifacts import AUTO_ACCEPT_NOTES, accepting, added_files
-from interlock.playbooks.ticket.documents import ATTEMPTS, Phase, RunStatus, minutes_between, moment_of
-from interlock.playbooks.ticket.graph import (
-    UNDONE,
-    Graph,
-    Group,
-    Strategy,
-    Task,
-    TaskStatus,
-    batches,
-    blamed,
-    changed_files,
-    exhausted,
-    is_trivial,
-    literal_files,
-    next_attempt,
-    refused,
-    share_files,
-    steers_checks,
-)
-from interlock.playbooks.ticket.ledger import Ledger, failure, files_digest
-from interlock.playbooks.ticket.planning import limits_of
-from interlock.playbooks.ticket.validation import validate
+from interlock.engine.kept import dumped, put
+from interlock.engine.run import Call, Command, Report, Row, clash
+from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
+from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
+from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, weakened
+from interlock.workspace.values import RemarkKind
 
-SHOWN_OF_OUTPUT = 6000
-"""Characters at the end of a failed command's output that the next attempt is told."""
-IN_CONFLICT = (
-    "Somebody else changed the same places meanwhile. The files below are in your tree as the others left them, and "
-    "your other changes are there, too. Work the rest in again, and keep what the others did:"
-)
+EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
+DEVELOPER = Row("Developer", "developer", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
+OWN = {"attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back"}
+"""What of a task's entry the engine keeps there, and no brief embeds."""
+IDLE = "Nothing was changed. If nothing has to be done, name the commands that show it in `already_so`."
 
 
-@dataclass(frozen=True)
-class TaskResult:
-    """What an attempt at a task came to."""
-
-    status: TaskStatus
-    error: str
-    facts: Mapping[str, Any]
-    """What is put down of it, whatever becomes of it."""
-    unseen: bool
-    """It says that nothing is to be done, or weakened tests: that needs a judge."""
-
-    @property
-    def fine(self) -> bool:
-        return self.status is TaskStatus.SYNTAX_VALID
-
-
-def judged(task: str, report: Report) -> tuple[TaskStatus, str]:
-    """How an attempt at a task ended, and what the next one is told of it."""
-    if report.conflicts:
-        texts = "\n".join(f"{path}:\n{text}" for path, text in report.conflicts.items())
-        return TaskStatus.REJECTED, f"{IN_CONFLICT}\n{texts[:SHOWN_OF_OUTPUT]}"
-    if report.violations:
-        error = f"Task {task} modified files outside its scope: {', '.join(report.violations)}"
-        return TaskStatus.REJECTED, f"{error}\n\n{report.outside_patch}".rstrip()
-    if report.outcome is Outcome.OK:
-        return TaskStatus.SYNTAX_VALID, ""
-    why = "\n".join(filter(None, (report.detail, *report.complaints, str((report.data or {}).get("notes") or ""))))
-    known = {"REJECTED": TaskStatus.REJECTED, "SYNTAX_ERROR": TaskStatus.SYNTAX_ERROR}
-    return known.get(report.token or "", TaskStatus.ERROR), why or str(report.reason)
-
-
-class Execution:
-    def __init__(self, ledger: Ledger) -> None:
-        self.ledger = ledger
-        self.run = ledger.run
-        self._short = False
-        """The one task is given to the Developer, and accepted without a review (O5.0)."""
-
-    async def all_groups(self) -> bool:
-        """O5: every group in the order of the graph. True if the short cut accepted the work by itself."""
-        ledger = self.ledger
-        if ledger.phase is not Phase.TASK_EXECUTION:
-            await ledger.enter(Phase.TASK_EXECUTION, "O5")
-        graph = await ledger.graph()
-        self._short = self._may_cut_short(graph)
-        for group in graph.order:
-            with self.run.step(f"group-{group.letter}"):
-                await self._group(group)
-        if self._short:
-            report = accepting("auto-accept-trivial", stamp(self.run.now()), notes=AUTO_ACCEPT_NOTES)
-            await self.run.write(ledger.report_path, render_yaml(report), anew=True)
-            ledger.log("trivial.auto_accept", task=next(iter(graph.tasks)))
-        return self._short
-
-    # -- O5.0
-
-    def _may_cut_short(self, graph: Graph) -> bool:
-        meant = self.ledger.fast_path and self.ledger.data["cycle_acceleration_mode"] == "trivial_graph"
-        if not meant or not is_trivial(graph):
+async def execute(t: Ticket) -> bool:
+    """All groups; whether the short cut accepted the work by itself."""
+    with t.run.step("O5"):
+        await t.set("TASK_EXECUTION", "O5", status="IN_PROGRESS")
+        graph = await t.graph()
+        for step in graph.execution_order:
+            with t.run.step(f"group-{step.group}"):
+                graph = await work_through(t, step)
+        (task, *_), seen = graph.tasks, [one for one in t.proved if one.after and one.after.green]
+        if not await is_short(t, graph) or not seen or weakened(t.proved) or not task.first_code_change_at:
             return False
-        (task,) = graph.tasks.values()
-        return task.status in UNDONE and next_attempt(task) == 1
+        await put(t.run, t.here("review_report.yaml"), {**AUTO_ACCEPTED, "reviewed_at": t.stamp()})
+        await t.log("trivial.auto_accept", "O5", task=task.id)
+        return True
 
-    async def _go_the_long_way(self) -> None:
-        """The graph proved not to be trivial: the next attempt is an executor's, and a review is needed."""
-        if self._short:
-            self._short = False
-            await self.ledger.change({("cycle_acceleration_mode",): "standard"})
 
-    # -- O5.1 to O5.3
+async def is_short(t: Ticket, graph: Graph) -> bool:
+    """The graph is one simple task, still (TK-108)."""
+    mandates = [one.text for one in (await t.prompt()).tool_mandates]
+    return t.data.cycle_acceleration_mode == "trivial_graph" and is_trivial(graph, mandates)
 
-    async def _group(self, group: Group) -> None:
-        ledger, graph = self.ledger, await self.ledger.graph()
-        if graph.is_done(group):
-            return
-        started = self.run.now()
-        ledger.log("group.start", group=group.letter, strategy=group.strategy.value, tasks=group.tasks)
-        await self._count(graph, group)
-        async for _ in self.run.loop("round", cap=(ATTEMPTS + 1) * (len(group.tasks) + 1)):
-            graph, worked = await self._round(group, graph)
-            elapsed = minutes_between(started, self.run.now()) or 0.0
-            if graph.is_done(group):
-                break
-            await self._go_the_long_way()
-            await self._check_attempts(graph, group)
-            graph = await self._amend(graph, group)
-            await self._count(graph, group)
-        ledger.log("group.end", group=group.letter, minutes=elapsed)
-        done: FieldChanges = {
-            ("metrics", "latest_group_cycle_minutes_estimate"): elapsed,
-            ("current_task_id",): None,
-            ("current_task_attempt",): 0,
-        }
-        await ledger.count({**ledger.counted(graph, minutes=elapsed), **done})
-        if any(result.unseen for result in worked.values()):
-            await self._go_the_long_way()
 
-    async def _count(self, graph: Graph, group: Group) -> None:
-        rejected = [task.id for task in graph.of(group) if task.status in UNDONE and task.attempt]
-        await self.ledger.count(self.ledger.counted(graph), rejected)
-
-    async def _check_attempts(self, graph: Graph, group: Group) -> None:
-        """No attempt left: the run pauses until a person says otherwise."""
-        tired = exhausted(graph.of(group), ATTEMPTS)
-        if not tired:
-            return
-        first = tired[0]
-        self.ledger.log("task.max_attempts", task=first.id, attempt=first.attempt)
-        await self.ledger.change({("current_task_id",): first.id, ("current_task_attempt",): first.attempt})
-        self.ledger.stops_as = RunStatus.PAUSED
-        said = f"PAUSED: task {first.id} failed {ATTEMPTS} attempts\n{first.entry.get('last_error') or ''}".rstrip()
-        raise Stop(Ending.stopped(f"{said}\nAs many again with: {self.ledger.again} --retry"))
-
-    async def _amend(self, graph: Graph, group: Group) -> Graph:
-        """Ask the Planner, once in an iteration, about files that attempts needed again and again and no task has."""
-        ledger = self.ledger
-        needed = {task.id: again for task in graph.of(group) if task.status in UNDONE and (again := refused(task))}
-        if not needed or ledger.entry.get("amended"):
+async def work_through(t: Ticket, step: Step) -> Graph:
+    """One group, round by round, until all its tasks are accepted."""
+    await t.read()
+    graph = await t.graph()
+    after = graph.execution_order[graph.execution_order.index(step) + 1 :]
+    if not undone(graph, step) and any(task.attempt for later in after for task in graph.of(later)):
+        return graph
+    await t.measure(graph)
+    began, before = t.stamp(), t.group_minutes
+    async for _ in t.run.loop("round"):
+        graph = await one_round(t, step, last=not after)
+        t.stamp()
+        took, done = t.minutes(began), not undone(graph, step)
+        t.group_minutes = before + took
+        await t.measure(graph, {"latest_group_cycle_minutes_estimate": round(took, 1)} if done else {})
+        if done:
             return graph
-        limits = await limits_of(ledger)
-        forgotten = {
-            name: [path for path in paths if not limits.problem(path) and not steers_checks(path)]
-            for name, paths in needed.items()
-        }
-        if not any(forgotten.values()):
-            return graph
-        await ledger.change({("iterations", ledger.place, "amended"): True})
-        ledger.log("tasks.amended", refused=forgotten)
-        with self.run.step("amend"):
-            spec = ledger.briefs.amendment(graph, forgotten)
-            report = await ledger.ask(spec)
-        (path,) = spec.owed
-        if report.outcome is not Outcome.OK:
-            self.run.warn(failure("Planner", report, path))
-            return graph
-        added = added_files(report.text(path))
-        ledger.tell(f"added to the tasks: {', '.join(path for paths in added.values() for path in paths) or 'nothing'}")
-        return await ledger.mark(
-            {name: {"files_to_modify": [*graph.tasks[name].files, *paths]} for name, paths in added.items() if paths}
-        )
-
-    async def _round(self, group: Group, graph: Graph) -> tuple[Graph, Mapping[str, TaskResult]]:
-        """One round: what needs work is worked on, then the group is judged on what is on disk."""
-        worked: dict[str, TaskResult] = {}
-        limit = max(1, int(self.ledger.data["max_parallel_tasks"]))
-        for number, batch in enumerate(batches(group, graph, limit), 1):
-            with self.run.step(f"batch-{number}"):
-                worked |= await self._batch(group, batch)
-        parallel = group.strategy is Strategy.PARALLEL
-        await self.ledger.mark(
-            {
-                name: await self._valid(graph.tasks[name], result) if result.fine else _rejected(result, result.error)
-                for name, result in worked.items()
-                if parallel or not result.fine
-            }
-        )
-        graph = await self.ledger.graph()
-        tasks = graph.of(group)
-        if parallel:
-            undone = any(task.status in UNDONE for task in tasks)
-            ready = [] if undone else [task for task in tasks if task.status is TaskStatus.SYNTAX_VALID]
-        else:
-            ready = [task for task in tasks if task.id in worked and worked[task.id].fine]
-        if not ready:
-            return graph, worked
-        if red := await validate(self.ledger, graph, group.letter):
-            return await self._blame(red.output, tasks if parallel else ready, ready, worked), worked
-        return await self._accept(ready, worked), worked
-
-    async def _batch(self, group: Group, batch: Sequence[Task]) -> dict[str, TaskResult]:
-        """Attempts one after the other or side by side, counted before they start; their work comes into the tree in
-        the order of the group."""
-        now = self.run.now()
-        begun = {
-            task.id: {
-                "status": TaskStatus.IN_PROGRESS.value,
-                "attempt": next_attempt(task),
-                "started_at": task.entry.get("started_at") or stamp(now),
-            }
-            for task in batch
-        }
-        graph = await self.ledger.mark(begun)
-        current = next(task for task in graph.of(group) if task.status is not TaskStatus.ACCEPTED)
-        shown: FieldChanges = {("current_task_id",): current.id, ("current_task_attempt",): current.attempt}
-        await self.ledger.change(shown, now=now)
-        tasks = [graph.tasks[task.id] for task in batch]
-        if group.strategy is Strategy.SEQUENTIAL:
-            reports = {task.id: await self._attempt(group, task, graph) for task in tasks}
-        else:
-            members = {task.id: partial(self._attempt, group, task, graph) for task in tasks}
-            reports = await self.run.cluster("tasks", members, cap=len(members))
-        await self.ledger.check_head(", ".join(reports))
-        return {task.id: self._result(task, reports[task.id]) for task in tasks}
-
-    async def _attempt(self, group: Group, task: Task, graph: Graph) -> Report:
-        """A call of who does the task; it goes on with what an attempt of this run, or of the one that it continues,
-        left: the workspace still has it."""
-        if self._short:
-            return await self.ledger.ask(self.ledger.briefs.developer(task, graph.policy))
-        left = task.entry.get("unfinished")
-        here = (self.run.identity.run_id, self.run.identity.continues)
-        work = left.get("work") if isinstance(left, dict) and left.get("run") in here else None
-        spec = self.ledger.briefs.executor(task, graph.policy, attempt=task.attempt, strategy=group.strategy)
-        return await self.ledger.ask(replace(spec, starts_from=work))
-
-    def _result(self, task: Task, report: Report) -> TaskResult:
-        """What an attempt came to; what of its work did not come into the tree is kept for the next one."""
-        status, error = judged(task.id, report)
-        facts: dict[str, Any] = {}
-        first = moment_of((report.data or {}).get("first_code_change_at"))
-        if first or report.changes:
-            facts["first_code_change_at"] = stamp(first or self.run.now())
-        if report.violations and not report.conflicts:
-            facts["refused_files"] = [*(task.entry.get("refused_files") or ()), list(report.violations)]
-        left = None if report.accepted else report.work
-        if left or task.entry.get("unfinished"):
-            facts["unfinished"] = {"run": self.run.identity.run_id, "work": left} if left else None
-        came = report.accepted and not report.conflicts and not report.violations
-        facts["changed_files"] = sorted({*(changed_files(task) or ()), *(report.changes if came else ())})
-        return TaskResult(status, error, facts, bool(report.no_change or report.weakened))
-
-    # -- judging
-
-    async def _accept(self, tasks: Sequence[Task], worked: Mapping[str, TaskResult]) -> Graph:
-        """Green: these tasks are accepted, and what their files are now is put down."""
-        now = stamp(self.run.now())
-        done = {"status": TaskStatus.ACCEPTED.value, "completed_at": now, "last_error": None}
-        marks: dict[str, dict[str, Any]] = {
-            task.id: {**done, **(worked[task.id].facts if task.id in worked else {})} for task in tasks
-        }
-        for task in (await self.ledger.graph()).tasks.values():
-            touched = task.status is TaskStatus.ACCEPTED and any(share_files(task, other) for other in tasks)
-            if task.id in marks or touched:
-                digest = await files_digest(self.run, literal_files(task))
-                marks.setdefault(task.id, {})["files_sha256"] = digest
-        return await self.ledger.mark(marks)
-
-    async def _blame(
-        self, output: str, group: Sequence[Task], ready: Sequence[Task], worked: Mapping[str, TaskResult]
-    ) -> Graph:
-        """Red: whose files the output names is rejected; an accepted task only once."""
-        names = self.run.decide(blamed, output, group, ready)
-        tasks = [task for task in group if task.id in names]
-        tries = ", ".join(f"{task.id} (attempt {task.attempt} of {ATTEMPTS})" for task in tasks)
-        self.ledger.tell(f"failed: {tries}{'; no short cut any more' if self._short else ''}")
-        set_back = {task.id: {"set_back": True} for task in tasks if task.status is TaskStatus.ACCEPTED}
-        return await self.ledger.mark(
-            {name: {**_rejected(worked.get(name), output), **set_back.get(name, {})} for name in names}
-        )
-
-    async def _valid(self, task: Task, result: TaskResult) -> dict[str, Any]:
-        """Not accepted yet; what its files are now is put down, for whoever goes on without a journal."""
-        digest = await files_digest(self.run, literal_files(task))
-        return {"status": result.status.value, "files_sha256": digest, **result.facts}
+        if tired := [task for task in graph.of(step) if task.status in FAILED and task.attempt >= ATTEMPTS]:
+            await t.log("task.max_attempts", "O5", task=tired[0].id, attempt=tired[0].attempt)
+            raise await t.stop(f"PAUSED: task {tired[0].id} failed {ATTEMPTS} attempts", "PAUSED")
+    raise await t.stop(f"PAUSED: group {step.group} came to no end", "PAUSED")
 
 
-def _rejected(result: TaskResult | None, why: str) -> dict[str, Any]:
-    """What is put down of a task that is to be done again: how its attempt ended, if that was not well, and why."""
-    status = result.status if result and not result.fine else TaskStatus.REJECTED
-    return {"status": status.value, "last_error": why[-SHOWN_OF_OUTPUT:], **(result.facts if result else {})}
+def undone(graph: Graph, step: Step) -> list[Task]:
+    return [task for task in graph.of(step) if task.status != "ACCEPTED"]
+
+
+async def one_round(t: Ticket, step: Step, *, last: bool) -> Graph:
+    """What needs work is worked on; then the group is judged on what is on disk (TK-130)."""
+    await t.read()
+    graph = await t.graph()
+    again = {one.id: {"attempt": 0} for one in graph.of(step) if one.status in FAILED and one.attempt >= ATTEMPTS}
+    graph = await t.mark(graph, again)
+    short = await is_short(t, graph) and not graph.tasks[0].attempt
+    for number, batch in enumerate(batches(step, graph, t.data.max_parallel_tasks), 1):
+        with t.run.step(f"batch-{number}"):
+            await work_on(t, step, batch, DEVELOPER if short else EXECUTOR)
+    graph = await t.graph()
+    failed = any(task.status in FAILED for task in graph.of(step))
+    if not failed:
+        graph, failed = await judged(t, graph, step, last=last)
+    if short and failed:
+        await t.set(cycle_acceleration_mode="standard")
+    return graph
+
+
+async def work_on(t: Ticket, step: Step, batch: Sequence[Task], row: Row) -> None:
+    """Attempts side by side, counted on disk before they begin (TK-125)."""
+    graph, stamp = await t.graph(), t.stamp()
+    started = {"status": "IN_PROGRESS", "started_at": stamp}
+    graph = await t.mark(graph, {task.id: {**started, "attempt": task.next_attempt} for task in batch})
+    first = undone(graph, step)[0]
+    await t.set(current_task_id=first.id, current_task_attempt=first.attempt)
+    tasks = [graph.task(task.id) for task in batch]
+    calls = {task.id: partial(t.run.dispatch, call(t, row, step, task, graph)) for task in tasks}
+    came = await t.run.together("tasks", calls, cap=len(calls))
+    marks = {name: outcome(t, graph.task(name), report, stamp) for name, report in came.items()}
+    await t.mark(graph, {name: mark for name, mark in marks.items() if mark})
+    for name, report in came.items():
+        await t.answered(report, f"{t.run.scope}/tasks/{name}", scoped=True)
+
+
+def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
+    facts = {**t.facts, "task": task.id, "attempt": task.attempt, "mode": step.strategy.upper()}
+    return Call(
+        replace(row, writes=graph.scope(task)),
+        member=task.id,
+        inputs={**facts, "mandates": "; ".join(task.mandates) or "none"},
+        texts={"entry": dumped(task.model_dump(exclude=OWN, exclude_unset=True)), "last_error": task.last_error or ""},
+        reads=(t.here("tasks.yaml"),),
+        attempt=task.attempt,
+        request=t.inputs.request,
+        samples=dict.fromkeys((path for path in task.files if "*" not in path), ""),
+    )
+
+
+def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str, Any]:
+    """What an attempt came to, for tasks.yaml; nothing where nobody answered."""
+    form = Executed.model_validate(report.form or {})
+    t.claims[task.id] = []
+    facts: dict[str, Any] = {}
+    if report.did is not None and not task.first_code_change_at:
+        now, told = t.stamp(), form.first_code_change_at or ""
+        fits = re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", told) and started <= told <= now
+        facts["first_code_change_at"] = told if fits else now
+    if report.reason == "scope":
+        outside = [path for one in report.remarks if one.kind is RemarkKind.OUTSIDE for path in one.paths]
+        why = f"Task {task.id} modified files outside its scope: {', '.join(outside)}"
+        return {**facts, "status": "REJECTED", "last_error": why}
+    if report.conflicts:
+        return {**facts, "status": "REJECTED", "last_error": clash(report.conflicts)}
+    if not report.ok:
+        return facts
+    if form.status in FAILED:
+        return {**facts, "status": form.status, "last_error": form.notes or form.status}
+    if report.did is None and not task.first_code_change_at:
+        if not form.already_so:
+            return {**facts, "status": "ERROR", "last_error": IDLE}
+        t.claims[task.id] = form.already_so
+    return {**facts, "status": "SYNTAX_VALID"}
+
+
+# --- judging
+
+
+async def judged(t: Ticket, graph: Graph, step: Step, *, last: bool) -> tuple[Graph, bool]:
+    """The group with what the commands say: accepted, or rejected; and whether it is."""
+    group = graph.of(step)
+    worked = [task for task in group if task.status == "SYNTAX_VALID"]
+    finished = all(task.status in ("ACCEPTED", "SYNTAX_VALID") for task in group)
+    bad = await validate(t, graph, step, last=last and finished)
+    if not bad:
+        done = {"status": "ACCEPTED", "completed_at": t.stamp(), "last_error": None}
+        return await t.mark(graph, {task.id: done for task in worked}), False
+    names = [name for name, _ in bad if name] or blamed("\n".join(why for _, why in bad), group, worked)
+    rejected = {"status": "REJECTED", "last_error": "\n\n".join(why for _, why in bad)[-MOST_TOLD:]}
+    once = {task.id: {"set_back": True} for task in group if task.status == "ACCEPTED"}
+    every = names or [task.id for task in group]
+    return await t.mark(graph, {name: {**rejected, **once.get(name, {})} for name in every}), True
+
+
+async def validate(t: Ticket, graph: Graph, step: Step, *, last: bool) -> list[tuple[str, str]]:
+    """What is red: the task that is known to be meant, or nobody, and what was printed. The person's commands run
+    first, then those of the graph, beside them."""
+    t.proved = await t.run.prove(await t.commands())
+    if bad := t.red(t.proved, last=last) or t.red(await t.run.prove(t.proposed(graph, step))):
+        return [("", why) for why in bad]
+    claims = [(task.id, line) for task in graph.of(step) for line in t.claims.get(task.id, ())]
+    shown = [Command(f"{name}-claim-{n}", line, name, 600) for n, (name, line) in enumerate(claims, 1)]
+    return [(one.origin, why) for one in shown for why in t.red(await t.run.prove([one]))]

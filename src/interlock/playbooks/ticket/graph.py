@@ -2,443 +2,294 @@
 
 from __future__ import annotations
 
-import graphlib
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
-from typing import Any
+from collections.abc import Iterator, Sequence
+from graphlib import CycleError, TopologicalSorter
+from typing import Annotated, Any, Literal, Self
 
-from interlock.contracts import DOCUMENTATION, Kinds, TextList, is_definition, is_test, key_problems, kind_of
+from pydantic import Field, StringConstraints, model_validator
+
+from interlock.engine.kept import Kept, Listed, complaints, data_of, parsed
 from interlock.playbooks.ticket.request import needs_runtime
+from interlock.workspace import scope
+
+ATTEMPTS = 5
+Status = Literal["PENDING", "IN_PROGRESS", "SYNTAX_VALID", "SYNTAX_ERROR", "ERROR", "REJECTED", "ACCEPTED"]
+FAILED = ("REJECTED", "SYNTAX_ERROR", "ERROR")
+Name = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]
+Some = Annotated[Listed, Field(min_length=1)]
+Group = Annotated[str, StringConstraints(pattern=r"^[^/#\\\x00-\x1f]{1,100}$")]
+DOCUMENTATION = (
+    *("*.md", "*.rst", "*.txt", "docs/**/*.md", "docs/**/*.rst", "docs/**/*.txt"),
+    *("!**/requirements.txt", "!**/CMakeLists.txt"),
+)
+"""Written for people, and not what programs read (4.9)."""
 
 
-class TaskStatus(StrEnum):
-    PENDING = "PENDING"
-    IN_PROGRESS = "IN_PROGRESS"
-    SYNTAX_VALID = "SYNTAX_VALID"
-    SYNTAX_ERROR = "SYNTAX_ERROR"
-    ERROR = "ERROR"
-    REJECTED = "REJECTED"
-    ACCEPTED = "ACCEPTED"
+class Task(Kept, extra="allow"):
+    """One entry of `tasks` (4.4)."""
+
+    id: Name
+    description: str
+    files_to_modify: Some
+    success_criteria: Some
+    parallel_group: str
+    depends_on: Listed
+    status: Status
+    test_files: Listed = []
+    tool_mandates: Any = []
+    allowlist: Listed = []
+    attempt: int = Field(0, ge=0)
+    first_code_change_at: str | None = None
+    last_error: str | None = None
+    set_back: bool = False
+
+    @property
+    def files(self) -> list[str]:
+        """The files that are its work."""
+        return list(dict.fromkeys([*self.files_to_modify, *self.test_files]))
+
+    @property
+    def mandates(self) -> list[str]:
+        listed = self.tool_mandates if isinstance(self.tool_mandates, list) else [self.tool_mandates or []]
+        return [str(one.get("text", one)) if isinstance(one, dict) else str(one) for one in listed]
+
+    @property
+    def next_attempt(self) -> int:
+        """One that was begun and never recorded is not counted twice."""
+        return self.attempt if self.status == "IN_PROGRESS" and self.attempt else self.attempt + 1
 
 
-REJECTED = frozenset({TaskStatus.REJECTED, TaskStatus.SYNTAX_ERROR, TaskStatus.ERROR})
-"""What is run again, while attempts are left."""
-UNDONE = REJECTED | {TaskStatus.PENDING, TaskStatus.IN_PROGRESS}
-"""What an agent has to work on."""
+class Commands(Kept):
+    build_command: str = ""
+    test_command: str = ""
+    working_directory: str = ""
 
 
-class Strategy(StrEnum):
-    PARALLEL = "parallel"
-    SEQUENTIAL = "sequential"
+class Policy(Commands):
+    baseline_allowlist: Listed = []
+    baseline_scope: Literal["code_and_tests_only", "all"] = "code_and_tests_only"
+    groups: dict[str, Commands] = {}
 
 
-class BaselineScope(StrEnum):
-    CODE_AND_TESTS = "code_and_tests_only"
-    ALL = "all"
-
-
-@dataclass(frozen=True)
-class Task:
-    """One entry. Decisions about tasks are recorded with all of these fields: one more or less makes them others."""
-
-    id: str
+class Step(Kept):
     group: str
-    status: TaskStatus
-    files: tuple[str, ...]
-    test_files: tuple[str, ...]
-    allowlist: tuple[str, ...]
-    depends_on: tuple[str, ...]
-    mandates: tuple[str, ...]
-    attempt: int
-    set_back: bool
-    entry: Mapping[str, Any]
-    """The whole entry, as it stands in the file."""
-
-    @property
-    def scope(self) -> tuple[str, ...]:
-        """The files that are the task's work."""
-        return tuple(dict.fromkeys((*self.files, *self.test_files)))
+    strategy: Literal["parallel", "sequential"]
+    tasks: list[str]
 
 
-@dataclass(frozen=True)
-class Policy:
-    allowlist: tuple[str, ...]
-    scope: BaselineScope
-    working_directory: str
-    groups: Mapping[str, Mapping[str, str]]
-    """Commands and folder of a group, where it says so itself."""
+class Graph(Kept):
+    """`tasks.yaml`: valid in itself."""
 
-    def drift(self, task: Task) -> tuple[str, ...]:
-        """What may change beside the task's files without being a violation."""
-        documentation = DOCUMENTATION if self.scope is BaselineScope.CODE_AND_TESTS else ()
-        return (*self.allowlist, *task.allowlist, *documentation)
+    validation_policy: Policy
+    tasks: list[Task] = Field(min_length=1)
+    parallel_groups: dict[Group, list[str]]
+    execution_order: list[Step]
+    strategy: Any
 
+    @model_validator(mode="after")
+    def _in_order(self) -> Self:
+        if wrong := list(dict.fromkeys((*_misplaced(self), *_undone(self), *_strays(self)))):
+            raise ValueError("; ".join(wrong))
+        return self
 
-@dataclass(frozen=True)
-class Group:
-    letter: str
-    strategy: Strategy
-    tasks: tuple[str, ...]
+    def task(self, name: str) -> Task:
+        return next(task for task in self.tasks if task.id == name)
 
+    def of(self, step: Step) -> list[Task]:
+        return [self.task(name) for name in step.tasks]
 
-@dataclass(frozen=True)
-class Graph:
-    tasks: Mapping[str, Task]
-    order: tuple[Group, ...]
-    policy: Policy
-
-    def of(self, group: Group) -> list[Task]:
-        return [self.tasks[name] for name in group.tasks]
-
-    @property
-    def accepted(self) -> list[Task]:
-        return [task for task in self.tasks.values() if task.status is TaskStatus.ACCEPTED]
-
-    def is_done(self, group: Group) -> bool:
-        return all(task.status is TaskStatus.ACCEPTED for task in self.of(group))
+    def scope(self, task: Task) -> tuple[str, ...]:
+        """The globs that it may change, accepted drift with them (TK-140)."""
+        policy = self.validation_policy
+        named = [path for path in (*task.files, *task.allowlist, *policy.baseline_allowlist) if path[:1] != "!"]
+        drift = DOCUMENTATION if policy.baseline_scope == "code_and_tests_only" else ()
+        # What excludes a file that is named is no exclusion of this task's.
+        excludes = [one for one in drift if one[0] == "!" and any(scope.within(path, (one[1:],)) for path in named)]
+        return (*dict.fromkeys(named), *(one for one in drift if one not in excludes))
 
 
-def changed_files(task: Task) -> tuple[str, ...] | None:
-    """The files that attempts at the task brought into the tree; None where nobody has put that down."""
-    known = task.entry.get("changed_files")
-    return tuple(map(str, known)) if isinstance(known, list) else None
+def _misplaced(graph: Graph) -> Iterator[str]:
+    groups, ordered = graph.parallel_groups, [step.group for step in graph.execution_order]
+    for number, step in enumerate(graph.execution_order):
+        if step.group not in groups:
+            yield f'execution_order[{number}].group "{step.group}" not in parallel_groups'
+        elif sorted(step.tasks) != sorted(groups[step.group]):
+            yield f"execution_order[{number}].tasks differ from parallel_groups.{step.group}"
+    for letter in groups:
+        if ordered.count(letter) != 1:
+            yield f"group {letter} is {ordered.count(letter)} times in execution_order; expected once"
+    names = [task.id for task in graph.tasks]
+    placed = [name for step in graph.execution_order for name in step.tasks]
+    for name in dict.fromkeys((*names, *placed)):
+        if not names.count(name) == placed.count(name) == 1:
+            yield f"{name} is {names.count(name)} times a task and {placed.count(name)} times in a group; expected once"
+    for task in graph.tasks:
+        if task.id not in groups.get(task.parallel_group, ()):
+            yield f'task {task.id}: parallel_group "{task.parallel_group}" does not hold it'
 
 
-def refused(task: Task) -> list[str]:
-    """The files that more than one attempt at the task changed, although it is not the task's to change them."""
-    attempts = [set(map(str, paths)) for paths in task.entry.get("refused_files") or () if isinstance(paths, list)]
-    return sorted(path for path in set().union(*attempts) if sum(path in paths for paths in attempts) > 1)
+def _undone(graph: Graph) -> Iterator[str]:
+    needs = {task.id: task.depends_on for task in graph.tasks}
+    try:
+        TopologicalSorter(needs).prepare()
+    except CycleError as error:
+        yield f"depends_on cycle: {' -> '.join(reversed(error.args[1]))}"
+        return
+    done: set[str] = set()
+    for step in graph.execution_order:
+        ready = set(done)
+        for name in step.tasks:
+            for other in needs.get(name, ()):
+                if other not in needs:
+                    yield f"task {name}: depends_on {other} is no task"
+                elif other not in ready:
+                    yield f"task {name}: depends_on {other}, which is not done before it"
+            ready |= {name} if step.strategy == "sequential" else set()
+        done |= set(step.tasks)
 
 
-# -- what a valid graph is
-
-LONGEST = 100
-"""Characters of the name of a task or group: it becomes the name of a folder."""
-_GROUP = re.compile(rf"[^/#\\\x00-\x1f]{{1,{LONGEST}}}")
-_TOP: Kinds = {
-    "validation_policy": dict,
-    "tasks": list,
-    "parallel_groups": dict,
-    "execution_order": list,
-    "strategy": str,
-}
-_POLICY: Kinds = {"baseline_allowlist": TextList, "baseline_scope": tuple(BaselineScope), "groups": dict}
-_COMMANDS: Kinds = dict.fromkeys(("build_command", "test_command", "working_directory"), str)
-_TASK: Kinds = {
-    **dict.fromkeys(("description", "parallel_group"), str),
-    **dict.fromkeys(("files_to_modify", "success_criteria", "depends_on"), TextList),
-    "status": tuple(TaskStatus),
-}
-_OF_TASK: Kinds = {"test_files": TextList, "allowlist": TextList, "tool_mandates": list, "attempt": int}
-_STEP: Kinds = {"group": str, "strategy": tuple(Strategy), "tasks": list}
+def _strays(graph: Graph) -> Iterator[str]:
+    """Paths that no task may have, wherever they stand."""
+    policy = graph.validation_policy
+    paths = [*_allowed(graph), *((f"task {task.id}", path) for task in graph.tasks for path in task.files)]
+    paths += [("working_directory", one.working_directory or ".") for one in (policy, *policy.groups.values())]
+    for where, path in paths:
+        parts = path.replace("\\", "/").split("/")
+        if path.startswith(("/", "~")) or ".." in parts or "\0" in path or not path.strip():
+            yield f'{where} "{path}": path leaves the repository'
+        elif parts[0] in (".interlock", "prompts") or {".git", "interlock.toml"} & {*map(str.casefold, parts)}:
+            yield f'{where} "{path}": path is inside .interlock/, prompts/ or .git/, or the user\'s own settings'
 
 
-@dataclass(frozen=True)
-class GraphLimits:
-    """What no agent's document may open up (EV-14)."""
-
-    closed: Callable[[str], bool] = lambda _path: False
-    """Whether a path has a protected name in it that the user has not named."""
-    submodules: tuple[str, ...] = ()
-    """Folders whose files belong to another repository: no commit of this one can have them."""
-    drift: tuple[str, ...] = ()
-    """Patterns that the user lets allow-lists have; else they name files one by one."""
-
-    def problem(self, path: str) -> str | None:
-        if why := path_problem(path):
-            return why
-        if self.closed(path):
-            return "is protected, and the request does not name it"
-        inside = next((folder for folder in self.submodules if may_meet(path, f"{folder}/")), None)
-        return f"lies in the submodule {inside}; work on that in its own repository" if inside else None
+def _allowed(graph: Graph) -> Iterator[tuple[str, str]]:
+    yield from (("baseline_allowlist", path) for path in graph.validation_policy.baseline_allowlist)
+    yield from ((f"task {task.id}: allowlist", path) for task in graph.tasks for path in task.allowlist)
 
 
-def steers_checks(path: str) -> bool:
-    """Whether a file may decide what the checks say: attempts that wanted it again and again do not get it for that."""
-    return is_definition(path) or is_test(path) or path.endswith((".gitignore", ".sh", ".bash", ".mk"))
+def faults(text: str | None, path: str, guarded: Sequence[str], request: str) -> list[str]:
+    """What is wrong with a graph that an agent has just made, also where it says more than it can know, or would widen
+    what agents may change; nothing: it is valid."""
+    if wrong := complaints(Graph, text, path):
+        return wrong
+    graph = parsed(Graph, text or "", path)
+    allowed, files = [*_allowed(graph)], [(task.id, path) for task in graph.tasks for path in task.files]
+    wrong += [
+        f"task {one.id}: it is begun; expected PENDING" for one in graph.tasks if one.status != "PENDING" or one.attempt
+    ]
+    wrong += [f'{where} "{one}": an allow-list names files one by one' for where, one in allowed if is_pattern(one)]
+    for name, one in files:
+        if is_pattern(one.split("/")[0]) and ("/" in one or not one.strip("*?")):
+            wrong.append(f'task {name} "{one}" stands for files anywhere; name them, or their folder')
+    for _, one in (*files, *allowed):
+        if scope.guarded(one, guarded) and not scope.named(one, request):
+            wrong.append(f'"{one}" is guarded, and the request does not name it')
+    return wrong
 
 
-def problem_of(data: Any, *, new: bool, limits: GraphLimits | None = None) -> str | None:
-    """The first check that the graph fails, in the words of the log; None when it is valid.
+def sample(files: Sequence[str], ticket: str, *, several: bool) -> dict[str, Any]:
+    """A graph that would do, for who plays by script."""
+    path = next((one for one in files if one.endswith((".py", ".js", ".ts", ".go", ".rs", ".c"))), "src/t1.py")
+    groups = {"A": ["T1", "T2"], "B": ["T3"]} if several else {"A": ["T1"]}
+    entry = {"description": f"Part of {ticket}", "success_criteria": ["it is there"], "status": "PENDING"}
+    places = {"T1": (path, "A", []), "T2": ("src/t2.py", "A", []), "T3": ("src/t3.py", "B", ["T1"])}
+    tasks = [
+        {"id": name, **entry, "files_to_modify": [file], "parallel_group": letter, "depends_on": needs}
+        for name, (file, letter, needs) in places.items()
+        if name in groups.get(letter, ())
+    ]
+    order = [
+        {"group": letter, "strategy": "parallel" if letter == "A" else "sequential", "tasks": members}
+        for letter, members in groups.items()
+    ]
+    known = {"strategy": "groups", "validation_policy": {}, "tasks": tasks}
+    return {**known, "parallel_groups": groups, "execution_order": order}
 
-    Args:
-        new: an agent has just made it, so that no task can have been worked on.
-        limits: what it may name; None where a person may have edited it.
-    """
-    return next(_problems(data, new), None) or (next(_overreaching(data, limits), None) if limits else None)
+
+def owned(text: str) -> Any:
+    """Of a tasks.yaml what people may not change while it is worked on."""
+    data = data_of(text, "tasks.yaml")
+    if not isinstance(data, dict) or not isinstance(data.get("tasks"), list):
+        return {}
+    fixed = ("id", "parallel_group", "depends_on", "first_code_change_at", "started_at", "completed_at", "last_error")
+    tasks = [{name: task.get(name) for name in fixed} for task in data["tasks"] if isinstance(task, dict)]
+    return {"tasks": tasks, **{name: data.get(name) for name in ("parallel_groups", "execution_order", "strategy")}}
 
 
-def _overreaching(data: Mapping[str, Any], limits: GraphLimits) -> Iterator[str]:
-    """Where a valid graph would widen what agents may change."""
-    allowed = [("validation_policy.baseline_allowlist", data["validation_policy"].get("baseline_allowlist") or ())]
-    allowed += [(f"task {entry['id']}: allowlist", entry.get("allowlist") or ()) for entry in data["tasks"]]
-    for where, paths in allowed:
-        for path in paths:
-            if is_pattern(path) and path not in limits.drift:
-                yield f'{where} "{path}": an allow-list names files one by one'
-    for entry in data["tasks"]:
-        for field in ("files_to_modify", "test_files"):
-            allowed.append((f"task {entry['id']}: {field}", entry.get(field) or ()))
-            for path in entry.get(field) or ():
-                if is_pattern(path.split("/")[0]) and ("/" in path or not path.strip("*?")):
-                    yield f'task {entry["id"]}: {field} "{path}" stands for files anywhere; name them, or their folder'
-    for where, paths in allowed:
-        yield from (f'{where} "{path}" {why}' for path in paths if (why := limits.problem(path)))
+# --- what may run
 
 
 def is_pattern(path: str) -> bool:
     return re.search(r"[*?\[]", path) is not None or path.endswith("/")
 
 
-def _problems(data: Any, new: bool) -> Iterator[str]:
-    """What is wrong, the first thing first: what comes later relies on what came before."""
-    yield from _fields(data, "the document", "", _TOP)
-    yield from _policy_problems(data["validation_policy"])
-    if not data["tasks"]:
-        yield "tasks is empty; expected at least 1 task"
-    for number, entry in enumerate(data["tasks"]):
-        yield from _fields(entry, f"tasks[{number}]", "", {})
-        if why := _name_problem(entry.get("id")):
-            yield f"tasks[{number}]: id {why}"
-        yield from _task_problems(entry, f"task {entry['id']}: ", new)
-    names = [entry["id"] for entry in data["tasks"]]
-    yield from (f"task id {name} appears twice" for name in dict.fromkeys(names) if names.count(name) > 1)
-    yield from _order_problems(data, names)
-    yield from _dependency_problems(data)
+def is_trivial(graph: Graph, mandates: Sequence[str] = ()) -> bool:
+    """One task, no dependency, at most three files, and nothing that has to be seen running (TK-97)."""
+    (task, *more) = graph.tasks
+    demanded = any(map(needs_runtime, (*task.mandates, *mandates)))
+    return not more and not task.depends_on and len(task.files_to_modify) <= 3 and not demanded
 
 
-def _fields(data: Any, place: str, before: str, required: Kinds, optional: Kinds | None = None) -> Iterator[str]:
-    """What is wrong with what should be a mapping, and with its fields; `before` stands before their names."""
-    if not isinstance(data, dict):
-        yield f"{place} is {kind_of(data)}; expected mapping"
-    yield from (f"{before}{name} {what}" for name, what in key_problems(data, required, optional))
+def batches(step: Step, graph: Graph, limit: int) -> list[list[Task]]:
+    """The tasks of a group that need work, in the batches in which they are asked for.
 
-
-def _paths(data: Mapping[str, Any], where: str, *fields: str) -> Iterator[str]:
-    """Paths that no task may have, in these lists."""
-    for field in fields:
-        yield from (f'{where}{field} "{path}": {why}' for path in data.get(field) or () if (why := path_problem(path)))
-
-
-def _policy_problems(policy: Mapping[str, Any]) -> Iterator[str]:
-    where = "validation_policy."
-    yield from _fields(policy, where, where, {}, {**_POLICY, **_COMMANDS})
-    yield from _paths(policy, where, "baseline_allowlist")
-    said = {where: policy} | {f"{where}groups.{letter}.": one for letter, one in (policy.get("groups") or {}).items()}
-    for place, one in said.items():
-        yield from _fields(one, place.removesuffix("."), place, {}, _COMMANDS)
-        folder = one.get("working_directory", ".")
-        if folder != "." and (why := path_problem(folder)):
-            yield f'{place}working_directory "{folder}": {why}'
-
-
-def _task_problems(entry: Mapping[str, Any], where: str, new: bool) -> Iterator[str]:
-    yield from _fields(entry, where, where, _TASK, _OF_TASK)
-    yield from (f"{where}{field} is empty" for field in ("files_to_modify", "success_criteria") if not entry[field])
-    yield from _paths(entry, where, "files_to_modify", "test_files", "allowlist")
-    status, attempt = entry["status"], entry.get("attempt", 0)
-    if new and status != TaskStatus.PENDING:
-        yield f'{where}status "{status}" of a task that nobody worked on; expected PENDING'
-    if attempt < 0 or (new and attempt):
-        yield f"{where}attempt is {attempt}; expected {0 if new else 'a count'}"
-
-
-def _name_problem(name: Any) -> str | None:
-    if name is None:
-        return "missing"
-    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        return f"{name!r} is no plain name"
-    if len(name) > LONGEST:
-        return f"{name[:40]!r}... has {len(name)} characters; expected at most {LONGEST}"
-    return None
-
-
-def path_problem(path: str) -> str | None:
-    """Why no task may change this path."""
-    parts = path.replace("\\", "/").split("/")
-    if path.startswith(("/", "~")) or ".." in parts or "\0" in path:
-        return "path leaves the repository"
-    if parts[0] in (".interlock", "prompts") or ".git" in parts:
-        return f"path is inside {parts[0] if parts[0] != '.' else '.git'}/"
-    if "interlock.toml" in map(str.casefold, parts):
-        return "interlock.toml is the user's own"
-    return "path is written with a leading ./" if parts[0] == "." else None
-
-
-def _order_problems(data: Mapping[str, Any], names: Sequence[str]) -> Iterator[str]:
-    groups: Mapping[str, Any] = data["parallel_groups"]
-    for letter in groups:
-        if not _GROUP.fullmatch(letter):
-            yield f"parallel_groups: {letter[:40]!r} cannot name a group; expected at most {LONGEST} plain characters"
-    yield from _fields(groups, "parallel_groups", "parallel_groups.", dict.fromkeys(groups, list))
-    for number, step in enumerate(data["execution_order"]):
-        where = f"execution_order[{number}]"
-        yield from _fields(step, where, f"{where}.", _STEP)
-        if step["group"] not in groups:
-            yield f'{where}.group "{step["group"]}" not in parallel_groups'
-        if sorted(map(str, step["tasks"])) != sorted(map(str, groups[step["group"]])):
-            yield f"{where}.tasks differ from parallel_groups.{step['group']}"
-    ordered = [step["group"] for step in data["execution_order"]]
-    yield from (f"group {letter} is not in execution_order" for letter in groups if letter not in ordered)
-    yield from (f"group {letter} is twice in execution_order" for letter in groups if ordered.count(letter) > 1)
-    placed = [name for step in data["execution_order"] for name in step["tasks"]]
-    yield from (f"{name!r} in execution_order is no task" for name in placed if name not in names)
-    yield from (f"task {name} is in no group" for name in names if name not in placed)
-    yield from (f"task {name} is in more than one group" for name in names if placed.count(name) > 1)
-    home = {name: step["group"] for step in data["execution_order"] for name in step["tasks"]}
-    for entry in data["tasks"]:
-        if entry["parallel_group"] != home[entry["id"]]:
-            yield f'task {entry["id"]}: parallel_group "{entry["parallel_group"]}", but it is in {home[entry["id"]]}'
-
-
-def _dependency_problems(data: Mapping[str, Any]) -> Iterator[str]:
-    needs = {entry["id"]: entry["depends_on"] for entry in data["tasks"]}
-    for name, others in needs.items():
-        yield from (f"task {name}: depends_on {other!r} is no task" for other in others if other not in needs)
-    if cycle := find_cycle(needs):
-        yield f"depends_on cycle: {' -> '.join(cycle)}"
-    done: list[str] = []
-    for step in data["execution_order"]:
-        ready = set(done)
-        for name in step["tasks"]:
-            for other in needs[name]:
-                if other not in ready:
-                    yield f"task {name}: depends_on {other}, which is not done before it"
-            if step["strategy"] == Strategy.SEQUENTIAL:
-                ready.add(name)
-        done += step["tasks"]
-
-
-def find_cycle(needs: Mapping[str, Sequence[str]]) -> list[str] | None:
-    """A way from a task back to itself, or None."""
-    try:
-        graphlib.TopologicalSorter(needs).prepare()
-    except graphlib.CycleError as error:
-        return list(reversed(error.args[1]))
-    return None
-
-
-# -- reading a valid graph
-
-
-def read_graph(data: Mapping[str, Any]) -> Graph:
-    """The graph of data that `problem_of` found nothing wrong with."""
-    policy = data["validation_policy"]
-    return Graph(
-        {entry["id"]: _task(entry) for entry in data["tasks"]},
-        tuple(
-            Group(step["group"], Strategy(step["strategy"]), tuple(step["tasks"])) for step in data["execution_order"]
-        ),
-        Policy(
-            tuple(policy.get("baseline_allowlist") or ()),
-            BaselineScope(policy.get("baseline_scope", BaselineScope.CODE_AND_TESTS.value)),
-            policy.get("working_directory", "."),
-            policy.get("groups") or {},
-        ),
-    )
-
-
-def _task(entry: Mapping[str, Any]) -> Task:
-    return Task(
-        id=entry["id"],
-        group=entry["parallel_group"],
-        status=TaskStatus(entry["status"]),
-        files=tuple(entry["files_to_modify"]),
-        test_files=tuple(entry.get("test_files") or ()),
-        allowlist=tuple(entry.get("allowlist") or ()),
-        depends_on=tuple(entry["depends_on"]),
-        mandates=tuple(map(mandate_text, entry.get("tool_mandates") or ())),
-        attempt=entry.get("attempt", 0),
-        set_back=bool(entry.get("set_back")),
-        entry=entry,
-    )
-
-
-def mandate_text(mandate: Any) -> str:
-    return str(mandate.get("text", mandate)) if isinstance(mandate, dict) else str(mandate)
-
-
-# -- what may run
-
-
-def is_trivial(graph: Graph, mandates: Iterable[str] = ()) -> bool:
-    """One task, no dependency, at most three files, and nothing that has to be seen running."""
-    if len(graph.tasks) != 1:
-        return False
-    (task,) = graph.tasks.values()
-    demanded = any(needs_runtime(text) for text in (*task.mandates, *mandates))
-    return not task.depends_on and len(task.files) <= 3 and not demanded
-
-
-def batches(group: Group, graph: Graph, limit: int) -> list[list[Task]]:
-    """The tasks of a group that need work, in the batches in which they are dispatched.
-
-    A sequential group gives its first task alone. A parallel one gives batches of at most `limit` tasks whose files
-    are disjoint; each takes in as many as it can, in the order of the group.
+    A sequential group gives its first one alone; a parallel one as many at once as the limit and disjoint files allow.
     """
-    waiting = [task for task in graph.of(group) if task.status in UNDONE]
-    if group.strategy is Strategy.SEQUENTIAL:
+    waiting = [task for task in graph.of(step) if task.status not in ("ACCEPTED", "SYNTAX_VALID")]
+    if step.strategy == "sequential":
         return [waiting[:1]] if waiting else []
     made: list[list[Task]] = []
-    while waiting:
-        batch: list[Task] = []
-        for task in waiting:
-            if len(batch) < limit and not any(share_files(task, other) for other in batch):
-                batch.append(task)
-        made.append(batch)
-        waiting = [task for task in waiting if task not in batch]
+    for task in waiting:
+        free = (one for one in made if len(one) < limit and not any(share_files(task, other) for other in one))
+        if (batch := next(free, None)) is None:
+            made.append(batch := [])
+        batch.append(task)
     return made
 
 
 def share_files(one: Task, other: Task) -> bool:
-    return any(may_meet(a, b) for a in one.scope for b in other.scope)
+    return any(may_meet(a, b) for a in one.files for b in other.files)
 
 
 def may_meet(a: str, b: str) -> bool:
     """Whether two paths or patterns can name one file; patterns by what stands before their first wildcard."""
     fixed_a, fixed_b = (re.split(r"[*?\[]", path)[0] for path in (a, b))
-    open_a, open_b = fixed_a != a or a.endswith("/"), fixed_b != b or b.endswith("/")
-    if not open_a and not open_b:
-        return a == b
-    return (open_a and fixed_b.startswith(fixed_a)) or (open_b and fixed_a.startswith(fixed_b))
+    by_a, by_b = is_pattern(a) and fixed_b.startswith(fixed_a), is_pattern(b) and fixed_a.startswith(fixed_b)
+    return a == b or by_a or by_b
+
+
+_NAMED = (r"""(:\[?|\(|['"]?, line )\d""", r"(?![\w-])")
+"""What stands behind a path: a line of it, as compilers tell it; then whatever is no part of a name."""
 
 
 def blamed(output: str, group: Sequence[Task], worked: Sequence[Task]) -> list[str]:
-    """Whose work a red build or test of a group rejects.
+    """Whose work a red command rejects: those of the group whose files its output names, else all that were worked on.
 
-    Those of the group whose files the output names; an accepted task can be set back once. Where it points into files
-    (`a.c:3`), a bare name does not count: make and npm print each command with all its files. If none is named, all
-    that were worked on.
+    Where it points into files (`a.c:3`), a bare name does not count: make and npm print each command with all its
+    files.  An accepted task can be set back once.
     """
-    liable = [task for task in group if not (task.status is TaskStatus.ACCEPTED and task.set_back)]
-    for finds in (points_into, names):
-        if found := [task.id for task in liable if any(finds(output, path) for path in task.scope)]:
+    liable = [task for task in group if not (task.status == "ACCEPTED" and task.set_back)]
+    files = [path for task in liable for path in task.files]
+    for behind in _NAMED:
+        told = {path for path in files if re.search(rf"(?<![\w-]){re.escape(path)}{behind}", output)}
+        if found := [task.id for task in liable if told & {*task.files}]:
             return found
     return [task.id for task in worked]
 
 
-def names(output: str, path: str) -> bool:
-    """Whether the output names the path, also at the end of an absolute one."""
-    return re.search(rf"(?<![\w-]){re.escape(path)}(?![\w-])", output) is not None
+# --- metrics
 
 
-def points_into(output: str, path: str) -> bool:
-    """Whether the output names a line of the path, in one of the ways in which compilers and test runners do."""
-    return re.search(rf"""(?<![\w-]){re.escape(path)}(:\[?|\(|['"]?, line )\d""", output) is not None
-
-
-def next_attempt(task: Task) -> int:
-    """The number of the attempt that is about to start; one that was begun and never recorded is not counted twice."""
-    return task.attempt if task.status is TaskStatus.IN_PROGRESS and task.attempt else task.attempt + 1
-
-
-def exhausted(tasks: Iterable[Task], most: int) -> list[Task]:
-    """The rejected tasks that have no attempt left."""
-    return [task for task in tasks if task.status in REJECTED and task.attempt >= most]
-
-
-def literal_files(task: Task) -> list[str]:
-    """The task's files that are plain paths, whose content can be told by a digest."""
-    return [path for path in task.scope if not is_pattern(path)]
+def figures(graph: Graph, minutes: float) -> dict[str, Any]:
+    """Tasks and groups, all and done; percent, at most 95 before the iteration is accepted; how long it will take, by
+    the minutes of the groups so far."""
+    done = {task.id for task in graph.tasks if task.status == "ACCEPTED"}
+    total, completed = len(graph.tasks), len(done)
+    share = 100 * completed // total
+    return {
+        **{"tasks_total": total, "tasks_completed": completed, "groups_total": len(graph.execution_order)},
+        "groups_completed": sum(set(step.tasks) <= done for step in graph.execution_order),
+        "percent_complete": min(95, share),
+        "remaining_minutes_estimate": int(-(-minutes * (total - completed) // completed)) if completed else None,
+        "eta_confidence": "low" if share < 25 else "medium" if share < 60 else "high",
+    }

@@ -6,198 +6,140 @@ Nothing here understands language.  A request that these rules cannot read is *a
 from __future__ import annotations
 
 import re
-import unicodedata
-from dataclasses import asdict, dataclass
-from enum import StrEnum
 from typing import Any
 
 from interlock.errors import BadInput
 
+
+def _set(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
 TICKET = re.compile(r"(?<![A-Za-z0-9_])[A-Z]+-\d+(?![A-Za-z0-9_])")
-_STANDARDS = "AES CVE ECMA HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG"
-NOT_TICKETS = frozenset(_STANDARDS.split())
+NOT_TICKETS = _set("AES CVE ECMA HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG")
 """What stands before the hyphen of standards and formats: `UTF-8`, `SHA-256`, `ISO-8601`."""
 
 
-class TicketError(BadInput):
-    """The ticket cannot be worked on as things are."""
+def tickets(text: str) -> list[str]:
+    """The ticket ids in a text, each once."""
+    return list(dict.fromkeys(one for one in TICKET.findall(text) if one.split("-")[0] not in NOT_TICKETS))
 
 
-def find_ticket(request: str, given: str | None = None) -> str:
-    """The ticket id of a request; `TicketError` when there is none or more than one."""
-    form = "capital letters, a hyphen, digits"
-    if given is not None:
-        if not re.fullmatch(r"[A-Z]+-\d+", given):
-            said = f"ERROR: {given!r} is no JIRA ID (expected a pattern like ABC-123). STOPPING."
-            raise TicketError(said, where="--jira", expected=form, found=repr(given))
-        return given
-    found = list(dict.fromkeys(one for one in TICKET.findall(request) if one.split("-")[0] not in NOT_TICKETS))
-    if not found:
-        raise TicketError(
-            "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING.",
-            where="request",
-            expected=f"a ticket id, {form}",
-            found=repr(request[:200]),
-            remedy="Put the id into the request, or give it with --jira ABC-123.",
-        )
+def find_ticket(request: str, given: str = "") -> str:
+    """The ticket id of a request; BadInput where there is none, or more than one."""
+    found = [given] if given else tickets(request)
     if len(found) > 1:
-        raise TicketError(
-            f"ERROR: Several JIRA IDs found: {', '.join(found)}. Use --jira.",
-            where="request",
-            remedy=f"Say which one is meant, for example: --jira {found[0]}",
+        raise BadInput(f"ERROR: Several JIRA IDs found: {', '.join(found)}. Use --jira.", where="request")
+    if not request.strip() or not found or not re.fullmatch(r"[A-Z]+-\d+", found[0]):
+        raise BadInput(
+            "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING.",
+            where="--jira" if given else "request",
+            remedy="Put the id into the request, or give --jira ID.",
         )
-    return str(found[0])
+    return found[0]
 
 
-# -- kind of work
+# --- kind of work
 
 
-class WorkKind(StrEnum):
-    FIX = "fix"
-    FEATURE = "feature"
-    CHORE = "chore"
-
-
-_FORMS = {
-    WorkKind.FIX: "fix fixes fixed fixing bug bugs defect defects",
-    WorkKind.FEATURE: (
-        "feature features add adds added adding implement implements implemented implementing create creates created "
-        "creating"
-    ),
-    WorkKind.CHORE: (
-        "refactor refactors refactored refactoring cleanup cleanups chore chores update updates updated updating "
-        "improve improves improved improving"
-    ),
-}
-_WORK_OF = {form: work for work, forms in _FORMS.items() for form in forms.split()}
-_WORK = re.compile(rf"\b({'|'.join(_WORK_OF)})\b", re.IGNORECASE)
+_KINDS = re.compile(
+    r"\b(?:(?P<fix>fix(?:es|ed|ing)?|bugs?|defects?)"
+    r"|(?P<feature>features?|add(?:s|ed|ing)?|implement(?:s|ed|ing)?|creat(?:e|es|ed|ing))"
+    r"|(?P<chore>refactor(?:s|ed|ing)?|cleanups?|chores?|updat(?:e|es|ed|ing)|improv(?:e|es|ed|ing)))\b",
+    re.IGNORECASE,
+)
 _VAGUE = re.compile(r"\b(somewhere|something|maybe|probably)\b", re.IGNORECASE)
 
 
-def work_type(request: str) -> WorkKind | None:
-    """The kind of work that the first keyword of the text says."""
-    found = _WORK.search(request)
-    return _WORK_OF[found[1].lower()] if found else None
+def work_type(request: str) -> str:
+    """`fix`, `feature` or `chore`, as the first keyword of the text says; empty: none does."""
+    found = _KINDS.search(request)
+    return str(found.lastgroup) if found else ""
 
 
-class Clarity(StrEnum):
-    """Why a request can or cannot be read by rules."""
-
-    CLEAR = "clear"
-    NO_WORK_TYPE = "no work-type keyword"
-    VAGUE = "a vague word"
-    NO_CRITERIA = "no success criteria"
-
-
-def clarity(request: str) -> Clarity:
-    """Whether code can process the request, and if not, the first condition that fails."""
-    if work_type(request) is None:
-        return Clarity.NO_WORK_TYPE
+def unclarity(request: str) -> str:
+    """Why rules cannot read the request, the first condition that fails (TK-47); empty: they can."""
+    if not work_type(request):
+        return "no work-type keyword"
     if _VAGUE.search(request):
-        return Clarity.VAGUE
-    return Clarity.CLEAR if stated_criteria(request) else Clarity.NO_CRITERIA
+        return "a vague word"
+    return "" if stated_criteria(request) else "no success criteria"
 
 
-# -- words
+# --- words
 
-_STOP_WORDS = """
+STOP_WORDS = _set(
+    """
 a about after all also an and any are as at be because been before being both but by can could did do does for from
 had has have how if in into is it its just make may more most must need needs not of on only or other our out over
 please shall should so some such than that the their them then there these they this those to under until up use
 used using was we were what when where which while who why will with within without would you your
 """
-STOP_WORDS = frozenset(_STOP_WORDS.split())
-_WORD = re.compile(r"[a-z0-9]+")
+)
 
 
 def words(text: str) -> list[str]:
-    """The words of a text in lower case, accents dropped, without ticket ids."""
-    plain = unicodedata.normalize("NFKD", TICKET.sub(" ", text)).encode("ascii", "ignore").decode().lower()
-    return _WORD.findall(plain.replace("'", ""))
+    """The significant words of a text in lower case, without ticket ids."""
+    plain = TICKET.sub(" ", text).lower().replace("'", "")
+    return [word for word in re.findall(r"[a-z0-9]+", plain) if word not in STOP_WORDS]
 
 
-def slug(request: str, work: WorkKind) -> str:
+def slug(request: str, work: str) -> str:
     """Three words in snake case that name the work."""
-    significant = [word for word in words(request) if word not in STOP_WORDS]
-    return "_".join([*significant[:3], work.value, "task", "task"][:3])
+    return "_".join([*words(request)[:3], work, "task", "task"][:3])
 
 
-# -- success
+# --- success
 
-_SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
 _ITEM = re.compile(r"^\s*(?:[-*+]|\d+[.)])\s+")
 _DEMANDS = re.compile(r"\b(?:should|must|so that)\b|\bwhen\b.*\bthen\b", re.IGNORECASE | re.DOTALL)
 ALWAYS_CRITERIA = ("build passes", "tests pass")
 
 
-def sentences(request: str) -> list[str]:
-    found = (_ITEM.sub("", part).strip() for part in _SENTENCE.split(request))
-    return [part for part in found if part]
-
-
 def stated_criteria(request: str) -> list[str]:
     """What the request itself says about success: demands, list items, or else what is to be worked on."""
-    items = [_ITEM.sub("", line).strip() for line in request.splitlines() if _ITEM.match(line)]
-    demands = [_tidy(part) for part in sentences(request) if _DEMANDS.search(part)]
-    if found := list(dict.fromkeys(filter(None, (*demands, *map(_tidy, items))))):
-        return found
-    return [_tidy(part) for part in sentences(request) if _object_words(part) >= 2][:1]
-
-
-def _object_words(sentence: str) -> int:
-    """Significant words behind the first keyword of the sentence."""
-    found = _WORK.search(sentence)
-    return len([word for word in words(sentence[found.end() :]) if word not in STOP_WORDS]) if found else 0
+    parts = [_ITEM.sub("", part).strip() for part in re.split(r"(?<=[.!?])\s+|\n+", request)]
+    found = [part for part in parts if _DEMANDS.search(part)]
+    found += [_ITEM.sub("", line).strip() for line in request.splitlines() if _ITEM.match(line)]
+    if stated := list(dict.fromkeys(filter(None, map(_tidy, found)))):
+        return stated
+    return [_tidy(part) for part in parts if (at := _KINDS.search(part)) and len(words(part[at.end() :])) >= 2][:1]
 
 
 def _tidy(sentence: str) -> str:
     return " ".join(TICKET.sub(" ", sentence).split()).strip(" :,-")
 
 
-# -- tools
+# --- tools
 
-
-class TicketAgent(StrEnum):
-    PLANNER = "planner"
-    DEVELOPER = "developer"
-
-
-@dataclass(frozen=True)
-class Mandate:
-    """A tool that the user demands, in the user's words."""
-
-    text: str
-    tool: str
-    assigned_agent: TicketAgent
-
-
-_KNOWN_TOOLS = """
+KNOWN_TOOLS = _set(
+    """
 ansible black bun cargo chrome-devtools clang cmake context7 curl cypress docker eslint ffmpeg gcc git gradle
 graphql grpc helm jest jq kafka kubectl kubernetes make maven mocha mypy mysql nginx node npm openapi playwright
 pnpm poetry postgres postgresql prettier puppeteer pytest redis ripgrep ruff rustfmt selenium sqlite strace
 tailwind terraform tox uv vite vitest webpack yarn
 """
-KNOWN_TOOLS = frozenset(_KNOWN_TOOLS.split())
-_ARTICLE = r"(?:(?:the|a|an|our|your)\s+)?"
-_TOOL = r"(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
-_ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
-_SOMETIMES = re.compile(rf"\b(?:use|with|using)\s+{_ARTICLE}{_TOOL}", re.IGNORECASE)
-_CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n|$")
-_WORDINGS = {
-    TicketAgent.PLANNER: r"\b(?:analy[sz]|inspect|investigat|research|diagnos|see the page)",
-    TicketAgent.DEVELOPER: r"\b(?:implement|build|built|fix|creat|deploy)",
-}
-"""About looking into things, and about making them."""
+)
+_TOOL = r"\s+(?:(?:the|a|an|our|your)\s+)?(`[^`\n]+`|[A-Za-z][\w.+#/-]*[\w+#]|[A-Za-z])"
+_ALWAYS = re.compile(rf"\b(?:MUST use|leverage|integrate with){_TOOL}", re.IGNORECASE)
+_SOMETIMES = re.compile(rf"\b(?:use|with|using){_TOOL}", re.IGNORECASE)
+_CLAUSE_END = re.compile(r"[.;!?](?=\s|$)|\n")
+_WORDINGS = re.compile(
+    r"\b(?:(?P<planner>analy[sz]|inspect|investigat|research|diagnos|see the page)"
+    r"|(?P<developer>implement|build|built|fix|creat|deploy))",
+    re.IGNORECASE,
+)
+_AT_RUNTIME = re.compile(
+    r"\b(?:verif|check|run|execut|test|browser|page|screenshot|inspect|open|click|devtools|playwright|selenium|cypress|"
+    r"puppeteer)",
+    re.IGNORECASE,
+)
 
 
-def tool_mandates(request: str) -> list[Mandate]:
+def tool_mandates(request: str) -> list[dict[str, str]]:
     """The tools that are demanded, in the order of the text; each text is a part of the request as it stands."""
-    found: dict[int, re.Match[str]] = {}
-    for match in _ALWAYS.finditer(request):
-        found[match.start(1)] = match
-    for match in _SOMETIMES.finditer(request):
-        if match.start(1) not in found and _is_tool(match[1]):
-            found[match.start(1)] = match
+    found = {match.start(1): match for match in _SOMETIMES.finditer(request) if _is_tool(match[1])}
+    found |= {match.start(1): match for match in _ALWAYS.finditer(request)}
     return [_mandate(request, found[place]) for place in sorted(found)]
 
 
@@ -207,29 +149,16 @@ def _is_tool(word: str) -> bool:
     return word.startswith("`") or word.lower() in KNOWN_TOOLS or (word[0].isupper() and word != "I")
 
 
-def _mandate(request: str, match: re.Match[str]) -> Mandate:
-    end = next(place.start() for place in _CLAUSE_END.finditer(request, match.end()))
-    begin = max((place.end() for place in _CLAUSE_END.finditer(request, 0, match.start())), default=0)
-    begin = begin if begin < match.start() else 0
-    text = request[match.start() : end].rstrip()
-    return Mandate(text, match[1].strip("`"), assigned_agent(text, request[begin : match.start()]))
+def _mandate(request: str, match: re.Match[str]) -> dict[str, str]:
+    text = (match[0] + _CLAUSE_END.split(request[match.end() :])[0]).rstrip()
+    before = _CLAUSE_END.split(request[: match.start()])[-1]
+    return {"text": text, "tool": match[1].strip("`"), "assigned_agent": assigned_agent(text, before)}
 
 
-def assigned_agent(text: str, before: str = "") -> TicketAgent:
+def assigned_agent(text: str, before: str = "") -> str:
     """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
-    for part in (text, before):
-        found = {agent: re.search(words, part, re.IGNORECASE) for agent, words in _WORDINGS.items()}
-        hits = {match.start(): agent for agent, match in found.items() if match}
-        if hits:
-            return hits[min(hits)]
-    return TicketAgent.DEVELOPER
-
-
-_AT_RUNTIME = re.compile(
-    r"\b(?:verif|check|run|execut|test|browser|page|screenshot|inspect|open|click|devtools|playwright|selenium|cypress|"
-    r"puppeteer)",
-    re.IGNORECASE,
-)
+    found = _WORDINGS.search(text) or _WORDINGS.search(before)
+    return str(found.lastgroup) if found else "developer"
 
 
 def needs_runtime(mandate: str) -> bool:
@@ -237,19 +166,16 @@ def needs_runtime(mandate: str) -> bool:
     return bool(_AT_RUNTIME.search(mandate))
 
 
-# -- the whole
-
-
-def reading(ticket: str, request: str) -> dict[str, Any]:
-    """What a clear request says: prompt.yaml, but for the moment at which it is written."""
+def reading(ticket: str, request: str, at: str) -> dict[str, Any]:
+    """What a clear request says: prompt.yaml."""
     work = work_type(request)
-    assert work is not None
     return {
         "jira": ticket,
-        "type": work.value,
+        "type": work,
         "slug": slug(request, work),
-        "tool_mandates": [asdict(mandate) for mandate in tool_mandates(request)],
+        "tool_mandates": tool_mandates(request),
         "original_request": request,
         "refined_prompt": _tidy(request) or request.strip(),
         "success_criteria": [*stated_criteria(request), *ALWAYS_CRITERIA],
+        "created_at": at,
     }

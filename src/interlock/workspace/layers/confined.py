@@ -1,249 +1,172 @@
-"""A layer over the workspace: an overlay at its usual path, in namespaces that our launcher or bubblewrap makes."""
+"""The confined maker: what a program sees, as a line for bubblewrap.
+
+Theory of operation.  A *mount* is what is to be seen at a path; outer ones come first.  An *area* is one that programs
+can write to, and that lies in the layer's folder: mount points are made there before, without links on the way, for an
+earlier program may have planted some.  A layer can lie on another's areas: the engine's cache is below each check.
+"""
 
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from uuid import uuid4
 
-from interlock.workspace.clone import remove_folder
-from interlock.workspace.layers import view
-from interlock.workspace.layers.folder import LayerFolder
-from interlock.workspace.layers.git_dirs import GitDir, GitState, LayeredGitDir, PlainGitDir, state_of
-from interlock.workspace.layers.launcher.mounts import PROC_MASKED
-from interlock.workspace.layers.launcher.order import Record
-from interlock.workspace.layers.relay import SOCKET_NAME, forwarder_command, forwarder_needs
-from interlock.workspace.layers.seam import Bounds, Confinement, Network
-from interlock.workspace.layers.surroundings import Surroundings, borrowed_objects, program_parts
-from interlock.workspace.layers.taking import take
-from interlock.workspace.layers.touched import Touched
-from interlock.workspace.layers.upper import Upper
-from interlock.workspace.repository import UserRepository
+from interlock.workspace.layers import gitdir, inside
+from interlock.workspace.layers.bubblewrap import COPIED, LAID, MARK, Making
+from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
+from interlock.workspace.layers.upper import Upper, remove, way
+from interlock.workspace.trees import Trees
 
-_BUBBLEWRAP = (
-    *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--disable-userns"),
-    *("--cap-drop", "ALL", "--die-with-parent", "--new-session", "--ro-bind", "/", "/", "--dev", "/dev"),
-)
-_NEW_PROC = ("--proc", "/proc", "--ro-bind", "/proc/sys", "/proc/sys")
-_OLD_PROC = ("--ro-bind", "/proc", "/proc")
+COVERED = ("runs", "trees.git", "layers")
+"""What of the engine's folder is another one inside."""
+OBJECTS = Path("/dev/interlock-objects")
+"""Where the objects of our trees are seen: the engine's own folder is free for an interlock that works inside."""
+_PROCESSES = 8192
+_OWN_HOME = Path("/tmp/interlock-home")
+"""Where the private HOME is seen when the person's is the workspace itself."""
+_APART = frozenset((".git", *(f".interlock/{name}" for name in COVERED)))
+"""Paths of the workspace where other mounts lie: git's own folder, and what is covered of the engine's."""
+
+Words = tuple[str, ...]
 
 
-def bubblewrap_options(*, new_proc: bool) -> list[str]:
-    """What every call of bubblewrap begins with."""
-    places = [f"/proc/{name}" for name in PROC_MASKED]
-    masks = [word for place in places if Path(place).exists() for word in ("--ro-bind", "/dev/null", place)]
-    return [*_BUBBLEWRAP, *(_NEW_PROC if new_proc else _OLD_PROC), *masks]
+class Slot:
+    """The folders of one layer; its uppers lie in `store`: the same, or in memory."""
 
+    def __init__(self, name: str, folder: Path, store: Path, *, confined: bool) -> None:
+        self.name, self.folder, self.store = name, folder, store
+        self.exchange, self.exit_file, self.home = folder / "exchange", folder / "exit.json", store / "home"
+        self.top = store / "top" if confined else folder / COPIED
+        self.git = store / "git" if confined else self.top / ".git"
+        self.objects = store / "objects" if confined else self.git / "objects"
+        self.laid = folder / LAID
+        """What a run that is started inside finds at `MARK`."""
 
-@dataclass(frozen=True)
-class Bubblewrap:
-    """How bubblewrap is called here."""
-
-    program: Path
-    new_proc: bool = True
-    """Whether the kernel lets it mount a /proc of its own."""
-    env: Path | None = None
-    """A program ``env`` that gives signals their default effect: what starts bubblewrap ignores some."""
+    def remove(self) -> None:
+        for place in (self.folder, self.store):
+            remove(place)
 
 
 class Confined:
-    """The writes of a confined layer: its upper folders."""
+    """The mounts of one layer."""
 
-    def __init__(
-        self,
-        root: Path,
-        engine: Path,
-        folder: LayerFolder,
-        *,
-        store: Path,
-        around: Surroundings,
-        repository: UserRepository | None,
-        bubblewrap: Bubblewrap | None = None,
-    ) -> None:
-        self.root = root
-        self._engine = engine
-        self._folder = folder
-        self._store = store
-        self._around = around
-        self._repository = repository
-        self._bubblewrap = bubblewrap
-        self._top = _top(root, repository, around)
-        self._prefix = "" if self._top == root else f"{root.relative_to(self._top).as_posix()}/"
-        apart = engine.relative_to(self._top).as_posix() if engine.is_relative_to(self._top) else ""
-        self._whole = Upper(store / "upper", self._top, apart=apart)
-        self._upper = Upper(store / "upper" / self._prefix, root)
-        self._git_dirs = _outside(self._top, repository)
+    def __init__(self, trees: Trees, slot: Slot, bubblewrap: Making, around: Surroundings, below: Slot | None) -> None:
+        self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
+        self.around = around
+        self._top = trees.workspace.top
+        self._staged = below if below and below.store.is_relative_to(self._top) else None
+        """It is mounted over the workspace before: the kernel takes no folder below that lies in another one."""
+        lowers = (slot.top, *([below.top] if below else []), self._top)
+        self.upper = Upper(*lowers, apart=_APART.__contains__)
+        self.home = _OWN_HOME if around.home in (None, self._top) else around.home
 
-    def touched(self, bounds: Bounds) -> Touched:
-        found = self._whole.touched(bounds)
-        for place in self._git_dirs:
-            if (upper := self._upper_of(place)).upper.is_dir():
-                upper.count(found, bounds)
-        return found.below(self._prefix) if self._prefix else found
+    def line(
+        self, argv: Sequence[str], cwd: Path, status: int, doors: Sequence[str], shows: Sequence[str], size: int
+    ) -> list[str]:
+        """How the program is started, but for its network.
 
-    def place(self, path: str) -> Path | None:
-        return self._upper.place(path)
+        Args:
+            status: the descriptor that gets to know how it ended.
+            doors: what `inside` is told of the relay.
+            size: of temporary folders, in bytes.
+        """
+        sized = ("--size", str(size))
+        mounts = self._mounts(sized, [*shows, *_parts(argv[0])])
+        for place in self._prepared(mounts):
+            mounts[place] = ("--ro-bind", "/dev/null", str(place))
+        words = [*self._first_stage(), self._bubblewrap.program, "--json-status-fd", str(status)]
+        words += [*self._bubblewrap.words, *sized, "--perms", "1777", "--tmpfs", "/dev/shm"]
+        words += [word for at in sorted(mounts, key=lambda at: at.parts) for word in mounts[at]]
+        sealed = (Path("/dev"), *(at for at in self.around.homes if at != self.home))
+        words += [word for at in sealed for word in ("--remount-ro", str(at))]
+        words += ["--unshare-net"] if doors else []
+        text = Path(inside.__file__).read_text(encoding="utf-8")
+        python = [os.path.realpath(sys.executable), "-I", "-S", "-c", text, str(_PROCESSES)]
+        return [*words, "--chdir", str(cwd), "--", *python, *(doors or ["-"]), "--", *argv]
 
-    def put(self, path: str, staged: Path) -> None:
-        self._upper.put(path, staged)
+    def _mounts(self, sized: Words, shows: Sequence[str]) -> dict[Path, Words]:
+        around, slot, top, repository = self.around, self._slot, self._top, self._trees.repository
+        mounts: dict[Path, Words] = {place: ("--tmpfs", str(place)) for place in around.homes}
+        mounts |= {place: (*sized, "--perms", "1777", "--tmpfs", str(place)) for place in around.scratch}
+        mounts |= {place: (*sized, "--tmpfs", str(place)) for place in around.services}
+        python = (sys.base_prefix, sys.base_exec_prefix, os.path.realpath(sys.executable))
+        named = (*around.programs, *python, *(repository.stores if repository else ()), *shows)
+        seen = dict(sorted(pair for path in named for pair in around.seen(path)))
+        for at, source in seen.items():
+            whole = any(seen.get(folder) == folder for folder in at.parents)  # a link leads to a place of its own
+            if not whole and not at.is_relative_to(top):
+                mounts[at] = ("--ro-bind", str(source), str(at))
+        for number, place in enumerate(around.downloads):
+            mounts[place] = self._overlay(f"downloads/{number}", place, place)
+        mounts[self.home] = self._overlay("home", None, self.home)
+        # The workspace is what it is, whatever else is said of its folder.
+        mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
+        mounts[top] = self._overlay("top", slot.store / "below" if self._staged else top, top)
+        if repository:
+            git = top / ".git"
+            mounts[git] = ("--bind", str(slot.git), str(git))
+            mounts[git / "objects"] = self._overlay("objects", repository.objects, git / "objects")
+            for place in gitdir.shared(repository):
+                mounts[git / place.name] = self._overlay(place.name, place, git / place.name)
+        for name in COVERED:
+            place = self._trees.workspace.own / name
+            mounts[place] = ("--bind", str(slot.folder / "inner" / name), str(place))
+        mounts[OBJECTS] = ("--ro-bind", str(self._trees.objects), str(OBJECTS))
+        mounts[slot.exchange] = ("--bind", str(slot.exchange), str(slot.exchange))
+        mounts[MARK] = ("--ro-bind", str(slot.laid) if slot.laid.is_file() else "/dev/null", str(MARK))
+        return mounts
 
-    def remove(self, path: str) -> None:
-        self._upper.remove(path)
+    def _overlay(self, name: str, lower: Path | None, at: Path) -> Words:
+        """A folder that can be written; the writes go to this layer's own."""
+        upper, work = self._slot.store / name, self._slot.store / "work" / name
+        upper.mkdir(parents=True, exist_ok=True)
+        lowers = [lower] if lower else []
+        below = None if name == "top" and self._staged else self._below
+        if below and (below.store / name).is_dir():
+            lowers.append(below.store / name)
+        if not lowers:
+            return ("--bind", str(upper), str(at))
+        work.mkdir(parents=True, exist_ok=True)
+        words = [word for place in lowers for word in ("--overlay-src", str(place))]
+        return (*words, "--overlay", str(upper), str(work), str(at))
 
-    def reset(self, path: str) -> None:
-        self._upper.reset(path)
+    def _first_stage(self) -> Words:
+        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
+        if self._staged is None:
+            return ()
+        work, both = self._slot.store / "work" / "below", self._slot.store / "below"
+        for place in (work, both):
+            place.mkdir(parents=True, exist_ok=True)
+        alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._staged.top), str(work), str(both))
+        return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
-    def take(self, path: str) -> None:
-        take(self._upper.upper / path, self.root, path)
+    def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:
+        """Make the mount points in what programs could write to; sockets that are left to be masked."""
+        areas = {at: Path(words[1]) for at, words in mounts.items() if words[0] == "--bind"}
+        areas |= {at: Path(words[-3]) for at, words in mounts.items() if words[0] == "--overlay-src"}
 
-    def git_before(self, folder: str, repository: UserRepository) -> GitState:
-        return state_of(PlainGitDir(repository.git_dir), PlainGitDir(repository.common_dir))
+        def area(place: Path) -> Path | None:
+            return next((at for at in place.parents if at in areas), None)
 
-    def git_dir(self, folder: Path) -> GitDir | None:
-        if folder.is_relative_to(self._top):
-            path = folder.relative_to(self._top).as_posix()
-            return LayeredGitDir(self._whole, f"{path}/") if os.path.lexists(self._whole.upper / path) else None
-        for place in self._git_dirs:
-            if folder.is_relative_to(place):
-                path = folder.relative_to(place).as_posix()
-                upper = self._upper_of(place)
-                prefix = "" if path == "." else f"{path}/"
-                return LayeredGitDir(upper, prefix) if os.path.lexists(upper.upper / path) else None
-        return None
-
-    def order(self, argv: Sequence[str], *, cwd: Path, confinement: Confinement) -> list[Record]:
-        program = list(argv)
-        if confinement.network is Network.MODEL:
-            program = forwarder_command(self._folder.exchange / SOCKET_NAME, confinement.hosts, argv)
-            confinement = replace(confinement, shown=(*confinement.shown, *forwarder_needs()))
-        mounts = view.mounts_for(self._wanted(argv, confinement))
-        for folder in (*view.uppers(mounts), self._folder.inner, self._folder.home):
+        for folder in areas.values():
             folder.mkdir(parents=True, exist_ok=True)
-        for number, _ in enumerate(self._around.scratch):
-            scratch = self._folder.tmp / str(number)
-            scratch.mkdir(parents=True, exist_ok=True)
-            scratch.chmod(0o1777)
-        for place, is_file in view.mount_points(mounts):
-            _make_mount_point(self._folder.path, place, is_file=is_file)
-        common: list[Record] = [
-            ("exit", [str(self._folder.exit_file)]),
-            ("size", [str(confinement.bounds.size)]),
-            ("cwd", [str(cwd)]),
-        ]
-        cut_off = confinement.network is not Network.OPEN
-        if self._bubblewrap is None:
-            if cut_off:
-                common.append(("no_network", []))
-            if os.geteuid() == 0 and self.root.stat().st_uid != 0:
-                common.append(("others_files", []))
-            return [("maker", ["namespaces"]), *common, *view.records(mounts), ("argv", program)]
-        words = bubblewrap_options(new_proc=self._bubblewrap.new_proc)
-        words += ["--unshare-net"] if cut_off else []
-        words += [*view.bubblewrap_words(mounts), "--chdir", str(cwd)]
-        if self._bubblewrap.env is not None and "=" not in program[0]:
-            program = [str(self._bubblewrap.env), "--default-signal=HUP,INT,TERM", *program]
-            common.append(("ignoring", []))
-        made: Record = ("bubblewrap", [str(self._bubblewrap.program), *words])
-        return [("maker", ["bubblewrap"]), *common, made, ("argv", program)]
-
-    def set_aside(self) -> list[Path]:
-        return self._folder.set_aside()
-
-    def _upper_of(self, place: Path) -> Upper:
-        return Upper(view.upper_of(self._store, place), place)
-
-    def _wanted(self, argv: Sequence[str], confinement: Confinement) -> view.Wanted:
-        around, home = self._around, confinement.home
-        engine, folder = self._engine, self._folder
-        private = home.resolve() if home is not None else None
-        homes = [*around.homes, *([around.users_home] if private is None and around.users_home is not None else [])]
-        here = replace(around, homes=(*homes, *([private] if private is not None else [])))
-        named = [*confinement.shown, *(part for word in argv[:2] for part in program_parts(word, here))]
-        named += borrowed_objects(self._repository) if self._repository is not None else []
-        usual = [one for one in around.shown if private is not None or not _is_in(one.at, around.users_home)]
-        seen = [(one.at, one.source) for one in (*usual, *(one for path in named for one in here.seen(path)))]
-        folders = tuple(pair for pair in seen if pair[1].is_dir())
-        files = [(at, source) for at, source in seen if not source.is_dir() and not self._is_copied(at, private)]
-        logins = [path for path in map(_real, confinement.login) if private is None or not path.is_relative_to(private)]
-        copies = [(folder.path / "logins" / str(number), path) for number, path in enumerate(logins)]
-        parent = folder.path / "parent.json"
-        return view.Wanted(
-            top=self._top,
-            engine=engine,
-            store=self._store,
-            start=uuid4().hex[:12],
-            inner=folder.inner,
-            exchange=folder.exchange,
-            tmp=folder.tmp,
-            homes=tuple(homes),
-            scratch=around.scratch,
-            services=around.services,
-            home=private if private != self._top else None,
-            private_home=folder.home,
-            runtime=around.runtime,
-            git_dirs=self._git_dirs,
-            shown_folders=folders,
-            # A folder brings its own, links as well: no file can be laid over those.
-            shown_files=tuple(one for one in files if not any(one[0].is_relative_to(at) for at, _ in folders)),
-            own_files=tuple((copy, path) for copy, path in copies if copy.is_file()),
-            team=tuple(name for name in view.TEAM if (engine / name).is_dir()),
-            parent=parent if parent.is_file() else None,
-            mounts=around.mounts,
-            masked=around.masked,
-        )
-
-    def _is_copied(self, at: Path, home: Path | None) -> bool:
-        """Whether a file has been copied into the private HOME, where a program may replace it."""
-        return (
-            home is not None and at.is_relative_to(home) and os.path.lexists(self._folder.home / at.relative_to(home))
-        )
+        for at in sorted(mounts, key=lambda at: at.parts):
+            if (around := area(at)) is not None:
+                is_file = mounts[at][0] == "--ro-bind" and not Path(mounts[at][1]).is_dir()
+                way(areas[around], at.relative_to(around).as_posix(), file=is_file)
+        left = []
+        for place in masked_sockets(self.around):
+            around = area(place)
+            if around is None:
+                left.append(place)
+            elif around != self._top:  # seen through an overlay a socket is another one, and nobody listens
+                way(areas[around], place.relative_to(around).as_posix(), file=True)
+        return left
 
 
-def _top(root: Path, repository: UserRepository | None, around: Surroundings) -> Path:
-    """What is laid over: the whole repository that the workspace is a part of, for git looks no further than that.
-
-    A repository that holds a home is not; programs have no git there.
-    """
-    if repository is None or any(place.is_relative_to(repository.top) for place in around.hidden):
-        return root
-    return repository.top
-
-
-def _outside(root: Path, repository: UserRepository | None) -> tuple[Path, ...]:
-    """Git dirs of a repository that lie outside of the workspace, none inside of another."""
-    if repository is None:
-        return ()
-    places = dict.fromkeys((repository.common_dir, repository.git_dir))
-    outside = [place for place in places if not place.is_relative_to(root)]
-    return tuple(
-        place for place in outside if not any(place != other and place.is_relative_to(other) for other in outside)
-    )
-
-
-def _is_in(path: Path, folder: Path | None) -> bool:
-    return folder is not None and path.is_relative_to(folder)
-
-
-def _real(path: Path) -> Path:
-    return path.parent.resolve() / path.name
-
-
-def _make_mount_point(above: Path, place: Path, *, is_file: bool) -> None:
-    """A folder (or file) in a private folder to mount on; links that a program put in the way are removed."""
-    parts = place.relative_to(above).parts
-    for number, part in enumerate(parts, start=1):
-        above = above / part
-        wanted = stat.S_ISREG if is_file and number == len(parts) else stat.S_ISDIR
-        try:
-            if wanted(above.lstat().st_mode):
-                continue
-            remove_folder(above)
-        except FileNotFoundError:
-            pass
-        if wanted is stat.S_ISREG:
-            above.touch()
-        else:
-            above.mkdir()
+def _parts(program: str) -> list[str]:
+    """What a program that is named by its path needs to be seen."""
+    place = Path(program)
+    return [program, *map(str, program_parts(place))] if place.is_absolute() and place.is_file() else []

@@ -1,254 +1,317 @@
-"""A layer, whatever made it: all that does not depend on the maker."""
+"""One layer: how a program is started in it, and what it left, as trees and remarks.
+
+Theory of operation.  A layer *shows* a tree.  What of it the person's disk does not have is laid: into the upper folder
+of an overlay, or into a copy.  What a program did is what lies there now and was not laid; it is compared with the tree
+that was shown.  The makers differ in where the writes of programs lie (`held`) and in how a program is started.
+"""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import os
+import select
+import shutil
 import stat
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import replace
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
-from uuid import uuid4
+from typing import Any
 
-from interlock.documents import FileFacts, Store
-from interlock.errors import PathRefused, WorkspaceFailed
-from interlock.workspace.clone import remove_folders
-from interlock.workspace.layers import logins
-from interlock.workspace.layers.folder import LayerFolder
-from interlock.workspace.layers.holding import Holding
-from interlock.workspace.layers.launcher import order
-from interlock.workspace.layers.links import resolved
-from interlock.workspace.layers.nursery import LAUNCHER, NURSERY, Forked
-from interlock.workspace.layers.reading import found_in
-from interlock.workspace.layers.relay import SOCKET_NAME, relay
-from interlock.workspace.layers.seam import Confinement, Entry, Exit, Found, KeptWork, Network
-from interlock.workspace.objects import reading, store_file
-from interlock.workspace.paths import file_parts, normal
-from interlock.workspace.snapshots import Snapshot, Workspace
-from interlock.workspace.three_ways import ThreeWays
+from interlock.documents.files import read_plain
+from interlock.errors import WorkspaceFailed
+from interlock.settings import SandboxSettings
+from interlock.workspace.git import Entry, entry_of, environment, lines, listed
+from interlock.workspace.layers import gitdir, logins
+from interlock.workspace.layers.bubblewrap import within
+from interlock.workspace.layers.confined import Confined, Slot
+from interlock.workspace.layers.contents import Reading, State
+from interlock.workspace.layers.relay import Relay
+from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
+from interlock.workspace.place import HOME, stamp, status_of
+from interlock.workspace.setting_back import free, mend
+from interlock.workspace.trees import Trees
+from interlock.workspace.values import Found, Remark, RemarkKind, Tree
 
-T = TypeVar("T")
-ENGINES = ".interlock"
+_GIT_S = 300
+_ENDING_S = 10
+_LARGEST_READ = 64 << 20
+_REFS = 20
+"""So many branches are looked into for work that is nowhere else."""
+_FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
+_DROPPED = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
+"""The person's own may be hidden."""
+_MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
-class OneLayer:
-    """The layer of one dispatch or command (`Layer` of the seam)."""
+@dataclass(frozen=True)
+class Wrapped:
+    """How a program is started in a layer; its starter closes the descriptors."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str]
+    cwd: str
+    pass_fds: tuple[int, ...] = ()
+    exit_file: Path | None = None
+    """bubblewrap notes there, in lines of JSON, that and how the program ended, whoever listens."""
+
+
+class Layer:
+    """Where one agent, or one command, works."""
 
     def __init__(
         self,
-        workspace: Workspace,
-        folder: LayerFolder,
-        holding: Holding,
-        confinement: Confinement,
-        *,
-        confined: bool,
-        own_home: bool,
+        trees: Trees,
+        sandbox: SandboxSettings,
+        slot: Slot,
+        held: Upper,
+        line: Confined | None,
+        state: State,
+        clean: Callable[[Tree], Tree],
     ) -> None:
-        self._workspace = workspace
-        self._folder = folder
-        self._holding = holding
-        self._confinement = confinement
-        self._confined = confined
-        self._own_home = own_home
-        self.launcher: Forked | None = None
-        """One that waits for the first program."""
-        self._forked: list[Forked] = []
+        self._trees, self._sandbox, self._slot, self._held = trees, sandbox, slot, held
+        self._line, self._state, self._clean = line, state, clean
+        self._home = line.around.home if line else None
+        self._relay: Relay | None = None
+        self.name = slot.name
+        self.shown, self.live = state.shown, state.live
+        self.confined = line is not None or within()
+        self.root = trees.workspace.top if line else held.folder
+        """The workspace's top as programs inside see it."""
+        self.exchange = slot.exchange
+        self.inside_exchange = str(slot.exchange)
+        self.exit_file = slot.exit_file if line else None
+        """How the last program of a confined layer ended, whoever listened."""
 
-    @property
-    def name(self) -> str:
-        return self._folder.name
+    # -- programs
 
-    @property
-    def root(self) -> Path:
-        return self._holding.root
+    def wrap(
+        self, argv: Sequence[str], env: Mapping[str, str], *, cwd: str = ".", network: str = "", apart: str = ""
+    ) -> Wrapped:
+        """How the program is started.
 
-    @property
-    def exchange(self) -> Path:
-        return self._folder.exchange
+        Args:
+            cwd: counts from the workspace's top.
+            apart: the name of another exit file.
+        """
+        if self._line is None:
+            return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
+        self._wait()
+        needs, sandbox = self._state.needs, self._sandbox
+        network = network or needs.network or sandbox.network
+        doors: tuple[str, ...] = () if network == "open" else ("-",)
+        exit_file = self._slot.folder / apart if apart else self._slot.exit_file
+        handles = [os.open(exit_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)]
+        if network == "model":
+            self._relay = self._relay or Relay((*needs.hosts, *sandbox.hosts))
+            handles.append(self._relay.door())
+            doors = (str(handles[1]), *self._relay.own_servers)
+        shows = (*needs.shows, *(str((self._home or Path("/")) / name) for name in sandbox.home))
+        size = min(sandbox.max_bytes, _MEMORY_BYTES // 4)
+        line = self._line.line(argv, self.root / cwd, handles[0], doors, shows, size)
+        inner = {name: value for name, value in env.items() if name not in _DROPPED}
+        inner["HOME"] = str(self._line.home)
+        return Wrapped(tuple(line), inner, str(self.root), tuple(handles), exit_file)
 
-    @property
-    def confined(self) -> bool:
-        return self._confined
-
-    @property
-    def sealed(self) -> bool:
-        # The makers that give a home of its own are those that make namespaces.
-        return self._own_home
-
-    def command_line(self, argv: Sequence[str], *, cwd: Path, env: Mapping[str, str]) -> list[str]:
-        if not argv:
-            raise ValueError("no program is named")
-        records = self._holding.order(argv, cwd=cwd, confinement=self._confinement)
-        place = self._folder.write_order(order.written(records))
-        return [sys.executable, "-I", "-S", str(LAUNCHER), str(place)]
-
-    def fork(self, command_line: Sequence[str], *, env: Mapping[str, str], stdin: int) -> Forked | None:
-        launcher, self.launcher = self.launcher, None
-        if (forked := NURSERY.fork(Path(command_line[-1]), env, stdin, launcher)) is not None:
-            self._forked.append(forked)
-        return forked
-
-    async def settled(self) -> None:
-        if any(not forked.collect() for forked in self._forked) or self.launcher is not None:
-            await asyncio.to_thread(self._settle)
-
-    def _settle(self) -> None:
-        for forked in self._forked:
-            if forked.over():
-                forked.finish()
-        if self.launcher is not None:
-            launcher, self.launcher = self.launcher, None
-            launcher.dismiss()
-
-    @asynccontextmanager
-    async def connected(self, environ: Mapping[str, str]) -> AsyncIterator[Mapping[str, int]]:
-        if not self._confined or self._confinement.network is not Network.MODEL:
-            yield {}
-            return
-        async with relay(self._confinement.hosts, self.exchange / SOCKET_NAME, environ=environ) as way:
-            yield way.refused
-
-    def exit(self) -> Exit | None:
-        self._settle()
-        return self._folder.exit()
-
-    def forget_exit(self) -> None:
-        self._folder.exit_file.unlink(missing_ok=True)
-
-    def facts(self, path: str) -> FileFacts:
-        name = normal(path)
-        end = resolved(self._holding, self._workspace.root, name)
-        if end is None:
-            return FileFacts(path, exists=True, problem=f"the symlink {path} leaves the workspace")
-        there = self._holding.place(name)
-        place = self._holding.place(end) if end else None
-        if place is None:
-            return FileFacts.absent(path)
-        is_link = there is None or there.is_symlink()
-        return replace(Store(place.parent, place.parent).facts(place.name), path=path, link=is_link)
-
-    async def found(self, base: Snapshot) -> Found:
-        return await found_in(self._holding, self._workspace, base, self._confinement.bounds)
-
-    async def work(self, base: Snapshot, paths: Sequence[str]) -> KeptWork:
-        shadow = self._workspace.shadow
-        # Checked once: files are stored without a git that would do it.
-        _ = shadow.plain
-
-        def store() -> tuple[Entry, ...]:
-            return tuple(self._entry(path) for path in dict.fromkeys(paths))
-
-        return KeptWork(base, await self._in_thread(store, "what a layer holds could not be stored"))
-
-    def _entry(self, path: str) -> Entry:
-        file_parts(path)
-        place = self._holding.place(path)
-        status = place.lstat() if place is not None else None
-        if place is None or status is None or stat.S_ISDIR(status.st_mode):
-            return Entry(path, 0, "")
-        if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
-            raise PathRefused(path, "it is neither a file nor a link")
-        return Entry(path, status.st_mode, store_file(self._workspace.shadow, place, status))
-
-    def show(self, path: str, content: bytes) -> None:
-        inside = self._folder.inner if self._own_home else self.root / ENGINES
-        place = inside.joinpath(*file_parts(path)[1:])
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_bytes(content)
-
-    async def start_from(self, work: KeptWork) -> None:
-        staged: dict[str, Path] = {}
-        stage = self._folder.path / f"stage-{uuid4().hex}"
-        stage.mkdir()
-        async with reading(self._workspace.shadow, self._workspace.trees) as objects:
-            # Merged with what the tree has by now: as they are, they would take back what others did since.
-            steps, _ = await ThreeWays(self._workspace, objects, work, "the earlier attempt").decide({})
-            for number, step in enumerate(steps):
-                file_parts(step.path)
-                if step.blob:
-                    staged[step.path] = stage / str(number)
-                    if stat.S_ISLNK(step.mode):
-                        staged[step.path].symlink_to(os.fsdecode(await objects.blob(step.blob)))
-                    else:
-                        await objects.write_out(step.blob, staged[step.path])
-                        staged[step.path].chmod(stat.S_IMODE(step.mode) & 0o777)
-
-        def lay() -> None:
-            for step in steps:
-                if not step.blob:
-                    self._holding.remove(step.path)
-            for path, place in staged.items():
-                self._holding.put(path, place)
-            stage.rmdir()
-
-        await self._in_thread(lay, "files could not be laid into a layer")
-
-    async def revert(self, base: Snapshot, paths: Sequence[str]) -> None:
-        names = [path for path in paths if file_parts(path)]
-
-        def reset() -> None:
-            # What is deepest first: a folder that was a file gives way after its files did.
-            for path in sorted(names, key=lambda path: -path.count("/")):
-                self._holding.reset(path)
-
-        await self._in_thread(reset, "a layer could not be put back")
-
-    async def take_ignored(self, paths: Sequence[str]) -> None:
-        def take() -> None:
-            for path in paths:
-                self._holding.take(normal(path))
-
-        await self._in_thread(take, "ignored files could not be moved into the tree")
-
-    async def bring_back_logins(self) -> None:
-        if not self._own_home or not self._confinement.login:
-            return
-
-        def bring() -> None:
-            facts = self._folder.remembered() or {}
-            known = facts.get("logins", {})
-            fresh = logins.bring_back(self.login_places(), known)
-            if fresh != known:
-                self._folder.remember({**facts, "logins": fresh})
-
-        await self._in_thread(bring, "a refreshed login could not be brought back")
-
-    def login_places(self) -> dict[Path, Path]:
-        """The user's login files, and where the private copy of each lies."""
-        home = self._confinement.home.resolve() if self._confinement.home is not None else None
-        places: dict[Path, Path] = {}
-        outside = 0
-        for users in self._confinement.login:
-            path = users.parent.resolve() / users.name
-            if home is not None and path.is_relative_to(home):
-                places[users] = self._folder.home / path.relative_to(home)
-            else:
-                places[users] = self._folder.path / "logins" / str(outside)
-                outside += 1
-        return places
-
-    async def drop(self) -> None:
-        await self.settled()
-        with self._failing(f"layer {self.name!r} could not be removed"):
-            left = self._holding.set_aside()
-        # Nobody waits for the disk; the loop does, before it ends. What fails is tried again by the next `sweep`.
-        removal = asyncio.get_running_loop().run_in_executor(None, remove_folders, left)
-        removal.add_done_callback(lambda done: done.cancelled() or done.exception())
-
-    async def _in_thread(self, work: Callable[[], T], failed: str) -> T:
-        with self._failing(failed):
-            return await asyncio.to_thread(work)
-
-    @contextmanager
-    def _failing(self, failed: str) -> Iterator[None]:
+    def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes | None:
+        """What a short program of ours prints in the layer; None where it fails."""
+        wrapped = self.wrap(argv, {**environment(personal=True), **(env or {})}, network="none", apart="ours.json")
+        how = {"env": dict(wrapped.env), "cwd": wrapped.cwd, "pass_fds": wrapped.pass_fds, "process_group": 0}
         try:
-            yield
-        except OSError as error:
-            raise WorkspaceFailed(
-                f"{failed}: {error.strerror}",
-                where=str(error.filename or self._folder.path),
-                remedy="See that the disk has room and that .interlock and the workspace are writable, then resume.",
-            ) from error
+            ended = subprocess.run(wrapped.argv, input=stdin, capture_output=True, timeout=_GIT_S, check=False, **how)  # type: ignore[call-overload]
+        except (OSError, subprocess.TimeoutExpired):
+            return None
+        finally:
+            for handle in wrapped.pass_fds:
+                os.close(handle)
+        return ended.stdout if ended.returncode == 0 else None
+
+    def _wait(self) -> None:
+        """bubblewrap says how the program ended before the kernel has ended all that it left running."""
+        with suppress(OSError, ValueError, KeyError, IndexError):
+            begun = json.loads(self._slot.exit_file.read_bytes().splitlines()[0])
+            first = os.pidfd_open(begun["child-pid"])
+            try:
+                if Path(f"/proc/{begun['child-pid']}/ns/pid").stat().st_ino == begun["pid-namespace"]:
+                    poll = select.poll()
+                    poll.register(first, select.POLLIN)
+                    poll.poll(_ENDING_S * 1000)
+            finally:
+                os.close(first)
+
+    def refresh_logins(self) -> None:
+        """The person's logins of this moment, copied in (RUN-15), and of git's settings what goes along."""
+        if self._home:
+            logins.lay_git_settings(self._home, self._slot.home)
+            self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
+        self._state.save(self._slot.folder)
+
+    def logins_back(self) -> None:
+        """Tokens that the client refreshed, brought to the person's own files."""
+        if self._home:
+            logins.bring_back(self._home, self._slot.home, self._state.logins)
+            self._state.save(self._slot.folder)
+
+    # -- what is there
+
+    def over(self, *, ended: bool = False) -> str:
+        """Which of its bounds the layer broke; empty: none. Programs may be at work."""
+        found = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
+        try:
+            if isinstance(self._held, Copy):
+                self._held.touched(found, opening=ended)
+            else:
+                for _, status in walk(self._slot.store, "work".__eq__, opening=ended):
+                    found.add(status)
+        except TooMuch as error:
+            return str(error)
+        return ""
+
+    def opened(self, paths: Sequence[str]) -> set[str]:
+        """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
+        if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
+            return set(paths)
+        laid = self._state.laid
+        there = {path: status_of(self._held.folder / path) for path in paths if path in laid}
+        return {path for path, one in there.items() if not one or one.st_atime_ns or stamp(one) != laid[path].stamp}
+
+    def read(self, path: str) -> bytes | None:
+        """A file as it lies in the layer; None where there is none, or nothing that can be read."""
+        place = self._held.place(path)
+        try:
+            return read_plain(place, limit=_LARGEST_READ) if place else None
+        except OSError:
+            return None
+
+    def left(self, which: Callable[[str], bool]) -> list[bytes]:
+        """Contents of files that programs left, by path, ignored or not; they are taken away, so that none is read
+        twice."""
+        self._wait()
+        found = []
+        for path in self._held.touched(Touched()).files:
+            if which(path) and path not in self._state.laid:
+                with suppress(OSError):
+                    found.append(read_plain(self._held.folder / path, limit=_LARGEST_READ))
+                    (self._held.folder / path).unlink()
+        return found
+
+    def found(self, own: Mapping[str, str]) -> Found:
+        """What the layer holds, now that its program has ended.
+
+        Args:
+            own: path to blob of what this run delivered (see `setting_back.owned`).
+        """
+        self._wait()
+        trees, shown, state = self._trees, self.shown, self._state
+        if over := self.over(ended=True):
+            remark = Remark(kind=RemarkKind.OVER, text=f"nothing of it counts: {over}")
+            return Found(result=shown, mended=shown, remarks=(remark,))
+        left = Reading(trees, self._held, state, self.root, self._sandbox.max_untracked_bytes)
+        result = trees.from_folder(shown, self._held.folder, left.paths) if left.paths else shown
+        result, clashes = self._freed(result, left)
+        clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
+        mended = mend(trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean)
+        left.tell(RemarkKind.CHANGED, "it had lines that are in no commit: one undo away", mended.changed)
+        self._tell_what_is_only_in_git(left, clean[2] if clean else result)
+        if self._relay and self._relay.refused:
+            hosts = ", ".join(sorted(self._relay.refused))
+            left.remarks.append(Remark(kind=RemarkKind.NETWORK, text=f"asked for in vain: {hosts}"))
+        return Found(
+            result=result,
+            mended=mended.tree,
+            set_back=mended.set_back,
+            clashes=tuple(dict.fromkeys((*clashes, *mended.clashes))),
+            ignored=left.ignored,
+            remarks=tuple(left.remarks),
+        )
+
+    def _freed(self, result: Tree, left: Reading) -> tuple[Tree, tuple[str, ...]]:
+        """The result without what the person wrote below meanwhile; who wrote the same files is told."""
+        trees, state = self._trees, self._state
+        if result == state.shown:
+            return result, ()
+        began = trees.entries(state.live, left.paths)
+        wrote = [path for path in left.paths if entry_of(trees.workspace.top / path) != began.get(path)]
+        hidden = trees.hidden(wrote)
+        wrote = [path for path in wrote if path not in hidden]
+        if not wrote:
+            return result, ()
+        now = trees.from_folder(state.live, trees.workspace.top, wrote)
+        changed = [delta.path for delta in trees.deltas(state.shown, result, wrote)]
+        both = [delta.path for delta in trees.deltas(now, result, changed)] if changed else []
+        left.tell(RemarkKind.BOTH_WROTE, "a person and the agent both wrote it while the agent worked", both)
+        # What was laid, and a copy, does not show what the person writes meanwhile.
+        seen = [path for path in wrote if self._line and path not in state.laid]
+        now = trees.graft(state.live, now, seen)
+        return free(trees, base=state.live, now=now, shown=state.shown, result=result)
+
+    def _tell_what_is_only_in_git(self, left: Reading, result: Tree) -> None:
+        """Work that lies in a stash or on another branch of the layer alone."""
+        for name, value in list(gitdir.moved(self._slot.git).items())[:_REFS]:
+            work = self._commits_work(value)
+            there = self._trees.entries(result, list(work)) if work else {}
+            where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
+            paths = [path for path, blob in work.items() if there.get(path, (0, ""))[1] != blob]
+            left.tell(RemarkKind.GIT, f"work that lies in {where} alone", paths)
+
+    def _commits_work(self, commit: str) -> dict[str, str]:
+        """Path to blob of what a commit of the layer has and its HEAD has not."""
+        git = ("git", f"--git-dir={self.root / '.git'}")
+        words = ("--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff", "--diff-filter=d")
+        fields = os.fsdecode(self._inside((*git, "diff", *words, f"HEAD...{commit}")) or b"").split("\0")
+        found = {path: facts.split(" ")[3] for facts, path in zip(fields[::2], fields[1::2], strict=False)}
+        untracked = self._inside((*git, "ls-tree", "-r", "-z", f"{commit}^3"))  # of a stash
+        return found | {path: blob for path, (_, blob) in listed(untracked or b"").items()}
+
+    def spelled(self, paths: Sequence[str]) -> dict[str, Entry]:
+        """Mode and blob of files as the person's git stores them: what their filters make of them in here.
+
+        The index stays in the exchange; objects come over only if they are what they are called.
+        """
+        store, index = self.exchange / "objects", self.exchange / "index"
+        remove(store)
+        store.mkdir()
+        places = {"DIR": ".git", "WORK_TREE": ".", "ALTERNATE_OBJECT_DIRECTORIES": ".git/objects"}
+        env = {f"GIT_{name}": str(self.root / place) for name, place in places.items()}
+        env |= {"GIT_INDEX_FILE": str(index), "GIT_OBJECT_DIRECTORY": str(store)}
+        line = "git update-index -z --add --remove --replace --stdin && exec git ls-files -s -z"
+        said = self._inside(("sh", "-c", line), stdin=lines(paths), env=env)
+        if said is None:
+            what = "git cannot convert the files of the workspace"
+            raise WorkspaceFailed(what, where=str(self.root), remedy=_FILTERS)
+        gitdir.take_over(store, self._trees)
+        return listed(said)
+
+    # -- its end
+
+    def lay(self, facts: Mapping[str, Any]) -> None:
+        """What a run that is started inside may know of the one around it; programs inside cannot change it."""
+        self._slot.laid.unlink(missing_ok=True)
+        if facts:
+            self._slot.laid.write_text(json.dumps(facts), encoding="utf-8")
+
+    def keep_runs(self, place: Path) -> None:
+        """Put the records of runs that were made inside there, and nothing of them stays for the next call."""
+        inner = self._slot.folder / "inner" / "runs" if self._line else self.root / HOME / "runs"
+        for file in sorted(inner.rglob("*")):
+            if stat.S_ISREG(file.lstat().st_mode):  # anything may have been left there
+                kept = place / file.relative_to(inner)
+                kept.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, kept, follow_symlinks=False)
+        for one in inner.glob("*"):
+            remove(one)
+
+    def drop(self, *, keep_ignored: bool = False) -> None:
+        """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
+        self._wait()
+        if self._relay:
+            self._relay.close()
+        if keep_ignored:
+            self._state.newest = time.time_ns()
+            self._state.save(self._slot.folder)
+        elif isinstance(self._held, Copy):
+            self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one
+        else:
+            self._slot.remove()

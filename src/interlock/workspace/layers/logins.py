@@ -1,7 +1,7 @@
-"""Login files of a client: a private copy goes in, and a refreshed token comes back out, nothing else.
+"""What of a person's HOME is copied into a private one: logins of a client, and of git's settings what commits need.
 
 A program in a layer can write anything into its copy, a command that the next client would run among it.  So of a
-changed file only values come back whose name says that they are tokens or their times, in the place where they were.
+changed login only values come back whose name says that they are tokens or their times, in the place where they were.
 """
 
 from __future__ import annotations
@@ -10,78 +10,67 @@ import json
 import os
 import re
 import stat
-from collections.abc import Mapping
-from hashlib import sha256
+from collections.abc import Iterable
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
 
-from interlock.workspace.objects import open_plain
+from interlock.documents.files import digest, read_plain, replace
+from interlock.workspace.git import Git
+from interlock.workspace.layers.upper import remove, way
+from interlock.workspace.place import above
 
-_LARGEST = 10 * 1024 * 1024
-_ONE_LINE = 16 * 1024
+_LARGEST = 10 << 20
+_ONE_LINE = 16 << 10
 _TOKEN = re.compile(r"token|access|refresh|expir", re.IGNORECASE)
+_GIT_FILES = (".config/git/ignore", ".config/git/attributes")
+_GIT = re.compile(
+    r"user\.(name|email)|core\.(autocrlf|eol|safecrlf|excludesfile|attributesfile|quotepath|ignorecase|precomposeunicode)"
+    r"|(filter|merge|diff|difftool|mergetool|alias|init|pull|rebase|rerere|color|safe|lfs|status|log)\..+"
+)
+"""What of git's settings goes along: an allow-list, for addresses and headers may hold keys."""
 
 
-def lay_in(logins: Mapping[Path, Path]) -> dict[str, str]:
-    """Copy each login file to its private place, with its mode; digests of what was copied, by the user's path."""
+def lay_in(home: Path, private: Path, logins: Iterable[str]) -> dict[str, str]:
+    """Copy each login to its private place, with its mode; digests of what was copied. A name may be a pattern."""
     digests: dict[str, str] = {}
-    for users, private in logins.items():
-        content = _content(users.resolve())
-        if content is None:
-            continue
-        _make_folders(private.parent)
-        private.unlink(missing_ok=True)
-        mode = stat.S_IMODE(users.stat().st_mode)
-        handle = os.open(private, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
-        with os.fdopen(handle, "wb") as file:
-            os.fchmod(file.fileno(), mode)
-            file.write(content)
-        digests[str(users)] = sha256(content).hexdigest()
+    for place in (place for login in logins for place in sorted(home.glob(login))):
+        with suppress(OSError):
+            login, users = place.relative_to(home).as_posix(), place.resolve()
+            content = read_plain(users, limit=_LARGEST)
+            _put(private, login, content, stat.S_IMODE(users.stat().st_mode))
+            digests[login] = digest(content)
     return digests
 
 
-def bring_back(logins: Mapping[Path, Path], digests: Mapping[str, str]) -> dict[str, str]:
-    """Write refreshed tokens into the user's own files, where those are still what was copied; the new digests."""
-    known = dict(digests)
-    for users, private in logins.items():
-        target = users.resolve()
-        new, old = _content(private), _content(target)
-        if new is None or old is None or known.get(str(users)) != sha256(old).hexdigest():
-            continue
-        content = refreshed(old, new)
-        if content is None or content == old:
-            continue
-        fresh = target.with_name(f".{target.name}.{uuid4().hex[:8]}.interlock")
-        status = target.stat()
-        try:
-            handle = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-                os.fchmod(file.fileno(), stat.S_IMODE(status.st_mode))
-                if os.geteuid() == 0:
-                    os.fchown(file.fileno(), status.st_uid, status.st_gid)
-                file.flush()
-                os.fsync(file.fileno())
-            fresh.replace(target)
-        finally:
-            fresh.unlink(missing_ok=True)
-        known[str(users)] = sha256(content).hexdigest()
-    return known
+def bring_back(home: Path, private: Path, digests: dict[str, str]) -> None:
+    """Write refreshed tokens into the person's own files, where those are still what was copied."""
+    for login, known in digests.items():
+        with suppress(OSError):
+            users = (home / login).resolve()
+            # Not followed: a program may have put a link there.
+            if any((private / part).is_symlink() for part in (login, *above(login))):
+                continue
+            old, new = read_plain(users, limit=_LARGEST), read_plain(private / login, limit=_LARGEST)
+            content = refreshed(old, new) if digest(old) == known else None
+            if content is not None and content != old:
+                replace(users, content, mode=stat.S_IMODE(users.stat().st_mode))
+                digests[login] = digest(content)
 
 
 def refreshed(old: bytes, new: bytes) -> bytes | None:
-    """What the user's file may become: `old` with the tokens of `new`; None when there is nothing to take."""
+    """What the person's file may become: `old` with the tokens of `new`; None when there is nothing to take."""
     try:
         before, after = json.loads(old), json.loads(new)
-    except ValueError:
+        merged = _merged(before, after, "")
+    except (ValueError, RecursionError):
         # Not JSON: a token by itself on its line, or a file that could hold anything.
         plain = all(len(text) <= _ONE_LINE and len(text.split()) == 1 for text in (old, new))
         return new if plain and not re.search(rb"[={\[<]", old + new) else None
-    merged = _merged(before, after, "")
-    if merged == after:
-        return new
-    return None if merged == before else json.dumps(merged, indent=2, ensure_ascii=False).encode() + b"\n"
+    if merged == before:
+        return None
+    return new if merged == after else json.dumps(merged, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
 def _merged(before: Any, after: Any, name: str) -> Any:
@@ -99,19 +88,46 @@ def _is_token(name: str, value: Any) -> bool:
     return _TOKEN.search(name) is not None and isinstance(value, str | int | float)
 
 
-def _content(place: Path) -> bytes | None:
-    try:
-        handle = open_plain(place)
-    except OSError:
-        return None
-    with os.fdopen(handle, "rb") as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode) or status.st_size > _LARGEST:
-            return None
-        return file.read()
+@cache
+def _git_settings(home: Path) -> dict[str, str]:
+    """Who commits, line ends, filters, as git knows them for this person."""
+    words = ("config", "--global", "--includes", "-z", "--list")
+    listed = Git(home, personal=True).reply(*words, env={"HOME": str(home)})
+    pairs = (entry.partition("\n") for entry in listed.out.decode("utf-8", "surrogateescape").split("\0")[:-1])
+    return {key: value for key, _, value in pairs if _GIT.fullmatch(key)}
 
 
-def _make_folders(folder: Path) -> None:
-    missing = [place for place in (folder, *folder.parents) if not place.exists()]
-    for place in reversed(missing):
-        place.mkdir(mode=0o700)
+def lay_git_settings(home: Path, private: Path) -> None:
+    """What of git's settings goes along in a private HOME, with the person's ignore files."""
+    lines = []
+    for key, value in _git_settings(home).items():
+        section, _, name = key.rpartition(".")
+        first, _, rest = section.partition(".")
+        head = f'{first} "{_escaped(rest)}"' if rest else first
+        lines.append(f'[{head}]\n\t{name} = "{_escaped(value)}"\n')
+        if key in ("core.excludesfile", "core.attributesfile"):
+            _copy(home, private, os.path.relpath(Path(value).expanduser(), home))
+    _put(private, ".gitconfig", "".join(lines).encode("utf-8", "surrogateescape"), 0o644)
+    for name in _GIT_FILES:
+        _copy(home, private, name)
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+
+
+def _copy(home: Path, private: Path, name: str) -> None:
+    if not name.startswith(".."):
+        with suppress(OSError):
+            _put(private, name, read_plain(home / name, follow=True, limit=_LARGEST), 0o644)
+
+
+def _put(private: Path, name: str, content: bytes, mode: int) -> None:
+    """A file in the private HOME, whatever a program of before left on the way."""
+    folder, _, last = name.rpartition("/")
+    place = (way(private, folder) if folder else private) / last
+    remove(place)
+    handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(handle, "wb") as file:
+        os.fchmod(handle, mode)
+        file.write(content)

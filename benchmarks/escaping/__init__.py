@@ -1,1 +1,0 @@
-"""Agents that misbehave, simulated and real, and what is checked after each of their runs."""

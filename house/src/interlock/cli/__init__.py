@@ -1,1 +1,0 @@
-"""The command line: arguments in, exit codes and output out. It renders a `View` and calls `interlock.app`."""

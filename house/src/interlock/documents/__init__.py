@@ -1,1 +1,0 @@
-"""Files and formats: read with care, written whole or not at all, errors with file and line."""

@@ -1,1 +1,0 @@
-"""`interlock mcp`: coding agents and editors start runs and look at them, by the Model Context Protocol."""

@@ -1,5 +1,0 @@
-"""The playbook `router`."""
-
-from interlock.playbooks.router.playbook import ROUTER
-
-__all__ = ["ROUTER"]

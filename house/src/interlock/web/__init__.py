@@ -1,1 +1,0 @@
-"""The page: boards, runs and gates for browsers. It renders `View`, and acts by the command line."""

@@ -1,1 +1,0 @@
-"""The person's workspace: its states as git trees, layers for agents, delivery, commits."""

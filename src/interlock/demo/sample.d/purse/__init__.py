@@ -1,1 +1,0 @@
-"""Keeps expenses in a text file."""

@@ -1,1 +1,0 @@
-"""What developers of interlock need beside the product: generated pages, a scripted model, pinned real agents."""
