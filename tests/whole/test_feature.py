@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -160,31 +158,29 @@ def person(request: pytest.FixtureRequest, model: llm.Model, tmp_path: Path) -> 
     return Person(request.param, model, tmp_path)
 
 
-def trusts(person: Person) -> None:
-    """What settings that came with the repository start."""
-    words = ("playbooks", "trust", "interlock.toml")
-    subprocess.run(
-        [sys.executable, "-m", "interlock.cli.main", *words], cwd=person.bench.top, env=person.env, check=True
-    )
-
-
 @pytest.mark.req("AGENT-06")
 def test_with_real_agents(person: Person) -> None:
     """Each client works by its own tools; one verifier fails, and what it found is planned and mended."""
     bench = person.bench
     bench.write("author.sh", AGENT)
+    bench.write("acts/implementer-task-03.sh", "echo '# seen' >> lib.py\n")
     bench.commit("what agents do")
     does = "ROOT=docs/feature/make-add-right-please INTERLOCK_MEMBER={member} INTERLOCK_AGENT={role} sh author.sh"
     red = llm.shell("sed -i s/PASS/FAIL/ docs/feature/*/memory/v-tests.mem.md")
+    anew = (
+        "cd docs/feature/* && printf '# Plan\\n\\n## Execution Waves\\n\\n### Wave 1\\n\\n- task-03: mend it\\n' > plan.md"
+        " && printf '# Task 03\\n\\n- Agent: implementer\\n\\nMend what was found.\\n' > tasks/task-03.md"
+    )
     names = "researcher|implementer|documentation-writer"
     for pattern, steps in (
         (r"# step 6.2: (?P<member>(?P<role>v-tests)): .*- Attempt: 1\n", (red,)),
+        (r"# step [0-9a-z.]+: (?P<member>(?P<role>planner)): .*- Attempt: 2\n", (llm.shell(anew),)),
         (rf"# step [0-9a-z.]+: (?P<member>(?P<role>{names})-[\w-]+): ", ()),
         (r"# step [0-9a-z.]+: (?P<member>(?P<role>[\w-]+)): ", ()),
     ):
         done = llm.form({"status": "DONE", "summary": "done"})
         person.model.rules.append(llm.Rule(pattern, (llm.shell(does), *steps, done)))
-    trusts(person)
+    person.trusts()
     view = person.types("run", "feature", REQUEST)
     assert view["status"] == "complete", view["reason"]
-    assert "a + b" in bench.read("lib.py")
+    assert "a + b" in bench.read("lib.py") and "# seen" in bench.read("lib.py")

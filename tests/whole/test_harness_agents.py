@@ -42,7 +42,7 @@ def person(request: pytest.FixtureRequest, model: llm.Model, tmp_path: Path) -> 
         person.bench.write(path, text)
     person.bench.write(f"harness/tasks/{ID}.md", TASK)
     person.bench.commit("a task")
-    person.bench.write("interlock.toml", f"{person.bench.read('interlock.toml')}# one's own: in no commit\n")
+    person.trusts()
     return person
 
 

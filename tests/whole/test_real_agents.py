@@ -34,6 +34,12 @@ class Person:
         self.bench.run_git("commit", "-q", "-m", "settings")
         self.model = model
 
+    def trusts(self) -> None:
+        """What settings that came with the repository start."""
+        words = ("playbooks", "trust", "interlock.toml")
+        program = [sys.executable, "-m", "interlock.cli.main"]
+        subprocess.run([*program, *words], cwd=self.bench.top, env=self.env, check=True)
+
     def types(self, *words: str, ok: int = 0) -> dict[str, Any]:
         """A command of interlock; what it prints as JSON."""
         done = subprocess.run(

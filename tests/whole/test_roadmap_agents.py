@@ -24,7 +24,7 @@ def person(request: pytest.FixtureRequest, model: llm.Model, tmp_path: Path) -> 
     ]
     person.bench.write("roadmap.json", json.dumps(items, indent=2))
     person.bench.commit("a roadmap")
-    person.bench.write("interlock.toml", person.bench.read("interlock.toml") + "\n")  # one's own, in no commit
+    person.trusts()
     return person
 
 

@@ -38,9 +38,7 @@ def test_a_ticket_is_planned_done_reviewed_and_committed(person: Person) -> None
     person.model.rules += [
         llm.Rule(r"# Planner:", (plan, llm.form({"status": "done"}))),
         llm.Rule(r"# Initializer:", (llm.shell(DOCS), llm.form({"status": "done"}))),
-        llm.Rule(
-            r"# task-executor:.*Task: T1\n", (llm.edit("lib.py", "    return a - b", "    return a + b"), done)
-        ),
+        llm.Rule(r"# task-executor:.*Task: T1\n", (llm.edit("lib.py", "    return a - b", "    return a + b"), done)),
         llm.Rule(r"# task-executor:.*Task: T2\n", (meddles, llm.edit("notes.txt", "three", "four"), done)),
         llm.Rule(r"# Reviewer:", (llm.shell(leaves(f"{I0}/review_report.yaml", REPORT)), done)),
     ]
