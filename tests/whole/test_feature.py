@@ -168,7 +168,7 @@ def test_with_real_agents(person: Person) -> None:
     does = "ROOT=docs/feature/make-add-right-please INTERLOCK_MEMBER={member} INTERLOCK_AGENT={role} sh author.sh"
     red = llm.shell("sed -i s/PASS/FAIL/ docs/feature/*/memory/v-tests.mem.md")
     anew = (
-        "cd docs/feature/*; printf '# Plan\\n\\n## Execution Waves\\n\\n### Wave 1\\n\\n- task-03: mend it\\n' > plan.md"
+        "cd docs/feature/*; printf '# Plan\\n\\n## Execution Waves\\n\\n### Wave 1\\n\\n- task-03: mend\\n' > plan.md"
         " && printf '# Task 03\\n\\n- Agent: implementer\\n\\nMend what was found.\\n' > tasks/task-03.md"
     )
     names = "researcher|implementer|documentation-writer"
