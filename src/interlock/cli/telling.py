@@ -231,7 +231,7 @@ def against(call: CallView) -> list[str]:
 
 
 def _why(report: Any) -> str:
-    return ": ".join(filter(None, (report.reason, report.complaint)))
+    return ": ".join(filter(None, (report.reason, "; ".join(report.complaint.splitlines()))))
 
 
 def remark(one: Remark) -> str:
