@@ -276,7 +276,7 @@ def test_plan_knows_earlier_runs_and_the_open_one(done: CommandLine) -> None:
 
     said = done("plan", "task", "Do more").out
 
-    assert "earlier about 0:0" in said
+    assert "earlier about " in said
     assert f"{done.latest()}" in said
     assert "it goes on" in said
 
