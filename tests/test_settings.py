@@ -289,23 +289,3 @@ def test_the_schema_covers_all_tables() -> None:
     schema = with_tables({"task": TaskTable}).model_json_schema()
     assert {"runner", "sandbox", "evidence", "task"} <= set(schema["properties"])
     assert schema["$defs"]["TaskTable"]["additionalProperties"] is False
-
-
-@pytest.mark.req("RUN-16", "CLI-05")
-@pytest.mark.parametrize(
-    ("text", "now"),
-    [
-        ('[mcp]\ngates = "elicit"\n', "a client that can ask"),
-        ('[notify]\nurls = ["x"]\n', "[notify] command"),
-        ('[sandbox]\nprotected = ["x"]\n', "[sandbox] guarded"),
-        ('[runners.mine]\ntype = "claude"\nargs = ["x"]\n', "of type `command`"),
-        ('[runners.mine]\ntype = "claude"\n[runners.mine.sandbox]\nmode = "off"\n', "of the runner itself"),
-    ],
-)
-def test_a_key_of_before_is_named_with_its_successor(tmp_path: Path, text: str, now: str) -> None:
-    (tmp_path / "interlock.toml").write_text(text)
-    with pytest.raises(ConfigInvalid) as raised:
-        settings_file.load(tmp_path, tmp_path, {})
-    (error,) = (raised.value, *raised.value.also)
-    assert now in str(error.remedy)
-    assert str(error.where).startswith("interlock.toml:")

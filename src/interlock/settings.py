@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 from pydantic import (
     AfterValidator,
@@ -46,10 +46,6 @@ _HOST = re.compile(r"(\*\.)?[\w-]+(\.[\w-]+)*(:[0-9]{1,5})?|\[[0-9A-Fa-f:.]+\](:
 _ADDRESS = re.compile(r"https?://[^\s/]+(/\S*)?")
 
 
-def _is_inside(glob: str) -> bool:
-    return glob[:1] not in ("", "/", "~") and ".." not in glob.split("/")
-
-
 def _below_home(value: str) -> str:
     path = PurePosixPath(value.removeprefix("~/"))
     if not path.name or ".." in path.parts or path.parts[0].startswith("~"):
@@ -64,22 +60,24 @@ def _can_be_set(variable: str) -> bool:
 Plain = Annotated[str, _must(lambda text: "\0" not in text, "a NUL character cannot be passed to a program")]
 Name = Annotated[Plain, Field(min_length=1)]
 FileName = Annotated[Name, _must(lambda name: "/" not in name, "expected the name of a file, not a path")]
-Glob = Annotated[Plain, _must(_is_inside, "a path pattern must be relative, inside the workspace, without '..'")]
+Glob = Annotated[
+    Plain,
+    _must(
+        lambda glob: glob[:1] not in ("", "/", "~") and ".." not in glob.split("/"),
+        "a path pattern must be relative, inside the workspace, without '..'",
+    ),
+]
 Host = Annotated[Plain, _must(_HOST.fullmatch, "expected HOST, HOST:PORT or *.DOMAIN, without a scheme and a path")]
 Homely = Annotated[Plain, AfterValidator(_below_home)]
 Variable = Annotated[
     Plain, _must(_can_be_set, "a variable needs a name without '=' that does not begin with INTERLOCK_")
 ]
 Address = Annotated[Plain, _must(_ADDRESS.fullmatch, "expected an address that begins with http:// or https://")]
-# TOML has lists; strict models would want a tuple. One glob may stand alone.
-_ALONE = BeforeValidator(lambda said: [said] if isinstance(said, str) else said)
-Globs = Annotated[tuple[Glob, ...], Strict(False), _ALONE]
-Hosts = Annotated[tuple[Host, ...], Strict(False)]
-Argv = Annotated[
-    tuple[Plain, ...],
-    Strict(False),
-    _must(lambda argv: argv and argv[0], "the first item must be the program to start"),
-]
+T = TypeVar("T")
+Many = Annotated[tuple[T, ...], Strict(False)]
+"""TOML has lists; strict models would want a tuple."""
+Globs = Annotated[Many[Glob], BeforeValidator(lambda said: [said] if isinstance(said, str) else said)]
+Argv = Annotated[Many[Plain], _must(lambda argv: argv and argv[0], "the first item must be the program to start")]
 Seconds = Annotated[float, Field(gt=0, le=86_400)]
 Network = Literal["open", "none", "model"]
 
@@ -95,14 +93,14 @@ class Runner(Table):
 
     type: RunnerType
     argv: Argv | None = Field(
-        default=None, description="Program and arguments of `acp` and `command`; `{agent}` is filled in."
+        default=None, description="Of `acp` and `command`: what is started; `{agent}` is filled in."
     )
     program: Name | None = Field(default=None, description="Program of the others; a path counts from the workspace.")
     scenario: Name | None = Field(default=None, description="Of `scripted`: its YAML scenario.")
     model: Name | None = Field(default=None, description="Model to ask for; unset: the agent's own choice.")
     env: dict[Variable, Plain] = Field(default={}, description="Variables that it gets.")
     network: Network | None = Field(default=None, description="What it reaches; unset: as `sandbox.network`.")
-    hosts: Hosts = Field(default=(), description="What it reaches beside its model, where `network` is `model`.")
+    hosts: Many[Host] = Field(default=(), description="What it reaches beside its model, where `network` is `model`.")
 
     @model_validator(mode="after")
     def _fits(self) -> Runner:
@@ -128,14 +126,9 @@ class Limits(Table):
         default=None, description="Agents side by side; lowers a playbook's own number, never raises it."
     )
     budget_usd: Annotated[float, Field(gt=0)] | None = Field(default=None, description="Most that a run spends.")
-    budget_tokens: Annotated[int, Field(ge=1)] | None = Field(
-        default=None, description="The same, for agents without prices."
-    )
+    budget_tokens: Annotated[int, Field(ge=1)] | None = Field(default=None, description="The same, in tokens.")
     rate_limit_wait_s: float = Field(
-        default=691_200,
-        ge=0,
-        le=2_592_000,
-        description="How long a service's limit is waited for; beyond it the run waits.",
+        default=691_200, ge=0, le=2_592_000, description="How long a service's limit is waited for."
     )
 
 
@@ -143,23 +136,15 @@ class SandboxSettings(Table):
     mode: Literal["auto", "strict", "off"] = Field(
         default="auto", description="Confined where the kernel allows it; confined or not at all; a private copy alone."
     )
-    network: Network = Field(
-        default="open", description="What confined programs reach: all, nothing, their model's hosts."
-    )
-    hosts: Hosts = Field(
-        default=(), description="What `model` lets through beside the model: HOST, HOST:PORT, *.DOMAIN."
-    )
-    home: Annotated[tuple[Homely, ...], Strict(False)] = Field(
+    network: Network = Field(default="open", description="What programs reach: all, nothing, their model's hosts.")
+    hosts: Many[Host] = Field(default=(), description="What `model` lets through besides: HOST, HOST:PORT, *.DOMAIN.")
+    home: Many[Homely] = Field(
         default=(), description="Further files and folders of HOME (or absolute) that programs may read."
     )
-    env: Annotated[tuple[Variable, ...], Strict(False)] = Field(
-        default=(), description="Variables that look like keys and are handed on all the same."
-    )
-    max_bytes: int = Field(
-        default=4_000_000_000, ge=1, description="Most that a layer may hold; over it nothing of it counts."
-    )
+    env: Many[Variable] = Field(default=(), description="Variables that look like keys and are handed on all the same.")
+    max_bytes: int = Field(default=4_000_000_000, ge=1, description="Most that a layer may hold; beyond: no work.")
     max_files: int = Field(default=400_000, ge=1)
-    guarded: Annotated[tuple[FileName, ...], Strict(False)] | None = Field(
+    guarded: Many[FileName] | None = Field(
         default=None, description="Files that steer agents or tools, by name; unset: `CLAUDE.md` and its like."
     )
     max_untracked_bytes: int = Field(default=32_000_000, ge=1, description="Larger untracked files are in no snapshot.")
@@ -168,9 +153,7 @@ class SandboxSettings(Table):
 class EvidenceSettings(Table):
     replay: Literal["all", "named", "off"] = Field(default="all", description="Which checks of a judge are run again.")
     replay_s: Seconds = Field(default=600, description="Limit of each.")
-    weakened: Literal["tell", "ask"] = Field(
-        default="tell", description="What happens where a green rests on changed checks."
-    )
+    weakened: Literal["tell", "ask"] = Field(default="tell", description="Where a green rests on changed checks.")
     junit: Globs = Field(default=(), description="Where commands leave JUnit reports, beside `TEST-*.xml`.")
 
 
@@ -179,9 +162,7 @@ class Web(Table):
 
 
 class Notify(Table):
-    command: Argv | None = Field(
-        default=None, description="Called with the run as JSON at a gate, at the end, at trouble."
-    )
+    command: Argv | None = Field(default=None, description="Called with the run as JSON at gates, ends, trouble.")
 
 
 class Telemetry(Table):
@@ -190,15 +171,11 @@ class Telemetry(Table):
 
 class Fleet(Table):
     remote: Name = Field(default="origin", description="Carries runs: a remote that git knows, or an address.")
-    database: Name | None = Field(
-        default=None, description="PostgreSQL that places runs on workers; best in the environment."
-    )
-    labels: Annotated[tuple[Name, ...], Strict(False)] = Field(
+    database: Name | None = Field(default=None, description="PostgreSQL that places runs; best in the environment.")
+    labels: Many[Name] = Field(
         default=(), description="What a worker was started with (`--label`) that takes runs of this workspace."
     )
-    programs: Annotated[tuple[Name, ...], Strict(False)] = Field(
-        default=(), description="What it has on PATH, beside what runners start."
-    )
+    programs: Many[Name] = Field(default=(), description="What it has on PATH, beside what runners start.")
 
 
 class Settings(Table):
@@ -208,9 +185,7 @@ class Settings(Table):
     judges: Name | None = Field(default=None, description="For agents that judge; unset: as `runner`.")
     runners: dict[Name, Runner] = {}
     agents: dict[Name, Agent] = Field(default={}, description="By role, or `playbook/role`.")
-    commands: dict[Name, Name] = Field(
-        default={}, description="`setup` prepares; `build`, `test` and any other name count."
-    )
+    commands: dict[Name, Name] = Field(default={}, description="`setup` prepares; any other name counts.")
     limits: Limits = Limits()
     sandbox: SandboxSettings = SandboxSettings()
     evidence: EvidenceSettings = EvidenceSettings()

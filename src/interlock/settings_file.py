@@ -11,7 +11,6 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
-from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -20,36 +19,15 @@ from pydantic import ValidationError
 from interlock.documents.files import read, relative
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
-from interlock.documents.reading import Keys, Spot, Text, pointer, read_toml
+from interlock.documents.reading import Keys, Spot, Text, read_toml
 from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
-from interlock.settings import FILE, Settings, with_tables
+from interlock.settings import CLIENTS, FILE, Settings, with_tables
 
-PROTOCOL = frozenset(
-    f"INTERLOCK_{name}"
-    for name in (
-        *("RUN_ID", "PLAYBOOK", "STEP", "AGENT", "MEMBER", "ATTEMPT", "DISPATCH", "SESSION", "WORKSPACE", "DEPTH"),
-        *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN", "WORKER"),
-    )
-)
-"""What the engine tells an agent. What an agent starts inherits it: these are never settings."""
-_COMMANDS = "[commands] build, test, and any other name"
-BEFORE: Mapping[str, str] = {
-    "mcp.*": "nothing: a client that can ask its person asks",
-    "workspace.*": "nothing: a process's documents are seen wherever they lie",
-    "notify.urls": "[notify] command, which gets the run as JSON",
-    "notify.on": "[notify] command, which may choose by the run's status",
-    "sandbox.protected": "[sandbox] guarded",
-    "runners.*.args": "env, or a runner of type `command`",
-    "runners.*.sandbox.*": "network and hosts of the runner itself, or [sandbox]",
-    "runners.*.mode": 'type = "acp" with argv',
-    "*.check_commands": _COMMANDS,
-    "ticket.build_command": _COMMANDS,
-    "ticket.test_command": _COMMANDS,
-    "ticket.max_parallel_tasks": "[limits] max_parallel",
-    "ticket.base": "the branch that is checked out at the git gate",
-    "fleet.labels": "interlock fleet work --label LABEL",
+_PROTOCOL = {
+    *("RUN_ID", "PLAYBOOK", "STEP", "AGENT", "MEMBER", "ATTEMPT", "DISPATCH", "SESSION", "WORKSPACE", "DEPTH"),
+    *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN", "WORKER"),
 }
-"""Keys of 0.1, as patterns, and what to set instead."""
+"""What the engine tells an agent. What an agent starts inherits it: these are never settings."""
 
 
 def load(
@@ -89,14 +67,11 @@ def load(
         wrong += problems(error, model, merged, find, kind=ConfigInvalid, secret=_is_secret)
     else:
         wrong += _unknown_runners(settings, find)
-    wrong += _of_before(source.data, wrong, find)
     if wrong:
         raise BadInput.together(wrong)
     settings._file = "" if raw is None else path
     settings._in_file = {
-        keys: value
-        for keys, value in leaves(source.data)
-        if not any(keys[:end] in spots for end in range(1, len(keys) + 1))
+        keys: value for keys, value in leaves(source.data) if not any(keys[: len(one)] == one for one in spots)
     }
     return settings
 
@@ -138,30 +113,16 @@ def _is_foreign(name: str, value: object, model: type[Settings]) -> bool:
     return isinstance(value, dict) and name not in model.model_fields and nearest(name, model.model_fields, 0.8) is None
 
 
-def _of_before(data: Any, wrong: list[BadInput], find: Callable[[Keys], Spot]) -> Iterator[BadInput]:
-    """A key of before is named with its successor; one in a table that nobody looks into any more, too."""
-    told = {one.where: one for one in wrong}
-    for keys, _ in leaves(data):
-        now = next((now for old, now in BEFORE.items() if fnmatchcase(".".join(keys), old)), "")
-        places = [str(find(keys[:end])) for end in range(len(keys), 0, -1)]
-        if now and (one := next((told[place] for place in places if place in told), None)):
-            one.remedy = f"Of 0.1; now: {now}"
-        elif now and keys[0] in ("mcp", "workspace"):
-            what = f"{pointer(keys)} is no setting any more"
-            yield ConfigInvalid(what, where=places[0], remedy=f"Of 0.1; now: {now}")
-
-
 def _is_secret(keys: Keys) -> bool:
     return "env" in keys[2:] or keys[:1] == ("fleet",)
 
 
 def _unknown_runners(settings: Settings, find: Callable[[Keys], Spot]) -> Iterator[BadInput]:
-    named: list[tuple[Keys, str | None]] = [(("runner",), settings.runner), (("judges",), settings.judges)]
-    named += [(("agents", name, "runner"), agent.runner) for name, agent in settings.agents.items()]
-    for keys, name in named:
+    named: dict[Keys, str | None] = {("runner",): settings.runner, ("judges",): settings.judges}
+    named |= {("agents", name, "runner"): agent.runner for name, agent in settings.agents.items()}
+    for keys, name in named.items():
         try:
-            if name is not None:
-                settings.runner_named(name)
+            settings.runner_named(name or CLIENTS[0])
         except ConfigInvalid as error:
             error.where = str(find(keys))
             yield error
@@ -174,20 +135,18 @@ def _variables(
 
     A table with names of its own (`[runners]`) is one setting, but for `[commands]`; an empty variable is unset.
     """
-    ours = sorted(name for name in environ.keys() - PROTOCOL if name.startswith("INTERLOCK_") and environ[name])
+    said = {name.removeprefix("INTERLOCK_"): environ[name] for name in environ if name.startswith("INTERLOCK_")}
+    ours = sorted(name for name in said.keys() - _PROTOCOL if said[name])
     known = {"_".join(keys).upper(): keys for keys, _ in leaves(model().model_dump())} if ours else {}
     given: list[tuple[Keys, object, str]] = []
     wrong: list[BadInput] = []
-    for variable in ours:
-        name = variable.removeprefix("INTERLOCK_")
-        keys = known.get(name)
-        if name.startswith("COMMANDS_"):
-            keys = ("commands", name.removeprefix("COMMANDS_").lower())
-        if keys:
-            given.append((keys, _value(environ[variable], keys, model), f"environment variable {variable}"))
+    for name in ours:
+        command = ("commands", name.removeprefix("COMMANDS_").lower()) if name.startswith("COMMANDS_") else None
+        if keys := command or known.get(name):
+            given.append((keys, _value(said[name], keys, model), f"environment variable INTERLOCK_{name}"))
         elif near := nearest(name, known, 0.75):
             remedy = f"Did you mean INTERLOCK_{near}?"
-            wrong.append(ConfigInvalid(f"{variable} is no setting", where="environment", remedy=remedy))
+            wrong.append(ConfigInvalid(f"INTERLOCK_{name} is no setting", where="environment", remedy=remedy))
     return given, wrong
 
 
