@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from enum import StrEnum
 from typing import Any, Literal
 
@@ -11,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
-from interlock.agents.answers import best, deviations, said
+from interlock.agents.answers import best, deviations
 
 
 class Form(BaseModel):
@@ -83,12 +82,6 @@ def test_deviations_follow_from_the_form_by_themselves() -> None:
     }
     assert [one.name for one in found[-2:]] == ["without verdict", "no JSON"]
     assert ("verdict" in found[-2].value, isinstance(found[-1].value, str)) == (False, True)
-
-
-def test_what_is_said_can_be_read_back() -> None:
-    """A form stands in a fenced block; what is no form is said as it is."""
-    assert json.loads(said({"a": "```"}).removeprefix("```json\n").removesuffix("```\n")) == {"a": "```"}
-    assert said("no form") == "no form\n"
 
 
 _FIELDS: Any = st.sampled_from(

@@ -54,6 +54,7 @@ class Plain:
 
     lines: tuple[dict[str, Any], ...]
     script: str = ""
+    stream: type[Stream] = Stream
     ROW = ClientRow("plain", "Plain", "sh", install="apt install plain")
 
     def start(self, ask: Ask, room: Room) -> Start:
@@ -63,7 +64,7 @@ class Plain:
         return Start(argv, ask.brief, env, {"settings": "new"}, leaves=("left",))
 
     def reader(self, ask: Ask, room: Room) -> Stream:
-        self.heard = Stream(ask, room)
+        self.heard = self.stream(ask, room)
         return self.heard
 
 
@@ -231,24 +232,6 @@ async def test_a_client_that_stays_after_its_turn_is_ended_and_counts(
     assert (got.finished, got.text, got.timed_out, got.exhausted) == (True, "All done.", False, False)
 
 
-async def test_a_form_that_nobody_could_handle_is_a_complaint(made: Call) -> None:
-    """Nested without end."""
-
-    class Deep(Stream):
-        def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
-            self.left = {}
-            for _ in range(10_000):
-                self.form = [self.form]
-
-    class Odd(Plain):
-        def reader(self, ask: Ask, room: Room) -> Stream:
-            self.heard = Deep(ask, room)
-            return self.heard
-
-    got, _ = await made(by=Odd((END,)))
-    assert got.form == "the form is nested too deeply"
-
-
 @pytest.mark.req("TREE-12")
 async def test_a_program_of_the_workspace_does_not_get_the_persons_login(
     made: Call, no_layer: NoLayer, tmp_path: Path
@@ -274,30 +257,20 @@ TOKENS, DOLLARS = {"budget_tokens": 1000}, {"budget_usd": 0.25}
         ([{"spend": [900, 200]}, {"tool": ["1", "shell", "make"]}], TOKENS, False),
         ([{"spend": [900, 200]}], TOKENS, False),
         ([{"spend": [900, 200, 0.3]}], DOLLARS, False),
-        ([{"spend": [900, 200]}, END], TOKENS, True),
-        ([{"spend": [500, 200, 0.2]}, END], TOKENS | DOLLARS, True),
+        ([{"spend": [900, 200]}], TOKENS, True),
+        ([{"spend": [500, 200, 0.2]}], TOKENS | DOLLARS, True),
     ],
 )
 async def test_a_budget_ends_a_call_at_most_one_turn_over(
     made: Call, monkeypatch: pytest.MonkeyPatch, lines: list[dict[str, Any]], budget: dict[str, Any], counts: bool
 ) -> None:
     """Before the next tool; what was spent last may be the answer, and then it counts."""
-    monkeypatch.setattr(client, "_END_OF_TURN_S", 1e4 if "tool" in str(lines) else 0.05)
-    got, _ = await made(*lines, script="exit 0" if counts else "sleep 300", **budget)
+    monkeypatch.setattr(client, "_END_OF_TURN_S", 1e4 if counts or "tool" in str(lines) else 0.05)
+    script = f"sleep 0.1; printf '%s\\n' '{json.dumps(END)}'" if counts else "sleep 300"
+    got, _ = await made(*lines, script=script, **budget)
     assert (got.finished, got.exhausted, got.timed_out) == (counts, not counts, False)
     assert got.usage.tokens in (700, 1100)
     assert got.trouble is None
-
-
-@pytest.mark.req("RUN-14")
-async def test_who_has_used_up_its_share_may_still_give_its_answer(made: Call, ask: Ask) -> None:
-    """It is not cut off in the middle of its last words; a tool that is at work is."""
-    late = f"printf '%s\\n' '{json.dumps(END)}'"
-    got, _ = await made({"spend": [900, 200]}, script=f"sleep 0.1; {late}", **TOKENS)
-    assert (got.finished, got.exhausted) == (True, False)
-    lines = ({"tool": ["1", "shell", "make"]}, {"spend": [900, 200]})
-    got, _ = await made(*lines, script=f"sleep 0.5; {late}; sleep 300", **TOKENS)
-    assert (got.finished, got.exhausted) == (False, True)
 
 
 @pytest.mark.req("TREE-10")
@@ -336,44 +309,32 @@ async def test_what_was_refused_is_remembered_unless_it_was_done_after_all(made:
     assert (await made(*lines, END))[0].refused == ("write a.py: no rule",)
 
 
-@pytest.mark.req("RUN-18")
-async def test_a_secret_that_comes_in_pieces_is_told_to_nobody(made: Call) -> None:
-    """The whole of a message is looked at once more."""
+class Odd(Stream):
+    """Adds words up, goes down into what it is given, and gives its form nested without end."""
 
-    class Pieces(Stream):
-        def read(self, line: Json) -> None:
-            self.words.append(line.text("piece"))
-            self.speak(self.text)
+    def read(self, line: Json) -> None:
+        self.words.append(line.text("piece"))
+        self.speak(self.text)
+        self.look(line.value)
+        super().read(line if line.value == END else Json({}))
 
-    class Torn(Plain):
-        def reader(self, ask: Ask, room: Room) -> Stream:
-            self.heard = Pieces(ask, room)
-            return self.heard
+    def look(self, value: Any, depth: int = 20) -> None:
+        json.dumps(value) if depth == 0 else self.look(value, depth - 1)
 
-    got, news = await made(by=Torn(({"piece": SECRET[:9]}, {"piece": SECRET[9:]})))
-    assert SECRET not in f"{got!r}{news!r}"
-    assert news[-1].facts["text"] == "[redacted:API_KEY]"
+    def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
+        for _ in range(10_000):
+            self.form = [self.form]
 
 
-@pytest.mark.req("RUN-19")
-async def test_a_line_that_is_nested_nearly_too_deeply_is_passed_over(made: Call) -> None:
-    """Whatever its reader does with it."""
-
-    class Deep(Stream):
-        def read(self, line: Json) -> None:
-            self.look(line.value)
-            super().read(line if line.value == END else Json({}))
-
-        def look(self, value: Any, depth: int = 20) -> None:
-            json.dumps(value) if depth == 0 else self.look(value, depth - 1)
-
-    class Odd(Plain):
-        def reader(self, ask: Ask, room: Room) -> Stream:
-            self.heard = Deep(ask, room)
-            return self.heard
-
-    line = """printf '{"a": '; printf '[%.0s' $(seq $n); printf ']%.0s' $(seq $n); echo '}'"""
-    assert (await made(by=Odd((END,), f"for n in $(seq 800 999); do {line}; done")))[0].finished
+@pytest.mark.req("RUN-18", "RUN-19")
+async def test_secrets_in_pieces_and_what_is_nested_nearly_too_deeply(made: Call) -> None:
+    """The whole of a message is looked at once more; whatever its reader does with a line; a form is a complaint."""
+    deep = """printf '{"a": '; printf '[%.0s' $(seq $n); printf ']%.0s' $(seq $n); echo '}'"""
+    torn = ({"piece": SECRET[:9]}, {"piece": SECRET[9:]}, END)
+    got, news = await made(by=Plain(torn, f"for n in $(seq 800 20 999); do {deep}; done", Odd))
+    assert SECRET not in f"{got.text}{got.trouble}{news!r}"
+    assert "[redacted:API_KEY]" in [one.facts["text"] for one in news]
+    assert (got.finished, got.form) == (True, "the form is nested too deeply")
 
 
 @pytest.mark.req("RUN-18")

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from interlock.agents import output
-from interlock.agents.output import Kept, Output, Transcript, whole_characters
+from interlock.agents.output import Kept, Output
 from interlock.agents.redaction import Redaction
 from tests.agents.conftest import Execute
 
@@ -37,6 +37,7 @@ async def printed(pieces: Sequence[bytes], redact: Redaction = SECRETS) -> tuple
 
 
 @pytest.mark.req("RUN-18")
+@settings(max_examples=40)
 @given(st.lists(st.text(st.characters(codec="utf-8"), max_size=20)), st.data())
 def test_lines_come_out_whole_and_clean_however_the_bytes_were_cut(texts: list[str], data: st.DataObject) -> None:
     """Pieces of any size; a secret in several pieces is one secret; the last line needs no end."""
@@ -66,25 +67,17 @@ def test_a_line_beyond_all_measure_is_cut_with_a_mark_and_heard_by_nobody(before
 
 @given(st.lists(st.text(st.characters(codec="utf-8"))), st.integers(20, 60))
 def test_what_is_kept_is_the_beginning_and_the_end(texts: list[str], limit: int) -> None:
-    """Cut in the middle with the number of bytes that are gone; all of it where it fits; characters stay whole."""
+    """Cut in the middle with the number of bytes that are gone; all of it where it fits."""
     raw, kept = "".join(texts).encode(), Kept(limit)
     for text in texts:
         kept.write(text.encode())
     head, mark, tail = kept.content.partition(b"\n[interlock: ")
-    kept.content.decode()
     if len(raw) <= limit // 2 * 2:
         assert kept.content == raw
     else:
         assert raw.startswith(head)
         assert raw.endswith(tail.partition(b" bytes are left out here]\n")[2])
-        assert mark
-
-
-@given(st.text(st.characters(codec="utf-8")), st.integers(0, 3))
-def test_a_text_is_cut_between_characters(text: str, less: int) -> None:
-    """What is cut off is less than a character."""
-    raw = text.encode()[: len(text.encode()) - less]
-    assert whole_characters(raw).decode() == raw.decode(errors="ignore")
+        assert int(tail.split()[0]) == len(raw) - limit // 2 * 2 and mark
 
 
 @pytest.mark.req("RUN-19")
@@ -99,18 +92,3 @@ async def test_output_over_the_limit_is_cut_with_a_mark_and_the_program_goes_on(
         assert 50_000_000 <= file.seek(0, os.SEEK_END) < 50_000_100
         file.seek(-100, os.SEEK_END)
         assert file.read().endswith(b"\n[interlock: only the first 50000000 bytes are kept]\n")
-
-
-async def test_both_streams_can_be_one_in_their_order(execute: Execute) -> None:
-    """As a person sees them in a terminal."""
-    ended = await execute(["sh", "-c", "echo 1; echo 2 >&2; echo 3"], one_stream=True)
-    assert ended.out == b"1\n2\n3\n"
-    assert ended.stderr == "1\n2\n3\n"
-
-
-def test_a_transcript_replaces_an_older_one_and_follows_no_link(tmp_path: Path) -> None:
-    """Nothing of an earlier call can be taken for this one's."""
-    (tmp_path / "t").write_text("old and long")
-    with Transcript(tmp_path / "t") as file:
-        file.write(b"new")
-    assert (tmp_path / "t").read_bytes() == b"new"

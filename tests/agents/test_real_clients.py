@@ -251,20 +251,3 @@ async def test_a_client_works_in_a_confined_layer(name: str, person: Callable[[s
     more = await one.call(layer, "@say Still here.", session=got.session)
     if is_its_session_there(name, more):
         assert (more.finished, more.text) == (True, "Still here.")
-
-
-@pytest.mark.agents("claude")
-@pytest.mark.req("TREE-10")
-async def test_a_program_that_a_layer_does_not_show_was_not_started(person: Callable[[str], Person]) -> None:
-    """What the layer says of it is the reason."""
-    one = person("claude")
-    _, layer = one.layer()
-    script = one.place / "only-outside"
-    script.write_text("#!/no/such/interpreter\n")
-    script.chmod(0o755)
-    env = environment(one.environ, layer.root)
-    ask = one.ask.model_copy(update={"role": one.ask.role.model_copy(update={"program": str(script)})})
-    got = await call(one.client, ask, layer, one.news.append, Redaction(), env=env)
-    assert (got.started, got.finished, got.exit) == (False, False, None)
-    assert got.trouble is not None
-    assert "only-outside" in got.trouble.text

@@ -78,44 +78,30 @@ reactions:
     )
 
 
-async def test_hang_is_ended_by_the_deadline_with_its_work_written(given: Given) -> None:
-    """Nothing of it is left."""
-    late = too_long_when(says(given.layer.root / "a", b"x"))
-    exit_ = await given.play("reactions: [{misbehave: hang, files: {a: x}}]")
-    await late
-    assert (exit_.finished, exit_.timed_out, given.files()) == (False, True, {"a": "x"})
-
-
-async def test_crash_is_a_death_by_a_signal_in_the_middle(given: Given) -> None:
-    """Half of the files, the last one torn, and half of the answer."""
-    exit_ = await given.play("reactions: [{misbehave: crash, files: {a: whole, b: torn, c: never}}]")
-    assert (exit_.finished, exit_.exit, exit_.trouble is not None) == (False, -9, True)
-    assert given.files() == {"a": "whole", "b": "to"}
-    assert exit_.text.startswith("```json") and not exit_.text.endswith("```\n")
-
-
-async def test_huge_output_is_cut_and_its_answer_heard(given: Given) -> None:
-    """60 MB of talk before it."""
-    exit_ = await given.play("reactions: [{misbehave: huge_output}]")
-    assert exit_.finished
-    assert 50_000_000 < len(exit_.text) <= 50_100_000
-    assert exit_.text.endswith("```\n")
-
-
 @pytest.mark.parametrize(
     ("reaction", "files", "usable", "finished"),
     [
-        ("misbehave: write_outside", {"a", *OUTSIDE}, True, True),
-        ("misbehave: no_verdict", {"a"}, False, True),
-        ("misbehave: bad_json", {"a"}, False, True),
+        ("misbehave: write_outside", {"a", "b", *OUTSIDE}, True, True),
+        ("misbehave: no_verdict", {"a", "b"}, False, True),
+        ("misbehave: bad_json", {"a", "b"}, False, True),
         ("misbehave: lie", set(), True, True),
-        ("exit: 7", {"a"}, True, False),
+        ("exit: 7", {"a", "b"}, True, False),
+        ("misbehave: crash", {"a"}, False, False),  # half of the files, the last one torn, and half of the answer
+        ("misbehave: hang", {"a", "b"}, False, False),
+        pytest.param("misbehave: huge_output", {"a", "b"}, True, True, marks=pytest.mark.long),
     ],
 )
-async def test_other_misbehaviour(given: Given, reaction: str, files: set[str], usable: bool, finished: bool) -> None:
-    """Each does its work, but for the lie, which only claims it; an exit status is its end."""
-    exit_ = await given.play(f"reactions: [{{{reaction}, files: {{a: x}}}}]")
+async def test_misbehaviour(given: Given, reaction: str, files: set[str], usable: bool, finished: bool) -> None:
+    """Each does its work, but for the lie, which claims it; an exit status, a signal, the deadline is its end."""
+    late = too_long_when(says(given.layer.root / "b", b"whole")) if "hang" in reaction else None
+    exit_ = await given.play(f"reactions: [{{{reaction}, files: {{a: torn, b: whole}}}}]")
     assert (set(given.files()), '"status": "done"' in exit_.text, exit_.finished) == (files, usable, finished)
+    assert given.files().get("a") == (None if not files else "to" if "crash" in reaction else "torn")
+    assert (exit_.timed_out, exit_.exit == -9, len(exit_.text) > 50_000_000) == (
+        late is not None,
+        "crash" in reaction,
+        "huge" in reaction,
+    )
 
 
 @pytest.mark.parametrize(
@@ -135,11 +121,3 @@ def test_a_mistake_is_named_with_its_line(yaml: str, line: int, words: str) -> N
     error = caught.value
     assert words in f"{error.what} {error.expected} {error.remedy}"
     assert str(error.where).split(":")[1] == str(line)
-
-
-async def test_what_cannot_be_written_is_said(given: Given) -> None:
-    """It is the agent's failure, with its reason."""
-    (given.layer.root / "a").mkdir()
-    exit_ = await given.play("reactions: [{files: {a: x}}]")
-    assert not exit_.finished
-    assert "a: Is a directory" in exit_.trouble.text if exit_.trouble else False

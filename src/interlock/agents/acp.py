@@ -33,8 +33,6 @@ from interlock.agents.values import Ask, Room, Trouble, TroubleKind
 _VERSION = 1
 GREETING_S = 60.0
 """How long an agent may take for its first answer; what says nothing until then does not speak the protocol."""
-_BREAK_OFF_S = 1.5
-"""How long it may take to break off its turn; those that can need a quarter of a second."""
 _GREETING = {
     "protocolVersion": _VERSION,
     "clientCapabilities": {"fs": {"readTextFile": False, "writeTextFile": False}, "terminal": False},
@@ -117,7 +115,7 @@ class Conversation(Reading):
         self._asked: list[asyncio.Future[Json]] = []
         """Its answers to our requests, which are numbered from 1."""
         self._prompt: asyncio.Future[Json] | None = None
-        self._remembers = self._stopped = False
+        self._remembers = False
         self._tools: dict[str, dict[str, Any]] = {}
         """Tool calls as far as they are known; agents report them in pieces."""
         self._told: set[str] = set()
@@ -216,8 +214,7 @@ class Conversation(Reading):
             self.tool(tool.text("toolCallId"), tool.text("kind") or "tool", _subject(tool), REFUSED, why)
         chosen = next((options[kind] for kind in kinds if kind in options), "")
         selected = {"outcome": "selected", "optionId": chosen}
-        outcome = selected if chosen and not self._stopped else {"outcome": "cancelled"}
-        self._send({"id": number, "result": {"outcome": outcome}})
+        self._send({"id": number, "result": {"outcome": selected if chosen else {"outcome": "cancelled"}}})
 
     def _objection(self, tool: Json) -> str:
         """Why this call must not be made where nothing holds it; empty if it may."""
@@ -251,7 +248,7 @@ class Conversation(Reading):
         counted = next(filter(any, told), (0, 0))
         self.spend(*counted, self._cost)
         reason, text = result.text("stopReason"), self.text
-        self.finished = reason != "cancelled" and not self._stopped
+        self.finished = reason != "cancelled"
         if self._notice:
             self._fail(trouble(self._notice))
         elif self.finished and reason != "end_turn":
@@ -273,12 +270,6 @@ class Conversation(Reading):
             await self._converse()
         except _Failed as failed:
             self._fail(failed.args[0])
-        except asyncio.CancelledError:
-            self._stopped = True
-            if self._prompt is not None and not self._prompt.done():
-                self._send({"method": "session/cancel", "params": {"sessionId": self.session}})
-                await asyncio.wait({self._prompt}, timeout=_BREAK_OFF_S)
-            raise
 
     async def _converse(self) -> None:
         try:
@@ -295,8 +286,7 @@ class Conversation(Reading):
             await self._choose(offer, "model", self.ask.role.model)
         prompt = [{"type": "text", "text": self.ask.brief.encode(errors="backslashreplace").decode()}]
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
-        await asyncio.wait({self._prompt})  # which a cancelled wait leaves as it is
-        _result(self._prompt.result())
+        _result(await self._prompt)
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import fcntl
 import os
@@ -65,13 +64,10 @@ class Output:
             # Of a line that is too long nothing is kept of its end, where a secret may be torn.
             clean, self._line, self._skips = self._redact.raw(bytes(self._line)), bytearray(), True
             mark = f"\n[interlock: a line is cut here after {LINE_LIMIT} bytes]\n".encode()
-            self._pass_on(whole_characters(clean[: max(0, len(clean) - self._redact.longest)]) + mark)
+            self._pass_on(clean[: max(0, len(clean) - self._redact.longest)] + mark)
 
-    def _tell(self, lines: bytes) -> None:
-        """Args:
-        lines: whole ones.
-        """
-        clean = self._redact.raw(lines)
+    def _tell(self, whole_lines: bytes) -> None:
+        clean = self._redact.raw(whole_lines)
         self._pass_on(clean)
         if self._on_line is not None:
             for line in clean.removesuffix(b"\n").split(b"\n"):
@@ -88,39 +84,27 @@ class Kept:
     def __init__(self, limit: int) -> None:
         self._half = limit // 2
         self._head, self._tail = bytearray(), bytearray()
-        self._dropped = 0
+        self._beyond = 0
+        """Bytes behind the head."""
 
     def write(self, chunk: bytes) -> None:
-        room = self._half - len(self._head) if not self._tail else 0
+        room = self._half - len(self._head)
         self._head += chunk[:room]
         self._tail += chunk[room:]
+        self._beyond += len(chunk[room:])
         if len(self._tail) > 2 * self._half + _CHUNK:
-            self._trim()
-
-    def _trim(self) -> None:
-        if (beyond := len(self._tail) - self._half) > 0:
-            del self._tail[:beyond]
-            self._dropped += beyond
+            del self._tail[: -self._half]
 
     @property
     def content(self) -> bytes:
-        self._trim()
-        if not self._dropped:
-            return bytes(self._head + self._tail)
-        mark = f"\n[interlock: {self._dropped} bytes are left out here]\n".encode()
-        return whole_characters(bytes(self._head)) + mark + bytes(self._tail).lstrip(_CONTINUATION)
+        tail = self._tail[-self._half :]
+        left_out = self._beyond - len(tail)
+        mark = f"\n[interlock: {left_out} bytes are left out here]\n" if left_out else ""
+        return bytes(self._head) + mark.encode() + bytes(tail)
 
     @property
     def text(self) -> str:
         return self.content.decode(errors="replace")
-
-
-_CONTINUATION = bytes(range(0x80, 0xC0))
-
-
-def whole_characters(raw: bytes) -> bytes:
-    """Without the beginning of a character at the end, where a text was cut."""
-    return raw[: codecs.utf_8_decode(raw, "replace", False)[1]]
 
 
 class Transcript:
@@ -131,7 +115,7 @@ class Transcript:
         self._room = TRANSCRIPT_LIMIT
         try:
             path.unlink(missing_ok=True)
-            self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            self._file = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb")
         except OSError as error:
             raise WorkspaceFailed.of(error, "a transcript cannot be kept", where=str(path)) from error
 
@@ -140,18 +124,15 @@ class Transcript:
             return
         if len(chunk) > self._room:
             mark = f"\n[interlock: only the first {TRANSCRIPT_LIMIT} bytes are kept]\n".encode()
-            chunk = whole_characters(chunk[: self._room]) + mark
+            chunk = chunk[: self._room] + mark
             self._room = 0
         self._room -= len(chunk)
         try:
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(self._handle, view) :]
+            self._file.write(chunk)
+            self._file.flush()
         except OSError as error:
             raise WorkspaceFailed.of(error, "a transcript cannot be kept", where=str(self._path)) from error
 
-    def __enter__(self) -> Transcript:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._handle)
+    def close(self) -> None:
+        with contextlib.suppress(OSError):  # of what could not be written it has been told
+            self._file.close()

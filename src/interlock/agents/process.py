@@ -31,7 +31,6 @@ _READ_OUT_S = 5.0
 """How long reading what is still in the pipe may take, when nobody is known to be left who could write."""
 _LEFTOVER_GRACE_S = 1.0
 """How long what a finished program left running has to end itself."""
-_LAST_WORD_S = 2.0
 _FAREWELL_S = 0.5
 """How long a program may take to exit by itself once nothing more is said to it."""
 _STDERR = 64_000
@@ -58,8 +57,7 @@ class ProcessEnd:
 Pipe = asyncio.WriteTransport
 """The input of a running program. What is written never blocks us, and what nobody reads is dropped at its end."""
 Talk = Callable[[Pipe], Awaitable[None]]
-"""Speaks with a program while it runs; when it returns, the program is to end. It is cancelled at the deadline, and
-has two seconds then for a last word."""
+"""Speaks with a program while it runs; when it returns, the program is to end. It is cancelled at the deadline."""
 
 
 async def run(
@@ -92,7 +90,7 @@ async def run(
     said = kept if one_stream else Kept(_STDERR)
     with contextlib.ExitStack() as cleanup:
         try:
-            file = [cleanup.enter_context(Transcript(transcript))] if transcript else []
+            file = [cleanup.enter_context(contextlib.closing(Transcript(transcript)))] if transcript else []
             tree = ProcessTree(program, marker, stderr=subprocess.STDOUT if one_stream else subprocess.PIPE)
         except (OSError, ValueError) as failure:
             return ProcessEnd(error=_why(failure, program.argv), seconds=time.monotonic() - began)
@@ -147,8 +145,10 @@ async def _follow(
         done, _ = await asyncio.wait([exited, *tasks], timeout=left, return_when=asyncio.FIRST_COMPLETED)
     finally:
         try:
-            if talk is not None and not exited.done():
-                await _take_leave(talk, pipe, exited)
+            if talk is not None and not exited.done():  # it may exit by itself before it is told to
+                talk.cancel()
+                pipe.close()
+                await asyncio.wait([exited], timeout=_FAREWELL_S)
             if exited.done():
                 await asyncio.wait(heard, timeout=_LAST_WORDS_S)
             await tree.end(_LEFTOVER_GRACE_S if exited.done() else GRACE_S)
@@ -174,15 +174,6 @@ async def _watch(watch: Callable[[], str] | None) -> str:
             return why
 
 
-async def _take_leave(talk: asyncio.Future[None], pipe: Pipe, exited: asyncio.Future[None]) -> None:
-    """Ends a conversation, so that the program can exit by itself before it is told to."""
-    if not talk.done():
-        talk.cancel()
-        await asyncio.wait([talk, exited], timeout=_LAST_WORD_S, return_when=asyncio.FIRST_COMPLETED)
-    pipe.close()
-    await asyncio.wait([exited], timeout=_FAREWELL_S)
-
-
 def _not_started(exit_file: Path, said: str) -> str:
     """What bubblewrap, or what it starts in front of the program, says of one that could not be started."""
     last = (said.strip().splitlines() or ["the sandbox could not be made"])[-1]
@@ -202,8 +193,7 @@ def recorded_exit(exit_file: Path) -> int | None:
 
 
 def _why(error: OSError | ValueError, argv: Sequence[str]) -> str:
-    program = argv[0] if argv else ""
+    program, why, place = argv[0] if argv else "", str(error), ""
     if isinstance(error, OSError) and error.strerror:
-        place = f" ({error.filename!r})" if error.filename not in (None, program) else ""
-        return f"{program!r} cannot be started: {error.strerror}{place}"
-    return f"{program!r} cannot be started: {error}"
+        why, place = error.strerror, f" ({error.filename!r})" if error.filename not in (None, program) else ""
+    return f"{program!r} cannot be started: {why}{place}"

@@ -17,21 +17,16 @@ from interlock.documents.files import read_plain
 _SHORTEST = 8
 """Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
 _LARGEST = 10 * 1000 * 1000
-_WORDS = frozenset({"AUTH", "BEARER", "KEY", "KEYS", "OAUTH", "PASS", "PAT", "PRIVATE"})
-_PARTS = (
-    *("SECRET", "TOKEN", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL"),
-    *("APIKEY", "ACCESSKEY", "PRIVATEKEY"),
+_SECRET = re.compile(
+    r"(?<![A-Z0-9])(AUTH|BEARER|KEYS?|OAUTH|PASS|PAT|PRIVATE)(?![A-Z0-9])"
+    r"|SECRET|TOKEN|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|ACCESSKEY|PRIVATEKEY"
 )
+"""Whole words for the short ones (`API_KEY`, not `KEYBOARD`), any place for those that mean nothing else."""
 
 
 def looks_secret(name: str) -> bool:
-    """Whether the value of a variable of this name must not be written down.
-
-    Whole words of the name count for the short ones (`API_KEY`, not `KEYBOARD` or `GIT_AUTHOR_NAME`), any place for
-    those that mean nothing else (`PGPASSWORD`).
-    """
-    words = re.split(r"[^A-Z0-9]+", name.upper())
-    return any(word in _WORDS or any(part in word for part in _PARTS) for word in words)
+    """Whether the value of a variable of this name must not be written down."""
+    return _SECRET.search(name.upper()) is not None
 
 
 class Redaction:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from interlock.agents.values import Role
 from interlock.documents.files import read, relative
@@ -27,26 +27,26 @@ _DEEPEST = 6
 
 class _Place(NamedTuple):
     folder: str
-    ending: str
-    client: str
+    ending: str = ".md"
+    client: str = ""
     """The client whose own format it is: a model named there is one of its models."""
 
 
 _PLACES = (
-    _Place(".interlock/agents", ".md", ""),
+    _Place(".interlock/agents"),
     _Place(".github/agents", ".agent.md", "copilot"),
-    _Place(".claude/agents", ".md", "claude"),
-    _Place(".opencode/agent", ".md", "opencode"),
+    _Place(".claude/agents", client="claude"),
+    _Place(".opencode/agent", client="opencode"),
 )
-_OURS = _Place("", ".md", "")
+_OURS = _Place("")
 
 
 class _RoleFile(NamedTuple):
     text: str
     """Its instructions; of a file that is ours, the template as it stands."""
-    name: str
+    name: str = ""
     """What its front matter calls it."""
-    model: str
+    model: str = ""
 
 
 class Roles:
@@ -68,8 +68,8 @@ class Roles:
             table: of the runner.
             settings: of the agent.
         """
-        place, file = self._find(role) if not settings.role else (_format_of(settings.role), self._top / settings.role)
-        found = self._read(place, file) if file else _RoleFile(self._texts[role], "", "")
+        place, file = self._named(settings.role) if settings.role else self._find(role)
+        found = self._read(place, file) if file else _RoleFile(self._texts[role])
         own = place.client in ("", table.type)
         return Role(
             name=role,
@@ -83,14 +83,18 @@ class Roles:
             writes=settings.writes,
         )
 
+    def _named(self, path: str) -> tuple[_Place, Path | None]:
+        known = (place for place in _PLACES if path.startswith(f"{place.folder}/"))
+        return next(known, _PLACES[0]), self._top / path
+
     def _find(self, role: str) -> tuple[_Place, Path | None]:
         """The role's file, and whose format that is; None: its instructions are in no file."""
-        for owner in (self._playbook, ""):
-            for place in self._places:
-                if file := self._in_place(self._top / place.folder, place, owner, role):
-                    return place, file
-        if file := self._in_place(self._ours, _OURS, "", role):
-            return _OURS, file
+        for place, owner in (
+            *((place, owner) for owner in (self._playbook, "") for place in self._places),
+            (_OURS, ""),
+        ):
+            if file := self._in_place(place, owner, role):
+                return place, file
         if role in self._texts:
             return _OURS, None
         near = nearest(role, [file.stem for file in _files(self._ours, self._ours)])
@@ -101,17 +105,17 @@ class Roles:
             remedy=f'Write that file, or name another one in interlock.toml: [agents.{role}] role = "path".',
         )
 
-    def _in_place(self, root: Path, place: _Place, owner: str, role: str) -> Path | None:
+    def _in_place(self, place: _Place, owner: str, role: str) -> Path | None:
         """By its exact name, by its name in any case, then by what its front matter calls it."""
-        deep = place.client == "opencode"
+        root, deep = self._ours if place is _OURS else self._top / place.folder, place.client == "opencode"
         files = {
             file: file.name[: -len(place.ending)]
             for file in _files(root, self._top, _DEEPEST if deep else 1)
             if file.name.casefold().endswith(place.ending) and self._belongs(file.parent, root, owner, deep=deep)
         }
-        named = [file for file, name in files.items() if name.casefold() == role.casefold()]
-        for file in sorted(named, key=lambda file: files[file] != role):
-            return file
+        for file in sorted(files, key=lambda file: files[file] != role):
+            if files[file].casefold() == role.casefold():
+                return file
         for file in files:
             with suppress(BadInput):  # what cannot be read is no role that anybody asked for
                 if self._read(place, file).name.casefold() == role.casefold():
@@ -119,10 +123,8 @@ class Roles:
         return None
 
     def _read(self, place: _Place, file: Path) -> _RoleFile:
-        """A file of the workspace: what a link would bring in from elsewhere would be told to a model.
-
-        A header that cannot be read leaves the whole text as instructions.
-        """
+        """A file of the workspace: what a link would bring in from elsewhere would be told to a model. A header that
+        cannot be read leaves the whole text as instructions."""
         path = str(file) if place is _OURS else relative(self._top, file)
         raw = file.read_bytes() if place is _OURS else read(self._top, path)
         if raw is None:
@@ -131,8 +133,9 @@ class Roles:
         try:
             found = front_matter(text, path)
         except DocumentInvalid:
-            return _RoleFile(text.strip("\n"), "", "")
-        name, model = (_word(found.source.data.get(key)) for key in ("name", "model"))
+            return _RoleFile(text.strip("\n"))
+        said = (found.source.data.get(key) for key in ("name", "model"))
+        name, model = (word.strip() if isinstance(word, str) else "" for word in said)
         return _RoleFile(found.body.text.strip("\n"), name, "" if model == "inherit" else model)
 
     def _belongs(self, folder: Path, root: Path, owner: str, *, deep: bool) -> bool:
@@ -141,14 +144,6 @@ class Roles:
             return not owner
         name = folder.name.casefold()
         return name == owner.casefold() if owner else deep and name not in {*PROCESSES, self._playbook.casefold()}
-
-
-def _format_of(path: str) -> _Place:
-    return next((place for place in _PLACES if path.startswith(f"{place.folder}/")), _PLACES[0])
-
-
-def _word(value: Any) -> str:
-    return value.strip() if isinstance(value, str) else ""
 
 
 def _files(folder: Path, top: Path, depth: int = 0) -> Iterator[Path]:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_STRICT = frozenset(["$ref", "type", "enum", "const", "description"])
-_PLAIN = _STRICT | frozenset(
-    [
-        *("title", "default", "required", "additionalProperties", "minItems", "maxItems"),
-        *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength", "pattern"),
-    ]
-)
+_STRICT = {"$ref", "type", "enum", "const", "description"}
+_PLAIN = {
+    *(*_STRICT, "title", "default", "required", "additionalProperties", "minItems", "maxItems", "pattern"),
+    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minLength", "maxLength"),
+}
 
 
 def plain(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -47,13 +45,11 @@ def _reduced(schema: Mapping[str, Any], *, strictly: bool) -> dict[str, Any]:
         if isinstance(schema.get(key), dict):
             made[key] = _reduced(schema[key], strictly=strictly)
     if strictly and not {"$ref", "enum", "const", "anyOf"} & made.keys():
-        match schema.get("type"):
-            case "object":
-                if schema.get("additionalProperties", False) is not False or not schema.get("properties"):
-                    raise _Unknown
-                made |= {"required": list(made["properties"]), "additionalProperties": False}
-            case "array" if "items" not in made:
+        kind, free = schema.get("type"), schema.get("additionalProperties", False) is not False
+        if kind is None or (kind == "array" and "items" not in made):
+            raise _Unknown
+        if kind == "object":
+            if free or not schema.get("properties"):
                 raise _Unknown
-            case None:
-                raise _Unknown
+            made |= {"required": list(made["properties"]), "additionalProperties": False}
     return made

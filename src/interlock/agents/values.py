@@ -20,21 +20,15 @@ class Usage(Model):
 
     def __add__(self, other: Usage) -> Usage:
         """The sum of what is known; what nobody told adds nothing."""
-
-        def plus(one: Any, two: Any) -> Any:
-            return two if one is None else one if two is None else one + two
-
-        return Usage(
-            input_tokens=plus(self.input_tokens, other.input_tokens),
-            output_tokens=plus(self.output_tokens, other.output_tokens),
-            cost_usd=plus(self.cost_usd, other.cost_usd),
-        )
+        known: dict[str, Any] = self.model_dump(exclude_none=True)
+        for name, value in other.model_dump(exclude_none=True).items():
+            known[name] = known.get(name, 0) + value
+        return Usage(**known)
 
     @property
     def tokens(self) -> int | None:
-        if self.input_tokens is None and self.output_tokens is None:
-            return None
-        return (self.input_tokens or 0) + (self.output_tokens or 0)
+        known = [count for count in (self.input_tokens, self.output_tokens) if count is not None]
+        return sum(known) if known else None
 
 
 class TroubleKind(StrEnum):
