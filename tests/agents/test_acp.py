@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.acp import ROWS, Acp, Profile, meta, profile_of
+from interlock.agents.acp import ROWS, Acp, Profile, profile_of
 from interlock.agents.values import Ask, Exit, Role, Room, TroubleKind, Usage
 from tests.agents.conftest import Calls, says, too_long_when
 
@@ -259,5 +259,5 @@ def test_how_a_row_is_started() -> None:
     assert gemini.files.keys() == {"gemini-settings.json"}
     codex = json.loads(Acp("codex-acp").start(ask, Room("codex-acp")).env["CODEX_CONFIG"])
     assert (codex["model"], codex["features"]["rollout_budget"]["limit_tokens"]) == ("big", 5)
-    claude = meta(profile_of(["claude-agent-acp"]), ask)["_meta"]["claudeCode"]["options"]
-    assert claude == {"model": "big", "maxBudgetUsd": 1.0}
+    claude = Acp("claude-agent-acp").start(ask, Room("claude-agent-acp"))
+    assert claude.env["ANTHROPIC_MODEL"] == "big"

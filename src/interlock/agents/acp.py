@@ -290,7 +290,7 @@ class Conversation(Reading):
 
     async def _open(self, *, loads: bool) -> Json:
         """A new session, or the one to go on with."""
-        opening = {"cwd": str(self.room.root / self.room.place), "mcpServers": [], **meta(self._profile, self.ask)}
+        opening = {"cwd": str(self.room.root / self.room.place), "mcpServers": []}
         if not self.ask.session:
             return await self._request("session/new", opening)
         text = "the agent does not know the session that it should go on with"
@@ -380,23 +380,15 @@ def _option(offer: Json, what: str) -> Json:
     return next(options, Json(None))
 
 
-def meta(profile: Profile, ask: Ask) -> dict[str, Any]:
-    """What the request for a session carries beyond the protocol."""
-    if profile.client != "claude":
-        return {}
-    options: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
-    if ask.budget_usd is not None:
-        options["maxBudgetUsd"] = max(ask.budget_usd, 0.000001)
-    return {"_meta": {"claudeCode": {"options": options}}} if options else {}
-
-
 def variables(profile: Profile, ask: Ask) -> dict[str, str]:
     """Variables of the start beyond those of the client's other way."""
+    model = ask.role.model
+    if profile.client == "claude" and model:
+        return {"ANTHROPIC_MODEL": model}
     if profile.client != "codex":
         return {}
-    config: dict[str, Any] = {"model": ask.role.model} if ask.role.model else {}
-    if limit := rollout_budget(ask):
-        config["features"] = {"rollout_budget": limit}
+    limit = rollout_budget(ask)  # it says what it took at the end of its turn alone
+    config = {**({"model": model} if model else {}), **({"features": {"rollout_budget": limit}} if limit else {})}
     return {"CODEX_CONFIG": json.dumps(config)} if config else {}
 
 

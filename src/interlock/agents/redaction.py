@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
 from interlock.documents.files import read_plain
+from interlock.documents.reading import walk
 
 _SHORTEST = 8
 """Shorter values are flags and names; replacing them would make texts unreadable and protect nothing."""
@@ -97,18 +98,7 @@ def login_secrets(files: Iterable[Path]) -> Iterator[tuple[str, str]]:
 def _values(text: str) -> list[tuple[tuple[str, ...], str]]:
     """Each text in a file of whatever format, with the keys that lead to it."""
     try:
-        return [*_leaves(json.loads(text), ())]
+        found = [(keys, value) for keys, value in walk(json.loads(text)) if isinstance(value, str)]
+        return [(tuple(key for key in keys if isinstance(key, str)), value) for keys, value in found]
     except (ValueError, RecursionError):
         return [((found["key"],), found["value"]) for found in map(_LINE.match, text.splitlines()) if found]
-
-
-def _leaves(value: object, keys: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], str]]:
-    match value:
-        case str():
-            yield keys, value
-        case dict():
-            for name, item in value.items():
-                yield from _leaves(item, (*keys, name))
-        case list():
-            for item in value:
-                yield from _leaves(item, keys)

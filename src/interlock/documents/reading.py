@@ -209,21 +209,19 @@ def _built(node: Any, made: dict[int, Any], scalar: Callable[[Any], Any]) -> Any
     """The plain data of a node of the parser; an alias is the very value that it stands for."""
     if node is None or id(node) in made:
         return made.get(id(node))
-    tag = str(node.tag).removeprefix(_TAG)
-    if tag in ("timestamp", "value", "merge"):
-        return node.value
-    if node.id == "scalar":
-        made[id(node)] = scalar(node)
-        if isinstance(made[id(node)], bytes):
+    match str(node.tag).removeprefix(_TAG):
+        case "timestamp" | "value" | "merge":
+            return node.value
+        case "null" | "bool" | "int" | "float" | "str":
+            made[id(node)] = scalar(node)
+        case "seq":
+            made[id(node)] = []
+            made[id(node)] += [_built(item, made, scalar) for item in node.value]
+        case "map":
+            made[id(node)] = {}
+            made[id(node)] |= _mapping(node, made, scalar)
+        case _:
             _wrong(node, f"tag {node.tag} is not allowed")
-    elif tag == "seq":
-        made[id(node)] = []
-        made[id(node)] += [_built(item, made, scalar) for item in node.value]
-    elif tag == "map":
-        made[id(node)] = {}
-        made[id(node)] |= _mapping(node, made, scalar)
-    else:
-        _wrong(node, f"tag {node.tag} is not allowed")
     return made[id(node)]
 
 
@@ -303,7 +301,7 @@ def _toml_positions(text: str) -> dict[Keys, tuple[int, int]]:
         except (ValueError, RecursionError):
             continue
         first, head = number - len(statement) + 1, statement[0].lstrip()
-        paths = list(_paths(parsed))
+        paths = [path for path, _ in walk(parsed) if path]
         if head.startswith("["):
             table = max(paths, key=len)
         else:
@@ -314,30 +312,22 @@ def _toml_positions(text: str) -> dict[Keys, tuple[int, int]]:
     return places
 
 
-def _paths(data: Any, above: Keys = ()) -> Iterator[Keys]:
-    for key, value in _inside(data):
-        yield (*above, key)
-        yield from _paths(value, (*above, key))
-
-
 # all
 
 
-def _inside(data: Any) -> list[tuple[Key, Any]]:
-    return list(data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ())
+def walk(data: Any, keys: Keys = ()) -> Iterator[tuple[Keys, Any]]:
+    """Each value with its path, from the outside in."""
+    yield keys, data
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ():
+        yield from walk(value, (*keys, key))
 
 
 def _usable(source: Source, form: str) -> Source:
     """The source, if others can handle all that is in it: store it, send it, write it as UTF-8."""
-    pending: list[tuple[Keys, Any]] = [((), source.data)]
-    count = 0
-    while pending:
-        keys, value = pending.pop()
-        count += 1
+    for count, (keys, value) in enumerate(walk(source.data), start=1):
         reason = "too many values, or aliases that expand to too many" if count > _MOST else _unusable(keys, value)
         if reason:
             _refuse(source.path, form, reason, *source.spot(keys)[1:])
-        pending.extend(((*keys, key), inner) for key, inner in reversed(_inside(value)))
     return source
 
 

@@ -87,7 +87,7 @@ class Stream(Reading):
         self._into += sum(filter(None, (tokens.count("input"), *cached)))
         self._out += sum(filter(None, (tokens.count("output"), tokens.count("reasoning"))))
         self._cost += step.number("cost") or 0.0
-        self.spend(self._into, self._out, self._cost if self._into and self._cost < _ABSURD else None)
+        self.spend(self._into, self._out, self._cost if self._into else None)
 
     def end(self, ended: ProcessEnd, left: Mapping[str, str]) -> None:
         for found in _AGAIN.finditer(ended.stderr):
@@ -106,8 +106,6 @@ class Stream(Reading):
             self.wrong = trouble(said, status=data.count("statusCode"), until=until, kind=_KINDS.get(name))
 
 
-_ABSURD = 1e9
-"""Dollars."""
 _BAD_SETTINGS = re.compile(r"Configuration is invalid[^\n]*(?:\n[^\n]+)?")
 _LOGGED = re.compile(r'ref=(?P<ref>[^\s=]+) error="(?P<cause>(?:[^"\\\n]|\\.)*)"')
 """What its log says of errors that the stream only numbers."""
