@@ -34,25 +34,11 @@ def test_each_status_has_its_exit_and_is_open_or_ended() -> None:
 @pytest.mark.req("RUN-09")
 def test_each_error_has_its_exit() -> None:
     """By its type, never by its words."""
-    assert _below(errors.BadInput) == {
-        errors.ConfigInvalid: Exit.INPUT,
-        errors.DocumentInvalid: Exit.INPUT,
-        errors.PathRefused: Exit.INPUT,
-        errors.Refused: Exit.INPUT,
-    }
-    assert _below(errors.InterlockError) == {
-        errors.BadInput: Exit.INPUT,
-        errors.Locked: Exit.LOCKED,
-        errors.JournalDamaged: Exit.INPUT,
-        errors.Diverged: Exit.INPUT,
-        errors.WorkspaceFailed: Exit.FAILED,
-        errors.EngineFault: Exit.FAILED,
-    }
-
-
-def _below(kind: type[InterlockError]) -> dict[type[InterlockError], Exit]:
-    """Those of the one table; a door or a playbook may have its own, which end as theirs do."""
-    return {one: one.exit_code for one in kind.__subclasses__() if one.__module__ == errors.__name__}
+    inputs = (errors.BadInput, errors.ConfigInvalid, errors.DocumentInvalid, errors.PathRefused, errors.Refused)
+    ends = dict.fromkeys((*inputs, errors.JournalDamaged, errors.Diverged), Exit.INPUT) | {errors.Locked: Exit.LOCKED}
+    ends |= dict.fromkeys((errors.InterlockError, errors.WorkspaceFailed, errors.EngineFault), Exit.FAILED)
+    ours = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, InterlockError)]
+    assert {one: one.exit_code for one in ours} == ends
 
 
 @pytest.mark.req("RUN-19", "CLI-05")

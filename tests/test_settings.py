@@ -13,7 +13,7 @@ from pydantic import Field
 
 from interlock import settings_file
 from interlock.errors import ConfigInvalid, InterlockError
-from interlock.settings import READY, Settings, Table, reaches_out, with_tables
+from interlock.settings import READY, Settings, Table, reaches_out
 
 FULL = """\
 runner = "claude"
@@ -111,11 +111,7 @@ def test_without_a_file_everything_has_a_default(load: Load) -> None:
     found = load(None)
     assert (found.file, found.runner, found.of("task").rounds) == ("", None, 3)
     assert found.limits.rate_limit_wait_s == 8 * 86_400
-    assert (found.evidence.replay, found.evidence.replay_s, found.sandbox.max_untracked_bytes) == (
-        "all",
-        600,
-        32_000_000,
-    )
+    assert (found.evidence.replay, found.evidence.replay_s) == ("all", 600)
     assert [found.runner_named(name).type for name in READY] == list(READY)
 
 
@@ -133,8 +129,10 @@ def test_the_nearest_file_upward_counts_alone(tmp_path: Path) -> None:
 
 @pytest.mark.req("RUN-16")
 def test_options_count_over_variables_over_the_file(load: Load) -> None:
-    """Text is taken as it stands, all else as TOML; what is empty or not given is unset."""
+    """Text is taken as it stands, all else as TOML; what is empty or not given is unset. What an agent that starts us
+    hands on is no setting, and others may use our prefix, too."""
     environ = {
+        **{f"INTERLOCK_{name}": "x" for name in ("RUN_ID", "AGENT", "DEPTH", "BRIEF", "PATH", "OTHER_PROGRAMS_OWN")},
         "INTERLOCK_RUNNER": "codex",
         "INTERLOCK_LIMITS_BUDGET_USD": "7.5",
         "INTERLOCK_LIMITS_MAX_PARALLEL": "",
@@ -152,12 +150,6 @@ def test_options_count_over_variables_over_the_file(load: Load) -> None:
     assert not any(name.startswith("runners") for name in reaches_out(found))
     assert found.commands == {"setup": "npm ci", "test": "pytest -q"}
     assert (found.of("task").rounds, found.web.address) == (1, "http://x")
-
-
-def test_variables_of_the_protocol_and_of_others_are_no_settings(load: Load) -> None:
-    """An agent that starts us hands its own on; others may use our prefix, too."""
-    environ = {f"INTERLOCK_{name}": "x" for name in ("RUN_ID", "AGENT", "DEPTH", "BRIEF", "PATH", "OTHER_PROGRAMS_OWN")}
-    assert load(None, environ).model_dump() == load(None).model_dump()
 
 
 @pytest.mark.req("CLI-05", "RUN-11")
@@ -219,29 +211,29 @@ BAD = {
     "sandbox = 1": "sandbox cannot be used",
     'task = "x"': "task cannot be used",
     'commands = "pytest"': "commands cannot be used",
+    'runners.r = {type = "claude", env = {KEY = ["hunter2"]}}': "runners.r.env.KEY cannot be used",
+    'fleet.x = "hunter2"': "fleet.x is not known",
 }
 
 
-@pytest.mark.req("CLI-05")
+@pytest.mark.req("CLI-05", "RUN-18")
 @pytest.mark.parametrize(("text", "said"), BAD.items())
 def test_a_value_that_cannot_be_used_is_refused(load: Load, text: str, said: str) -> None:
-    """With a sentence that says what it must be."""
-    (what,) = _told(load, text)
-    assert said in what
+    """With a sentence that says what it must be, and never what a secret is."""
+    with pytest.raises(ConfigInvalid) as caught:
+        load(text)
+    assert (said in caught.value.what, caught.value.also) == (True, ())
+    assert "hunter2" not in json.dumps(caught.value.to_json())
 
 
 def test_runners_are_known_by_name(load: Load) -> None:
     """Wherever one is named; with those there are and the nearest."""
-    told = _told(
-        load, 'runner = "clade"\njudges = "mien"\n[agents.x]\nrunner = "nobody"\n[runners.mine]\ntype = "codex"'
-    )
-    assert told == {
+    mine = '[agents.x]\nrunner = "nobody"\n[runners.mine]\ntype = "codex"'
+    remedy = "Add [runners.nobody] with its type to interlock.toml."
+    assert _told(load, f'runner = "clade"\njudges = "mien"\n{mine}') == {
         "runner 'clade' is not known": ("interlock.toml:1:1", "Did you mean claude?"),
         "runner 'mien' is not known": ("interlock.toml:2:1", "Did you mean mine?"),
-        "runner 'nobody' is not known": (
-            "interlock.toml:4:1",
-            "Add [runners.nobody] with its type to interlock.toml.",
-        ),
+        "runner 'nobody' is not known": ("interlock.toml:4:1", remedy),
     }
 
 
@@ -257,14 +249,6 @@ def test_a_file_that_cannot_be_read_is_bad_input(tmp_path: Path, load: Load) -> 
     assert list(_told(load, None)) == ["cannot read interlock.toml: is not a plain file"]
 
 
-@pytest.mark.req("RUN-18")
-def test_no_error_shows_a_secret(load: Load) -> None:
-    """A variable of a runner, an address with a password."""
-    with pytest.raises(ConfigInvalid) as caught:
-        load('[runners.r]\ntype = "claude"\nenv = { KEY = ["hunter2"] }\n[fleet]\nx = "hunter2"\n[limits]\nx = 1')
-    assert "hunter2" not in json.dumps(caught.value.to_json())
-
-
 @pytest.mark.req("OWN-06")
 def test_what_of_the_file_reaches_out_of_a_layer_is_known(load: Load) -> None:
     """Programs outside of it and a weaker sandbox; not what is stronger, nor what the person's own words replace."""
@@ -276,16 +260,7 @@ def test_what_of_the_file_reaches_out_of_a_layer_is_known(load: Load) -> None:
         '[sandbox]\nmode = "off"\nmax_bytes = 9000000000000\nguarded = []\n[runners.r]\ntype = "qwen"\nnetwork = "open"'
     )
     assert set(reaches_out(load(weak))) == {"sandbox.mode", "sandbox.max_bytes", "sandbox.guarded", "runners.r.network"}
-    assert set(reaches_out(load(weak, {"INTERLOCK_SANDBOX_MODE": "strict"}, sandbox__guarded=["x"]))) == {
-        "sandbox.max_bytes",
-        "runners.r.network",
-    }
+    mended = load(weak, {"INTERLOCK_SANDBOX_MODE": "strict"}, sandbox__guarded=["x"])
+    assert set(reaches_out(mended)) == {"sandbox.max_bytes", "runners.r.network"}
     harmless = 'runner = "codex"\n[sandbox]\nmode = "strict"\nnetwork = "none"\nmax_files = 5\n[commands]\ntest = "x"'
     assert reaches_out(load(harmless, {"INTERLOCK_NOTIFY_COMMAND": '["x"]'})) == {}
-
-
-def test_the_schema_covers_all_tables() -> None:
-    """Of interlock and of the playbooks."""
-    schema = with_tables({"task": TaskTable}).model_json_schema()
-    assert {"runner", "sandbox", "evidence", "task"} <= set(schema["properties"])
-    assert schema["$defs"]["TaskTable"]["additionalProperties"] is False

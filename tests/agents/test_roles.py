@@ -52,20 +52,14 @@ def test_a_playbooks_own_role_comes_before_a_bare_one_and_places_in_their_order(
 
 
 def test_ours_comes_last_and_names_no_file(tmp_path: Path) -> None:
-    """Its text is without front matter; a file of another playbook is nobody else's."""
+    """Its text is without front matter; a file of another playbook is nobody else's. Where a reviewer that was written
+    for a chat would be no form, our folder alone is looked into."""
     write(tmp_path, ".interlock/agents/feature/Review.md", ".opencode/agent/feature/Review.md")
-    found = role(tmp_path)
-    assert (found.source, found.text) == ("", "You are ours.")
-
-
-def test_other_playbooks_look_into_our_folder_alone(tmp_path: Path) -> None:
-    """A reviewer that was written for a chat is no form."""
+    assert (role(tmp_path).source, role(tmp_path).text) == ("", "You are ours.")
     write(tmp_path, *ORDER[1:4], *ORDER[5:])
-    found = role(tmp_path, "task")
-    assert found.source == ""
+    assert role(tmp_path, "task").source == ""
     write(tmp_path, ORDER[4])
-    again = role(tmp_path, "task")
-    assert again.source == ORDER[4]
+    assert role(tmp_path, "task").source == ORDER[4]
 
 
 @pytest.mark.req("AGENT-07")
@@ -87,36 +81,24 @@ def test_a_teams_role_is_found_by_any_case_of_its_name(tmp_path: Path, path: str
     (tmp_path / path).write_bytes(text.encode())
     found = role(tmp_path)
     assert (found.source, found.text) == (path, "You review.")
-
-
-def test_the_exact_name_comes_before_another_case_and_a_name_inside(tmp_path: Path) -> None:
-    """No role is taken over by a namesake."""
-    write(tmp_path, ".claude/agents/a.md", ".claude/agents/Review.md")
-    (tmp_path / ".claude/agents/a.md").write_text("---\nname: Review\n---\nother\n")
-    found = role(tmp_path)
-    assert found.source == ".claude/agents/Review.md"
-
-
-@pytest.mark.parametrize("header", ["name: [", "- a\n- b", "a: 1\na: 2", "x: !!python/object:os.system {}", "\t:"])
-def test_a_broken_header_leaves_the_whole_text_as_instructions(tmp_path: Path, header: str) -> None:
-    """Nothing that a team wrote gets lost."""
-    text = f"---\n{header}\n---\nbody"
-    assert written(tmp_path, text.encode()) == text
+    exact = str(Path(path).with_name("Review.agent.md" if ".github" in path else "Review.md"))
+    write(tmp_path, exact)  # no role is taken over by a namesake
+    assert role(tmp_path).source == exact
 
 
 @pytest.mark.parametrize(
-    "raw", [b"body\n", b"\xef\xbb\xbfbody\n", b"---\n---\nbody\n", b"\xef\xbb\xbf---\r\nname: x\r\n---\r\nbody\r\n"]
+    ("raw", "text"),
+    [
+        *((raw, "body") for raw in (b"body\n", b"\xef\xbb\xbfbody\n", b"---\n---\nbody\n")),
+        (b"\xef\xbb\xbf---\r\nname: x\r\n---\r\nbody\r\n", "body"),
+        *((f"---\n{bad}\n---\nbody".encode(), f"---\n{bad}\n---\nbody") for bad in ("name: [", "- a\n- b", "\t:")),
+    ],
 )
-def test_front_matter_is_no_part_of_the_text(tmp_path: Path, raw: bytes) -> None:
-    """With and without a header, with a mark of byte order, with line ends of another system."""
-    assert written(tmp_path, raw) == "body"
-
-
-def written(top: Path, raw: bytes) -> str:
-    write(top, ".interlock/agents/Review.md")
-    (top / ".interlock/agents/Review.md").write_bytes(raw)
-    found = role(top)
-    return found.text
+def test_front_matter_is_no_part_of_the_text(tmp_path: Path, raw: bytes, text: str) -> None:
+    """With a mark of byte order, with line ends of another system; of a broken one nothing gets lost."""
+    write(tmp_path, ".interlock/agents/Review.md")
+    (tmp_path / ".interlock/agents/Review.md").write_bytes(raw)
+    assert role(tmp_path).text == text
 
 
 def test_settings_name_another_file_and_win_over_it(tmp_path: Path) -> None:
@@ -149,41 +131,22 @@ def test_no_role_at_all_says_what_to_write(tmp_path: Path) -> None:
         role(tmp_path, role="gone.md")
 
 
-@pytest.mark.parametrize("named", ["", "../secret.md"])
-def test_a_role_is_a_file_of_the_workspace(tmp_path: Path, named: str) -> None:
-    """Where a repository's link or setting leads out, a secret would be told to a model."""
-    top = tmp_path / "top"
-    (top / ".claude/agents").mkdir(parents=True)
-    (tmp_path / "secret.md").write_text("secret")
-    (top / ".claude/agents/Review.md").symlink_to(tmp_path / "secret.md")
-    with pytest.raises(PathRefused):
-        role(top, role=named or None)
-
-
-def test_a_folder_that_leads_out_is_not_looked_through(tmp_path: Path) -> None:
-    """It may be a whole disk, or a home; one that stays in the workspace is a folder like any other."""
+def test_a_role_is_a_file_of_the_workspace(tmp_path: Path) -> None:
+    """Where a link or a setting leads out, a secret would be told to a model; only who asks for such a file is told. A
+    folder that leads out may be a whole disk; one that stays in the workspace is a folder like any other."""
     top = tmp_path / "top"
     write(tmp_path, "home/Review.md")
-    write(top, "team/Review.md")
-    (top / ".opencode/agent").mkdir(parents=True)
-    (top / ".opencode/agent/home").symlink_to(tmp_path / "home")
-    (top / ".opencode/agent/z-loop").symlink_to(".")
+    (tmp_path / "home/Review.md").write_text("---\nname: Review\n---\nsecret\n")
+    write(top, "team/Review.md", ".opencode/agent/x.md", ".claude/agents/x.md")
+    for name in ("home", "z-loop"):
+        (top / f".opencode/agent/{name}").symlink_to(tmp_path / "home" if name == "home" else ".")
+    (top / ".claude/agents/a.md").symlink_to(tmp_path / "home/Review.md")
     assert role(top).source == ""
+    for asked in ({"name": "a"}, {"role": "../home/Review.md"}):
+        with pytest.raises(PathRefused):
+            role(top, **asked)
     (top / ".opencode/agent/team").symlink_to("../../team")
     assert role(top).source == ".opencode/agent/team/Review.md"
-
-
-def test_a_file_that_nobody_asked_for_hinders_nobody(tmp_path: Path) -> None:
-    """A link that leads out, a closed file: only who asks for it by name is told."""
-    top = tmp_path / "top"
-    write(top, ".claude/agents/critic.md")
-    (top / ".claude/agents/critic.md").write_text("---\nname: Review\n---\nYou review.\n")
-    (top / ".claude/agents/a.md").symlink_to(tmp_path / "secret.md")
-    (tmp_path / "secret.md").write_text("---\nname: Review\n---\nsecret\n")
-    found = role(top)
-    assert found.source == ".claude/agents/critic.md"
-    with pytest.raises(PathRefused):
-        role(top, name="a")
 
 
 @pytest.mark.req("OWN-02")

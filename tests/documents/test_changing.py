@@ -55,11 +55,6 @@ def test_only_what_is_set_changes_in_json(values: Any, old: str, new: str) -> No
     assert set_json(set_json(ITEMS, values), values) == set_json(ITEMS, values)
 
 
-def test_compact_json_stays_compact() -> None:
-    assert set_json('[{"a":1}]', {(0, "b"): [1]}) == '[{"a":1, "b":[1]}]'
-    assert set_json("[{}]", {(0, "b"): None}) == '[{"b": null}]'
-
-
 _values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
