@@ -82,29 +82,8 @@ def test_tables_and_fences() -> None:
     assert text.fences("yaml") == []
 
 
-@pytest.mark.req("PERSON-07")
-@pytest.mark.parametrize(
-    "line",
-    [
-        "- Task ID: X-1",
-        "* task id : X-1",
-        "Task ID: X-1",
-        "**Task ID**: X-1",
-        "- **Task ID:** X-1",
-        "• TASK ID: X-1",
-        "| Task ID | X-1 |",
-        "| **Task id:** | X-1 |",
-        "## Task ID\nX-1",
-        "### task id\n\n- X-1",
-    ],
-)
-def test_a_label_is_read_as_people_write_it(line: str) -> None:
-    """As bullet, line, bold, row of a table or heading, in any case of letters."""
-    assert Markdown(f"# File\n\n{line}\n").value("Task ID") == "X-1"
-
-
 def test_labels_are_none_in_code_and_the_first_counts() -> None:
-    """A URL or a time is no label."""
+    """A URL or a time is no label; in what ways people write one is tried in `test_changing`."""
     text = Markdown("```\nA: code\n```\nA: 1\nA: 2\nsee http://x at 10:30\n## B\nA: 3\n")
     assert (text.value("a"), text.every("A")) == ("1", ["1", "2", "3"])
     assert (text.value("see http"), text.value("see http://x at 10")) == (None, None)
