@@ -120,7 +120,7 @@ PLACES = [
     (read_toml, 'runner = "a"\n[runners.mine]\ntype="x"\nenv = {A="b"}\n  argv = [\n 1,\n 2]\nt = """\nq = 1\n"""\n'
      "[[l]]\na=1\n", {
         ("runner",): "1:1", ("runners",): "2:1", ("runners", "mine"): "2:1", ("runners", "mine", "env", "A"): "4:1",
-        ("runners", "mine", "argv", 1): "5:3", ("runners", "mine", "t"): "8:1", ("runners", "mine", "q"): "2:1",
+        ("runners", "mine", "argv", 1): "5:3", ("runners", "mine", "t"): "8:1", ("runners", "mine", "z"): "2:1",
         ("l", 0, "a"): "12:1",
     }),
 ]  # fmt: skip

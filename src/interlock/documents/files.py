@@ -23,19 +23,19 @@ def inside(top: Path, path: str) -> Path:
 
     Each level is looked at on its own: a link that leads out and back in is refused as well.
     """
-    if not path:
-        raise PathRefused(path, "it is empty")
-    if "\0" in path:
-        raise PathRefused(path, "it holds a NUL character")
     try:
         os.fsencode(path)
     except UnicodeEncodeError:
         raise PathRefused(path, "it is not valid text") from None
-    if path.startswith("/"):
-        raise PathRefused(path, "it is absolute")
     here, parts = top.absolute(), [part for part in path.split("/") if part not in ("", ".")]
-    if ".." in parts:
-        raise PathRefused(path, "it has '..'")
+    for why, holds in (
+        ("it is empty", not path),
+        ("it holds a NUL character", "\0" in path),
+        ("it is absolute", path.startswith("/")),
+        ("it has '..'", ".." in parts),
+    ):
+        if holds:
+            raise PathRefused(path, why)
     for count, part in enumerate(parts, start=1):
         here /= part
         # pathlib's own methods raise on names too long and below unreadable folders.
@@ -141,12 +141,9 @@ def write(top: Path, path: str, content: bytes) -> None:
 def move(top: Path, path: str, attic: Path) -> str:
     """A document into a folder of ours, if it is still there; where it lies, from the workspace."""
     place, target = inside(top, path), attic / path
-    try:
-        if not os.path.lexists(target):
-            target.parent.mkdir(parents=True, exist_ok=True)
-            place.rename(target)
-    except OSError as error:
-        raise WorkspaceFailed.of(error, f"cannot set {path} aside", where=path) from error
+    if not os.path.lexists(target):
+        target.parent.mkdir(parents=True, exist_ok=True)
+        place.rename(target)
     return target.relative_to(top).as_posix()
 
 

@@ -14,6 +14,7 @@ import re
 import tomllib
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
@@ -104,24 +105,27 @@ def pointer(keys: Sequence[Key]) -> str:
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
-class _Twice(Exception):
-    pass
-
-
 def read_json(text: str, path: str) -> Source:
     """The data of a JSON text; DocumentInvalid with its line and column else."""
+    keys_twice: list[bool] = []
+
+    def found(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys_twice.extend([True] * (len(dict(pairs)) != len(pairs)))
+        return dict(pairs)
+
     try:
-        data = json.loads(text, object_pairs_hook=_unique)
+        data = json.loads(text, object_pairs_hook=found)
     except json.JSONDecodeError as error:
         _refuse(path, "JSON", error.msg, error.lineno, error.colno)
-    except _Twice:
-        seen: set[Keys] = set()
-        keys, at = next((keys, at) for keys, at in entries(text) if keys in seen or seen.add(keys))  # type: ignore[func-returns-value]
-        _refuse(path, "JSON", f'key "{keys[-1]}" appears twice', *_line_and_column(text, at))
     except RecursionError:
         _refuse(path, "JSON", _TOO_DEEP)
     except ValueError as error:  # int() and its limit of digits
         _refuse(path, "JSON", str(error).partition(";")[0])
+    seen: set[Keys] = set()
+    for keys, at in entries(text) if keys_twice else ():
+        if keys in seen:
+            _refuse(path, "JSON", f'key "{keys[-1]}" appears twice', *_line_and_column(text, at))
+        seen.add(keys)
     offsets = cache(lambda: dict(entries(text)))
 
     def find(keys: Keys) -> tuple[int, int] | None:
@@ -129,13 +133,6 @@ def read_json(text: str, path: str) -> Source:
         return None if at is None else _line_and_column(text, at)
 
     return _usable(Source(path, data, find), "JSON")
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
-        raise _Twice
-    return found
 
 
 def entries(text: str) -> Iterator[tuple[Keys, int]]:
@@ -190,9 +187,8 @@ def read_yaml(text: str, path: str, *, first_line: int = 1) -> Source:
             data = _built(root, {}, parser.constructor.construct_object)
     except MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        _refuse(
-            path, "YAML", error.problem or "malformed", *([mark.line + first_line, mark.column + 1] if mark else ())
-        )
+        where = (mark.line + first_line, mark.column + 1) if mark else ()
+        _refuse(path, "YAML", error.problem or "malformed", *where)
     except RecursionError:
         _refuse(path, "YAML", _TOO_DEEP)
     except Exception as error:  # noqa: BLE001 - odd input ends in whatever error the parser's code runs into
@@ -283,32 +279,21 @@ def read_toml(text: str, path: str) -> Source:
     return _usable(Source(path, data, lambda keys: positions().get(keys)), "TOML")
 
 
-def _toml_positions(text: str) -> dict[Keys, tuple[int, int]]:
-    """Where each key and table first stands.
+_STATEMENT = re.compile(r"\s*(?:(?P<table>\[[^=]*\])\s*(?:#.*)?$|(?P<key>[^=\[{#]+?)\s*=)")
 
-    tomllib keeps no positions.  But a TOML file is a list of statements, and a statement alone is a valid file: lines
-    are taken together until they parse, and what they parse to is what they set.
-    """
+
+def _toml_positions(text: str) -> dict[Keys, tuple[int, int]]:
+    """Where each table and key first stands, as far as its line tells: tomllib keeps no positions."""
     places: dict[Keys, tuple[int, int]] = {}
     table: Keys = ()
-    statement: list[str] = []
     for number, line in enumerate(text.split("\n"), start=1):
-        statement.append(line)
-        if len(statement) > 1 and not re.search(r"""[\]}]|"{3}|'{3}""", line):
-            continue  # in the middle of a list or a long text: it cannot end here
-        try:
-            parsed = tomllib.loads("\n".join(statement))
-        except (ValueError, RecursionError):
-            continue
-        first, head = number - len(statement) + 1, statement[0].lstrip()
-        paths = [path for path, _ in walk(parsed) if path]
-        if head.startswith("["):
-            table = max(paths, key=len)
-        else:
-            paths = [(*table, *path) for path in paths]
-        for path in paths:
-            places.setdefault(path, (first, len(statement[0]) - len(head) + 1))
-        statement = []
+        with suppress(ValueError, RecursionError):  # in the middle of a list or a long text
+            if found := _STATEMENT.match(line):
+                paths = [path for path, _ in walk(tomllib.loads(found["table"] or f"{found['key']} = 0")) if path]
+                table = max(paths, key=len) if found["table"] else table
+                for path in paths:
+                    whole = path if found["table"] else (*table, *path)
+                    places.setdefault(whole, (number, len(line) - len(line.lstrip()) + 1))
     return places
 
 
