@@ -76,12 +76,11 @@ def main() -> None:
             time.sleep(1e6)
         match message["method"]:
             case "initialize":
-                able = {"loadSession": "load" in NATURE}
-                send(id=number, result={"protocolVersion": 1, "agentCapabilities": able, **NATURE.get("greeting", {})})
+                send(id=number, result={"protocolVersion": 1, **NATURE.get("greeting", {})})
             case "session/new":
                 send(id=number, result={"sessionId": "s1", **NATURE.get("session", {})})
-            case "session/load" if not isinstance(NATURE["load"], list):
-                send(id=number, error=NATURE["load"] or {"code": -32002, "message": "Resource not found"})
+            case "session/load" if not isinstance(NATURE.get("load"), list):
+                send(id=number, error=NATURE.get("load") or {"code": -32002, "message": "Resource not found"})
             case "session/load":
                 for fields in NATURE["load"]:
                     update(fields)

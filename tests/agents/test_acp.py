@@ -212,13 +212,12 @@ async def test_a_session_goes_on(given: Given) -> None:
         ({}, TroubleKind.SESSION),
         ({"load": None}, TroubleKind.SESSION),
         ({"load": []}, TroubleKind.SESSION),
-        ({"load": {"code": -32000, "message": "Authentication required"}}, TroubleKind.LOGIN),
         ({"greeting": {"protocolVersion": 2}}, TroubleKind.OTHER),
     ],
 )
 async def test_a_session_that_cannot_go_on_is_said(given: Given, nature: dict[str, Any], kind: TroubleKind) -> None:
-    """It cannot load any, does not know this one, or remembers nothing: whoever asked begins anew. Without a sign-in,
-    or in another version of the protocol, it would be no better anew. Nothing is paid for."""
+    """It cannot load any, does not know this one, or remembers nothing: whoever asked begins anew. In another
+    version of the protocol it would be no better anew. Nothing is paid for."""
     exit_ = await given.call(ask={"session": "s1"}, **nature)
     assert (exit_.trouble and exit_.trouble.kind) == kind
     assert given.seen("session/prompt") is None

@@ -17,6 +17,7 @@ import json
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path, PurePosixPath
@@ -279,7 +280,7 @@ class Conversation(Reading):
             raise _Failed(other(text)) from None
         if (spoken := met.at("protocolVersion").value) != _VERSION:
             raise _Failed(other(f"it speaks version {spoken} of the Agent Client Protocol, not {_VERSION}"))
-        offer = await self._open(loads=met.at("agentCapabilities", "loadSession").value is True)
+        offer = await self._open()
         if self._profile.modes:
             await self._choose(offer, "mode", self._profile.modes[0 if self.room.confined else 1])
         if self.ask.role.model and self._profile.model is None:
@@ -288,23 +289,18 @@ class Conversation(Reading):
         self._prompt = self._sent("session/prompt", {"sessionId": self.session, "prompt": prompt})
         _result(await self._prompt)
 
-    async def _open(self, *, loads: bool) -> Json:
+    async def _open(self) -> Json:
         """A new session, or the one to go on with."""
         opening = {"cwd": str(self.room.root / self.room.place), "mcpServers": []}
         if not self.ask.session:
             return await self._request("session/new", opening)
-        text = "the agent does not know the session that it should go on with"
-        lost = _Failed(Trouble(kind=TroubleKind.SESSION, text=text))
-        if not loads:
-            raise lost
-        try:
+        with suppress(_Failed):
             offer = await self._request("session/load", {**opening, "sessionId": self.ask.session})
-        except _Failed as failed:
-            raise (failed if failed.args[0].kind is TroubleKind.LOGIN else lost) from None
-        if not self._remembers:  # it told nothing again
-            raise lost
-        self.began(self.ask.session, _option(offer, "model").text("currentValue"))
-        return offer
+            if self._remembers:  # it told it again
+                self.began(self.ask.session, _option(offer, "model").text("currentValue"))
+                return offer
+        text = "the agent does not know the session that it should go on with"
+        raise _Failed(Trouble(kind=TroubleKind.SESSION, text=text))
 
     async def _choose(self, offer: Json, what: str, wanted: str) -> None:
         """Mode or model as it is wanted."""
@@ -356,9 +352,8 @@ def _edits(tool: Json) -> list[str]:
 
 def _files(tool: Json) -> list[str]:
     """Every file that it says it changes, also where that stands only among its arguments."""
-    names = ("file_path", "filePath", "filepath", "fileName", "path", "absolute_path", "notebook_path")
     places = [place.text("path") for place in tool.each("locations")]
-    return list(filter(None, (*_edits(tool), *places, *(tool.text("rawInput", name) for name in names))))
+    return [path for path in (*_edits(tool), *places, *tool.at("rawInput").paths) if path]
 
 
 def _subject(tool: Json) -> str:

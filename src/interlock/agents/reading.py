@@ -52,12 +52,18 @@ class Json:
     @property
     def subject(self) -> str:
         """What arguments of a tool are about, for a person: the path, command or query among them."""
-        for name in ("file_path", "filePath", "path", "absolute_path", "command", "cmd", "pattern", "query", "url"):
+        for name in (*_PATHS, "command", "cmd", "pattern", "query", "url"):
             if found := self.text(name) or " ".join(str(part.value) for part in self.each(name)):
                 return found
         return self.text("description")
 
+    @property
+    def paths(self) -> list[str]:
+        """The files among arguments of a tool."""
+        return [self.text(name) for name in _PATHS]
 
+
+_PATHS = ("file_path", "filePath", "filepath", "fileName", "path", "absolute_path", "notebook_path")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 

@@ -37,7 +37,7 @@ def _set_json(text: str, keys: Keys, value: Any) -> str:
         start, end = _span(text, at[keys], keys)
         if value is ABSENT:
             return _without(text, at, keys)
-        if json.loads(text[start:end]) == value and json.dumps(json.loads(text[start:end])) == json.dumps(value):
+        if json.dumps(json.loads(text[start:end])) == json.dumps(value):  # 1 is not true
             return text
         return text[:start] + _spelled(text, at[keys], value) + text[end:]
     if value is ABSENT:
@@ -74,8 +74,7 @@ def _span(text: str, at: int, keys: Keys) -> tuple[int, int]:
 
 
 def _named(text: str, at: int, key: Key, value: Any) -> str:
-    colon = ":" if re.search(r'":[^\s]', text) and not re.search(r'":\s', text) else ": "
-    return f"{json.dumps(key, ensure_ascii=False)}{colon}{_spelled(text, at, value)}"
+    return f"{json.dumps(key, ensure_ascii=False)}: {_spelled(text, at, value)}"
 
 
 def _spelled(text: str, at: int, value: Any) -> str:
@@ -94,21 +93,19 @@ def _spelled(text: str, at: int, value: Any) -> str:
 def set_yaml(text: str, values: Mapping[Keys, Any]) -> str:
     """The text with these entries; comments, order and quotes stay."""
     yaml = _yaml(text)
-    data = yaml.load(text)
-    data = {} if data is None else data
-    changed = False
-    for keys, value in values.items():
+    data, changed = yaml.load(text) or {}, False
+    for (*above, last), value in values.items():
         inner = data
-        for key in keys[:-1]:
+        for key in above:
             inner = inner[key]
-        known = inner[keys[-1]] if isinstance(keys[-1], int) or keys[-1] in inner else ABSENT
-        if value is ABSENT and known is not ABSENT:
-            del inner[keys[-1]]
-        elif value is not ABSENT and (type(known) is bool, known) != (type(value) is bool, value):
-            inner[keys[-1]] = _like(known)(value) if isinstance(value, str) else value
-        else:
+        known = inner[last] if isinstance(last, int) or last in inner else ABSENT
+        if (type(known) is bool, known) == (type(value) is bool, value):
             continue
         changed = True
+        if value is ABSENT:
+            del inner[last]
+        else:
+            inner[last] = _like(known)(value) if isinstance(value, str) else value
     return dumped(data, yaml) if changed else text
 
 
@@ -121,9 +118,7 @@ def dumped(data: Any, yaml: Any = None) -> str:
 
 def _like(known: Any) -> Any:
     """The kind of text that stands there: in the same quotes."""
-    from ruamel.yaml.scalarstring import DoubleQuotedScalarString, SingleQuotedScalarString
-
-    return type(known) if isinstance(known, DoubleQuotedScalarString | SingleQuotedScalarString) else str
+    return type(known) if type(known).__name__ in ("DoubleQuotedScalarString", "SingleQuotedScalarString") else str
 
 
 def _yaml(text: str) -> Any:
