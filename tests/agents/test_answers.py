@@ -51,19 +51,14 @@ SCHEMA = Verdict.model_json_schema()
 KNOWN = {"criteria": [{"criterion": "adds", "met": True}]}
 
 
-def test_the_best_answer_is_the_first_of_each_enum_and_asks_for_nothing_more() -> None:
-    """Lists stay empty, defaults hold, booleans are true; what is known of the dispatch stands in it."""
-    whole = {"criterion": "Played: criterion.", "met": True}
-    assert best(SCHEMA, KNOWN) == {
-        **{"verdict": "accept", "whole": whole, "size": "small", "checks": [], "findings": []},
-        **KNOWN,
-    }
-
-
 @pytest.mark.req("PROOF-01")
 def test_deviations_follow_from_the_form_by_themselves() -> None:
-    """Enums, booleans, lists that are empty or not, what may be left out, a field that is missing, no JSON at all."""
-    good, found = best(SCHEMA, KNOWN), deviations(SCHEMA, KNOWN)
+    """Of the best answer, the first of each enum, which asks for nothing more and holds what is known of the dispatch:
+    enums, booleans, lists that are empty or not, what may be left out, a field that is missing, no JSON at all."""
+    whole = {"criterion": "Played: criterion.", "met": True}
+    good = {"verdict": "accept", "whole": whole, "size": "small", "checks": [], "findings": [], **KNOWN}
+    found = deviations(SCHEMA, KNOWN)
+    assert best(SCHEMA, KNOWN) == good
     check = {"command": "Played: command.", "result": "green", "expected": False}
     assert {
         one.name: {key: one.value[key] for key in one.value if one.value[key] != good[key]} for one in found[:-2]

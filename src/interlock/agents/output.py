@@ -15,7 +15,7 @@ from interlock.errors import WorkspaceFailed
 
 TRANSCRIPT_LIMIT = 50 * 1000 * 1000
 LINE_LIMIT = TRANSCRIPT_LIMIT
-"""Bytes of a line that are held until it is whole; of a longer one the rest is dropped, and nobody hears it."""
+"""Bytes of a line that are held until it is whole; a longer one, where a secret could be torn, is dropped."""
 _CHUNK = 64 * 1024
 _LARGEST_PIPE = 1024 * 1024
 
@@ -61,10 +61,8 @@ class Output:
             self._tell(whole)
         self._line += rest
         if len(self._line) > LINE_LIMIT:
-            # Of a line that is too long nothing is kept of its end, where a secret may be torn.
-            clean, self._line, self._skips = self._redact.raw(bytes(self._line)), bytearray(), True
-            mark = f"\n[interlock: a line is cut here after {LINE_LIMIT} bytes]\n".encode()
-            self._pass_on(clean[: max(0, len(clean) - self._redact.longest)] + mark)
+            self._line, self._skips = bytearray(), True
+            self._pass_on(f"[interlock: a line of more than {LINE_LIMIT} bytes is left out here]\n".encode())
 
     def _tell(self, whole_lines: bytes) -> None:
         clean = self._redact.raw(whole_lines)

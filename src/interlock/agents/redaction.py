@@ -48,8 +48,6 @@ class Redaction:
                 for value in (plain, json.dumps(plain)[1:-1], json.dumps(plain, ensure_ascii=False)[1:-1]):
                     if len(value) >= _SHORTEST:
                         self._names.setdefault(value, name)
-        self.longest = max((len(value.encode("utf-8", "surrogateescape")) for value in self._names), default=0)
-        """Bytes of the longest."""
         longest_first = sorted(self._names, key=len, reverse=True)
         self._pattern = re.compile("|".join(map(re.escape, longest_first))) if self._names else None
 

@@ -40,10 +40,6 @@ _BROKEN = '```json\n{"status": "comple\n```\n'
 _HUGE = 60_000_000
 
 
-def _listed(value: Any) -> Any:
-    return [str(one) if isinstance(one, int) else one for one in (value if isinstance(value, list) else [value])]
-
-
 def _inside(path: str) -> str:
     place = PurePosixPath(path)
     if not place.parts or place.is_absolute() or ".." in place.parts:
@@ -51,7 +47,10 @@ def _inside(path: str) -> str:
     return path
 
 
-Globs = Annotated[tuple[str, ...], BeforeValidator(_listed)]
+Globs = Annotated[
+    tuple[Annotated[str, Field(coerce_numbers_to_str=True)], ...],
+    BeforeValidator(lambda value: value if isinstance(value, list) else [value]),
+]
 
 
 class Reaction(Model):

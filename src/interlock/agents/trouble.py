@@ -125,10 +125,7 @@ def _readable(text: str) -> tuple[str, int | None, float | None]:
 
 def used_up(text: str) -> bool:
     """Whether a text says that the agent reached the limit of cost that it was given."""
-    return bool(_USED_UP.search(text))
-
-
-_USED_UP = re.compile(r"budget[ _](is )?(exhausted|exceeded|reached)|max(imum)?[ _]budget", re.IGNORECASE)
+    return bool(re.search(r"budget[ _](is )?(exhausted|exceeded|reached)|max(imum)?[ _]budget", text, re.IGNORECASE))
 
 
 def kind_of_words(text: str) -> TroubleKind | None:
@@ -160,7 +157,8 @@ def _moment(text: str, now: datetime) -> datetime | None:
     try:
         if found := _PERIOD.search(text):
             parts = _PART.findall(found["parts"] or f"{found['bare']} s")
-            return after(sum(float(number) * _unit(unit) for number, unit in parts), now)
+            sizes = ((float(number), unit.lower()) for number, unit in parts)
+            return after(sum(next(n * _UNITS[one] for one in _UNITS if unit.startswith(one)) for n, unit in sizes), now)
         if found := _EPOCH.search(text):
             return datetime.fromtimestamp(int(found[1]), UTC)
         if found := _ISO.search(text):
@@ -177,10 +175,6 @@ def after(seconds: float | None, now: datetime | None = None) -> datetime | None
     if seconds is None or not 0 <= seconds <= _LONGEST.total_seconds():
         return None
     return (now or datetime.now().astimezone()) + timedelta(seconds=seconds)
-
-
-def _unit(name: str) -> float:
-    return next(size for prefix, size in _UNITS.items() if name.lower().startswith(prefix))
 
 
 def _on_the_clock(found: re.Match[str], now: datetime) -> datetime:
