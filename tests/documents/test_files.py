@@ -135,6 +135,8 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path: Path, monkeypatch: pyt
 
 def test_a_document_is_written_whole_with_its_mode_and_never_through_a_link(tmp_path: Path) -> None:
     files.write(tmp_path, "a/b.txt", b"one")
+    (tmp_path / "new").touch()
+    assert (tmp_path / "a/b.txt").stat().st_mode == (tmp_path / "new").stat().st_mode
     (tmp_path / "a/b.txt").chmod(0o640)
     files.write(tmp_path, "a/b.txt", b"two")
     assert ((tmp_path / "a/b.txt").read_bytes(), (tmp_path / "a/b.txt").stat().st_mode & 0o777) == (b"two", 0o640)

@@ -93,7 +93,8 @@ def _spelled(text: str, at: int, value: Any) -> str:
 def set_yaml(text: str, values: Mapping[Keys, Any]) -> str:
     """The text with these entries; comments, order and quotes stay."""
     yaml = _yaml(text)
-    data, changed = yaml.load(text) or {}, False
+    data, changed = yaml.load(text), False
+    data = {} if data is None else data
     for (*above, last), value in values.items():
         inner = data
         for key in above:

@@ -96,18 +96,20 @@ def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def replace(target: Path, content: bytes, *, mode: int, sync: bool = True) -> None:
+def replace(target: Path, content: bytes, *, mode: int | None, sync: bool = True) -> None:
     """Put the content in the target's place, whole or not at all.
 
     Args:
+        mode: None: that of any new file.
         sync: whether it must survive a power loss, and not only the end of this process.
     """
     name = os.fsdecode(os.fsencode(target.name)[:200])  # 255 bytes with what is put around it
     temporary = target.with_name(f".{name}.interlock-{secrets.token_hex(8)}.tmp")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as file:
-            os.fchmod(file.fileno(), mode)
+        with os.fdopen(os.open(temporary, flags, 0o666 if mode is None else 0o600), "wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(content)
             file.flush()
             if sync:
@@ -132,8 +134,7 @@ def write(top: Path, path: str, content: bytes) -> None:
         raise PathRefused(path, "it is a symlink; refusing to write")
     try:
         place.parent.mkdir(parents=True, exist_ok=True)
-        mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else 0o666 & ~_umask()
-        replace(place, content, mode=mode)
+        replace(place, content, mode=stat.S_IMODE(place.stat().st_mode) if place.exists() else None)
     except OSError as error:
         raise WorkspaceFailed.of(error, f"cannot write {path}", where=path) from error
 
@@ -145,10 +146,3 @@ def move(top: Path, path: str, attic: Path) -> str:
         target.parent.mkdir(parents=True, exist_ok=True)
         place.rename(target)
     return target.relative_to(top).as_posix()
-
-
-def _umask() -> int:
-    """Of this process; there is no way to look at it but to set it."""
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
