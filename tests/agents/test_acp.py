@@ -69,6 +69,7 @@ async def test_a_turn_gives_answer_usage_and_session(given: Given) -> None:
         session={"configOptions": [{**OPTION, "currentValue": "big"}]},
     )
     assert (exit_.finished, exit_.text, exit_.session, exit_.model) == (True, "All done.", "s1", "big")
+    assert exit_.exit == 0  # its input has ended
     assert exit_.usage == Usage(input_tokens=10, output_tokens=2, cost_usd=0.5)
     assert given.seen("session/new") == {"cwd": str(given.layer.root), "mcpServers": []}
     assert given.seen("session/prompt")["prompt"] == [{"type": "text", "text": "# Do it ü\n"}]

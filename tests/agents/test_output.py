@@ -67,8 +67,10 @@ def test_a_line_beyond_all_measure_is_left_out_with_a_mark(before: int, size: in
 def test_what_is_kept_is_the_beginning_and_the_end(texts: list[str], limit: int) -> None:
     """Cut in the middle with the number of bytes that are gone; all of it where it fits."""
     raw, kept = "".join(texts).encode(), Kept(limit)
-    for text in texts:
-        kept.write(text.encode())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(output, "_CHUNK", 0)
+        for text in texts:
+            kept.write(text.encode())
     head, mark, tail = kept.content.partition(b"\n[interlock: ")
     if len(raw) <= limit // 2 * 2:
         assert kept.content == raw

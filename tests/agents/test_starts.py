@@ -16,6 +16,7 @@ from interlock.agents.schemas import plain, strict
 from interlock.agents.values import Ask, Role, Room
 
 CLIENTS = ("claude", "codex", "copilot", "gemini", "opencode", "qwen")
+ITEM: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 FORM = {
     "type": "object",
     "$defs": {"Item": {"type": "object", "properties": {"n": {"type": "integer", "minimum": 1}}, "unchanged": 3}},
@@ -108,7 +109,7 @@ def _keys(value: Any) -> set[str]:
 
 
 @pytest.mark.parametrize(
-    "field", [{"type": "object", "additionalProperties": {"type": "integer"}}, {"type": "array"}, {}]
+    "field", [{**ITEM, "additionalProperties": {"type": "integer"}}, {"type": "object"}, {"type": "array"}, {}]
 )
 def test_a_form_that_cannot_be_said_strictly_is_not_said(field: dict[str, Any]) -> None:
     """The brief has it all the same."""
