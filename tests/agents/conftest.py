@@ -6,7 +6,6 @@ import asyncio
 import os
 import sys
 import textwrap
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -129,9 +128,3 @@ class Calls:
 @pytest.fixture
 def calls(no_layer: NoLayer, marker: str) -> Calls:
     return Calls(no_layer, marker)
-
-
-@pytest.fixture
-def took() -> Callable[[], float]:
-    began = time.monotonic()
-    return lambda: time.monotonic() - began

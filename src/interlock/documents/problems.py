@@ -20,16 +20,11 @@ M = TypeVar("M", bound=BaseModel)
 MOST = 20
 """Problems that are told at once; of the rest their number."""
 _FOUND = {bool: "true or false", int: "integer", float: "number", str: "text", list: "list", dict: "mapping"}
-_WANTED = {
-    "text": ("string_type",),
-    "true or false": ("bool_type", "bool_parsing"),
-    "an integer": ("int_type", "int_parsing", "int_from_float"),
-    "a number": ("float_type", "float_parsing"),
-    "a list": ("list_type", "tuple_type", "set_type", "frozen_set_type"),
-    "a mapping": ("dict_type", "model_type", "model_attributes_type"),
+_KINDS = {
+    **{"string": "text", "bool": "true or false", "int": "an integer", "float": "a number"},
+    **{"list": "a list", "tuple": "a list", "set": "a list", "dict": "a mapping", "model": "a mapping"},
 }
-_KINDS = {kind: words for words, kinds in _WANTED.items() for kind in kinds}
-"""What was expected, by pydantic's name of the complaint; else its message says it."""
+"""What was expected, by pydantic's name of a complaint about a kind; else its message says it."""
 _ITSELF = {"extra_forbidden", "missing", "union_tag_not_found", "union_tag_invalid", "value_error", "assertion_error"}
 """Complaints that are told whatever else is wrong inside."""
 
@@ -127,7 +122,9 @@ def _complaint(kind: type[BadInput], detail: dict[str, Any], keys: Keys, data: A
         case "value_error" | "assertion_error":
             said = str(context["error"])
             return kind(f"{name}: {said}", found=found) if keys else kind(said)
-    wanted = _KINDS.get(detail["type"]) or re.sub(r"^\w+ should (be |have )?", "", detail["msg"])
+    by_kind = re.fullmatch(r"([a-z]+)_(attributes_type|type|parsing|from_float)", detail["type"])
+    said = re.sub(r"^\w+ should (be |have )?", "", detail["msg"])
+    wanted = _KINDS.get(by_kind[1], said) if by_kind else said
     remedy = _meant(str(data), wanted) if detail["type"] in ("literal_error", "enum") else None
     return kind(f"{name} cannot be used", expected=wanted, found=found, remedy=remedy)
 
