@@ -264,3 +264,23 @@ def test_what_of_the_file_reaches_out_of_a_layer_is_known(load: Load) -> None:
     assert set(reaches_out(mended)) == {"sandbox.max_bytes", "runners.r.network"}
     harmless = 'runner = "codex"\n[sandbox]\nmode = "strict"\nnetwork = "none"\nmax_files = 5\n[commands]\ntest = "x"'
     assert reaches_out(load(harmless, {"INTERLOCK_NOTIFY_COMMAND": '["x"]'})) == {}
+
+
+@pytest.mark.req("RUN-16", "CLI-05")
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ('[mcp]\ngates = "elicit"\n', "a client that can ask"),
+        ('[notify]\nurls = ["x"]\n', "[notify] command"),
+        ('[sandbox]\nprotected = ["x"]\n', "[sandbox] guarded"),
+        ('[runners.mine]\ntype = "claude"\nargs = ["x"]\n', "of type `command`"),
+        ('[runners.mine]\ntype = "claude"\n[runners.mine.sandbox]\nmode = "off"\n', "of the runner itself"),
+    ],
+)
+def test_a_key_of_before_is_named_with_its_successor(tmp_path: Path, text: str, now: str) -> None:
+    (tmp_path / "interlock.toml").write_text(text)
+    with pytest.raises(ConfigInvalid) as raised:
+        settings_file.load(tmp_path, tmp_path, {})
+    (error,) = (raised.value, *raised.value.also)
+    assert now in str(error.remedy)
+    assert str(error.where).startswith("interlock.toml:")

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from copy import deepcopy
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from interlock.documents.files import read, relative
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
-from interlock.documents.reading import Keys, Spot, Text, read_toml
+from interlock.documents.reading import Keys, Spot, Text, pointer, read_toml
 from interlock.errors import BadInput, ConfigInvalid, DocumentInvalid, nearest
 from interlock.settings import CLIENTS, FILE, Settings, with_tables
 
@@ -28,6 +29,23 @@ _PROTOCOL = {
     *("PATH", "PARTIAL", "BRIEF", "RESULT", "SCHEMA", "MARKER", "TOKEN", "WORKER"),
 }
 """What the engine tells an agent. What an agent starts inherits it: these are never settings."""
+_COMMANDS = "[commands] build, test, and any other name"
+_BEFORE = {
+    "mcp.*": "nothing: a client that can ask its person asks",
+    "workspace.*": "nothing: a process's documents are seen wherever they lie",
+    "notify.urls": "[notify] command, which gets the run as JSON",
+    "notify.on": "[notify] command, which may choose by the run's status",
+    "sandbox.protected": "[sandbox] guarded",
+    "runners.*.args": "env, or a runner of type `command`",
+    "runners.*.sandbox.*": "network and hosts of the runner itself, or [sandbox]",
+    "runners.*.mode": 'type = "acp" with argv',
+    "*.check_commands": _COMMANDS,
+    "ticket.build_command": _COMMANDS,
+    "ticket.test_command": _COMMANDS,
+    "ticket.max_parallel_tasks": "[limits] max_parallel",
+    "ticket.base": "the branch that is checked out at the git gate",
+}
+"""Keys of 0.1, as patterns, and what to set instead."""
 
 
 def load(
@@ -67,6 +85,7 @@ def load(
         wrong += problems(error, model, merged, find, kind=ConfigInvalid, secret=_is_secret)
     else:
         wrong += _unknown_runners(settings, find)
+    wrong = _of_before(source.data, find, wrong)
     if wrong:
         raise BadInput.together(wrong)
     settings._file = "" if raw is None else path
@@ -111,6 +130,17 @@ def leaves(data: Any, above: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, 
 def _is_foreign(name: str, value: object, model: type[Settings]) -> bool:
     """Whether it is a table of a playbook that is not at hand, and not one of ours misspelt."""
     return isinstance(value, dict) and name not in model.model_fields and nearest(name, model.model_fields, 0.8) is None
+
+
+def _of_before(data: Any, find: Callable[[Keys], Spot], wrong: list[BadInput]) -> list[BadInput]:
+    """What is wrong, where keys of 0.1 are told as such, with what to set now."""
+    old = {}
+    for keys, _ in leaves(data):
+        if now := next((now for pattern, now in _BEFORE.items() if fnmatchcase(".".join(keys), pattern)), ""):
+            where = str(find(keys))
+            what = f"{pointer(keys)} is no setting any more"
+            old[where] = ConfigInvalid(what, where=where, remedy=f"Of 0.1; now: {now}")
+    return [*old.values(), *(one for one in wrong if one.where not in old)]
 
 
 def _is_secret(keys: Keys) -> bool:
