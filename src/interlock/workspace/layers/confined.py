@@ -15,7 +15,7 @@ from pathlib import Path
 from interlock.workspace.layers import gitdir, inside
 from interlock.workspace.layers.bubblewrap import COPIED, LAID, MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
-from interlock.workspace.layers.upper import Upper, remove, way
+from interlock.workspace.layers.upper import Touched, Upper, remove, walk, way
 from interlock.workspace.trees import Trees
 
 COVERED = ("runs", "trees.git", "layers")
@@ -48,18 +48,22 @@ class Slot:
             remove(place)
 
 
-class Confined:
-    """The mounts of one layer."""
+class Confined(Upper):
+    """The writes of a confined layer, and its mounts; it can lie on what another one left."""
 
     def __init__(self, trees: Trees, slot: Slot, bubblewrap: Making, around: Surroundings, below: Slot | None) -> None:
-        self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
-        self.around = around
         self._top = trees.workspace.top
+        super().__init__(slot.top, *([below.top] if below else []), self._top, apart=_APART.__contains__)
+        self._trees, self._slot, self._bubblewrap, self._under = trees, slot, bubblewrap, below
+        self.around = around
         self._staged = below if below and below.store.is_relative_to(self._top) else None
         """It is mounted over the workspace before: the kernel takes no folder below that lies in another one."""
-        lowers = (slot.top, *([below.top] if below else []), self._top)
-        self.upper = Upper(*lowers, apart=_APART.__contains__)
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
+
+    def weigh(self, found: Touched, *, opening: bool) -> None:
+        """Everything in the layer's folders counts: HOME and downloads, too."""
+        for _, status in walk(self._slot.store, "work".__eq__, opening=opening):
+            found.add(status)
 
     def line(
         self, argv: Sequence[str], cwd: Path, status: int, doors: Sequence[str], shows: Sequence[str], size: int
@@ -122,7 +126,7 @@ class Confined:
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        below = None if name == "top" and self._staged else self._below
+        below = None if name == "top" and self._staged else self._under
         if below and (below.store / name).is_dir():
             lowers.append(below.store / name)
         if not lowers:

@@ -93,6 +93,10 @@ class Upper:
                 found.files[path] = status
         return found
 
+    def weigh(self, found: Touched, *, opening: bool) -> None:
+        """What counts for the bounds of a layer."""
+        self.touched(found, opening=opening)
+
     def place(self, path: str) -> Path | None:
         """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
         return _place(self.levels, path)
