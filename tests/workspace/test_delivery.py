@@ -193,7 +193,7 @@ def test_a_delivery_that_died_is_finished(person: Person, trees: Trees, at: int)
     assert not list((trees.folder / "landing").iterdir()) and (died or at > 14)
 
 
-@pytest.mark.req("RUN-05", "TREE-14")
+@pytest.mark.req("RUN-05", "TREE-14", "TREE-04")
 @pytest.mark.parametrize("at", range(1, 16, 2))
 def test_what_came_out_at_the_last_moment_is_back(person: Person, trees: Trees, at: int) -> None:
     """A person writes, the file is exchanged, the process dies before it looks: their version is in the tree again."""
@@ -212,17 +212,6 @@ def test_what_came_out_at_the_last_moment_is_back(person: Person, trees: Trees, 
         assert _lies(person) == {**texts(trees, before), noted.read_text(): "at the last moment\n"}
     else:
         assert landing.state == "done" and _lies(person) == texts(trees, after)
-
-
-@pytest.mark.req("RUN-05", "TREE-04")
-def test_a_conflict_after_a_crash_takes_the_delivery_back(person: Person, trees: Trees) -> None:
-    """What the dead process had done is undone where the rest cannot come, and the person's edit stands."""
-    before, after = _prepared(person, trees)
-    assert _killed(lambda: Delivery(trees).deliver(before, after), 9)
-    person.write("lib/new.txt", "a person's\n")
-    landing = Delivery(trees).finish(before, after)
-    assert (landing.state, landing.conflicts) == ("conflict", ("lib/new.txt",))
-    assert _lies(person) == {**texts(trees, before), "lib/new.txt": "a person's\n"}
 
 
 @pytest.mark.req("TREE-12")
@@ -254,16 +243,6 @@ def test_a_file_does_not_take_the_place_of_a_folder_with_ignored_files(person: P
     assert landing.state == "done" and "d" not in landing.paths and "d/x" not in landing.paths
     assert [(remark.kind, remark.paths) for remark in landing.refused] == [(RemarkKind.REFUSED, ("d",))]
     assert person.read("d/cache.o") == b"ignored" and person.read("a.txt") == b"agent\n"
-
-
-@pytest.mark.req("TREE-12")
-def test_what_a_sparse_checkout_leaves_out_is_not_removed(person: Person, trees: Trees) -> None:
-    """There is nothing to be removed: that path is refused, and all else is delivered."""
-    before, after = _prepared(person, trees)
-    person.sh("git add .; git commit -qm more; git sparse-checkout set d")
-    landing = Delivery(trees).deliver(before, after)
-    assert landing.state == "done" and [remark.paths for remark in landing.refused] == [("lib/b.txt",)]
-    assert person.read("lib/new.txt") == b"n\n"
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root can write everywhere")

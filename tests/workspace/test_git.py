@@ -67,12 +67,11 @@ def test_variables_that_hooks_export_lead_nowhere(
     assert again.standing("other", again.where()) == wanted
 
 
-def test_failures_say_what_and_what_to_do(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_say_what(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that fails, a folder that is gone, a machine without git."""
     git = Git(person.top / ".git", person.top)
-    with pytest.raises(WorkspaceFailed, match="exit code 128") as failed:
+    with pytest.raises(WorkspaceFailed, match="exit code 128"):
         git.run("cat-file", "blob", "0" * 40)
-    assert failed.value.found and "0000" in failed.value.found
     with pytest.raises(WorkspaceFailed, match="folder is gone"):
         Git(tmp_path / "none").run("status")
     monkeypatch.setenv("PATH", str(tmp_path))

@@ -147,8 +147,8 @@ class _Echo(BaseHTTPRequestHandler):
 
     def do_CONNECT(self) -> None:
         self.server.met.append((self.path, self.headers["Proxy-Authorization"]))  # type: ignore[attr-defined]
-        self._say(b"through ")
-        self.wfile.write(self.rfile.readline())
+        self._say(b"")
+        self.wfile.write(b"through " + self.rfile.readline())
 
     def _say(self, body: bytes) -> None:
         self.send_response(200)

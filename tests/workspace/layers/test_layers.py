@@ -371,10 +371,17 @@ def _made(folder: Path, script: str) -> Path:
     return (folder / "work").resolve()
 
 
+_QUICK = ("no git", "no commit", "worktree", "submodule", "sparse", "line ends")
+_EACH = [
+    pytest.param(kind, maker, marks=() if kind in _QUICK and maker == "confined" else pytest.mark.long)
+    for kind in _REPOSITORIES
+    for maker in MAKERS
+]
+
+
 @pytest.mark.req("TREE-12")
-@pytest.mark.parametrize("maker", ["confined", pytest.param("copy", marks=pytest.mark.long)])
-@pytest.mark.parametrize("kind", _REPOSITORIES)
-def test_repositories_are_taken_as_they_are(tmp_path: Path, make: MakeBench, maker: str, kind: str) -> None:
+@pytest.mark.parametrize(("kind", "maker"), _EACH)
+def test_repositories_are_taken_as_they_are(tmp_path: Path, make: MakeBench, kind: str, maker: str) -> None:
     """In each HEAD is what is shown, a commit and a stash work, and the result is what was done."""
     top = _made(tmp_path, _REPOSITORIES[kind])
     put(top / "unsaved", "u\n")

@@ -30,7 +30,8 @@ MOMENTS: dict[str, tuple[str, str, str, dict[str, str | None], list[str]]] = {
         f"{_BIG}; git sparse-checkout set src", "git sparse-checkout disable; echo m >> big/x; echo n > big/n", "",
         {"big/x": "b\nm\n", "big/n": "n\n", "big/y": None}, []),
     "a sparse checkout, begun meanwhile": (
-        _BIG, "echo m >> big/x; echo m >> README.md", "git sparse-checkout set src", {"big/x": "b\nm\n"}, []),
+        _BIG, "echo m >> big/x; rm big/y; echo m >> README.md", "git sparse-checkout set src", {"big/x": "b\nm\n"},
+        ["big/y"]),
     "a submodule that is not there": (
         _SUBMODULE, "mkdir -p sub; echo i > sub/i; echo n > n", "", {"n": "n\n", "sub/i": "i\n"}, []),
     "a large file made small": (

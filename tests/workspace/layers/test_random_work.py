@@ -11,7 +11,7 @@ from interlock.workspace.values import Needs, RemarkKind
 
 from .conftest import MAKERS, MakeBench, repository
 
-SEEDS = int(os.environ.get("INTERLOCK_SEQUENCES", "40")) // 5
+SEEDS = int(os.environ.get("INTERLOCK_SEQUENCES", "40")) // 10
 ROUNDS = 3
 
 _PROGRAM = r"""
