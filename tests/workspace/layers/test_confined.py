@@ -392,6 +392,7 @@ def test_only_the_kernels_own_refusal_means_copies(said: str, tmp_path: Path, mo
     """Anything else that keeps bubblewrap from working is an error."""
     fake = put(tmp_path / "bin/bwrap", f'#!/bin/sh\necho "{said}" >&2; exit 1\n', 0o755)
     monkeypatch.setattr(bubblewrap, "_programs", lambda path: iter([str(fake)]))
+    monkeypatch.setattr(bubblewrap, "MEMORY", tmp_path / "none")
     top = tmp_path / "w"
     top.mkdir()
     before = top.stat().st_mtime_ns

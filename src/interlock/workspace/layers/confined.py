@@ -56,8 +56,6 @@ class Confined(Upper):
         super().__init__(slot.top, *([below.top] if below else []), self._top, apart=_APART.__contains__)
         self._trees, self._slot, self._bubblewrap, self._under = trees, slot, bubblewrap, below
         self.around = around
-        self._staged = below if below and below.store.is_relative_to(self._top) else None
-        """It is mounted over the workspace before: the kernel takes no folder below that lies in another one."""
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
 
     def weigh(self, found: Touched, *, opening: bool) -> None:
@@ -106,7 +104,7 @@ class Confined(Upper):
         mounts[self.home] = self._overlay("home", None, self.home)
         # The workspace is what it is, whatever else is said of its folder.
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
-        mounts[top] = self._overlay("top", slot.store / "below" if self._staged else top, top)
+        mounts[top] = self._overlay("top", slot.store / "below" if self._under else top, top)
         if repository:
             git = top / ".git"
             mounts[git] = ("--bind", str(slot.git), str(git))
@@ -126,9 +124,8 @@ class Confined(Upper):
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        below = None if name == "top" and self._staged else self._under
-        if below and (below.store / name).is_dir():
-            lowers.append(below.store / name)
+        if self._under and name != "top" and (self._under.store / name).is_dir():
+            lowers.append(self._under.store / name)
         if not lowers:
             return ("--bind", str(upper), str(at))
         work.mkdir(parents=True, exist_ok=True)
@@ -136,14 +133,15 @@ class Confined(Upper):
         return (*words, "--overlay", str(upper), str(work), str(at))
 
     def _first_stage(self) -> Words:
-        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
-        if self._staged is None:
+        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds, for the
+        kernel takes no folder below that lies in another one."""
+        if self._under is None:
             return ()
         work, both = self._slot.store / "work" / "below", self._slot.store / "below"
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
-        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._staged.top), str(work), str(both))
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._under.top), str(work), str(both))
         return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
     def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:
