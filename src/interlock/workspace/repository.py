@@ -118,9 +118,8 @@ class Repository:
             for entry in self.git.names("ls-files", "-z", "--stage", "--", *piece):
                 facts, _, path = entry.partition("\t")
                 versions.setdefault(path, {})[facts.split(" ")[1]] = None
-            history = self.git.reply(
-                *_HISTORY, "--ignore-missing", "--", *piece
-            )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
+            # Its exit code is not looked at: of a partial or shallow clone it tells what is there.
+            history = self.git.reply(*_HISTORY, "--ignore-missing", "--", *piece)
             for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
                 if facts.lstrip("\n").startswith(":") and path in versions:
                     old, new = facts.split(" ")[2:4]
