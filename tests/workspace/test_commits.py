@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -71,13 +70,11 @@ def test_a_commit_has_the_runs_work_alone(person: Person, trees: Trees) -> None:
     assert ready.publish() == Committed(commit=ready.planned.commit)
     assert person.files() == lies
     assert person.git("rev-parse", "main", "HEAD~1").split() == [ready.planned.commit, ready.head]
-    changed = ready.show("--format=%an <%ae>%n%cn%n%ad%n%B", "--date=iso", "--unified=0").splitlines()
-    assert changed[:6] == [
-        "Pat Person <pat@example.org>", "Pat Person", "2026-11-18 18:33:49 +0000", "Make it right", "", "Because."
-    ]  # fmt: skip
-    assert [row for row in changed if row[:1] in ("+", "-")][2:] == [
-        "-line 18", "+agent", "--- /dev/null", "+++ b/new", "+n"
-    ]  # fmt: skip
+    changed = ready.show("--format=%an <%ae> %cn %ad%n%B", "--date=iso", "--unified=0").splitlines()
+    who = "Pat Person <pat@example.org> Pat Person 2026-11-18 18:33:49 +0000"
+    assert changed[:4] == [who, "Make it right", "", "Because."]
+    rows = [row for row in changed if row[:1] in ("+", "-")][2:]
+    assert rows == ["-line 18", "+agent", "--- /dev/null", "+++ b/new", "+n"]
     (person.top / "ran-post-index-change").unlink(missing_ok=True)  # by the person's own git
     assert ready.status()[:2] == ["MM a.txt", "A  staged"]
     assert person.git("show", ":a.txt") == _rows(r2="staged\n", r18="agent\n")
@@ -99,26 +96,24 @@ def test_a_commit_happens_once(person: Person, trees: Trees) -> None:
     assert ready.status() == [] and person.git("rev-list", "--count", "main").strip() == "3"
 
 
+APART: dict[str, tuple[dict[str, str | None], dict[str, str | None]]] = {
+    # what the person did and has not committed, what the agent did
+    "same lines": ({"a.txt": _rows(r5="unsaved\n")}, {"a.txt": _rows(r5="agent\n")}),
+    "untracked": ({"new": "mine\n"}, {"new": "mine\nagent\n"}),
+    "removed": ({"a.txt": None}, {"a.txt": "agent\n"}),
+    "nothing": ({}, {}),
+}
+
+
 @pytest.mark.req("TREE-15")
-@pytest.mark.parametrize("what", ["same lines", "untracked", "removed"])
+@pytest.mark.parametrize("what", APART)
 def test_what_cannot_be_told_apart_is_not_committed(person: Person, trees: Trees, what: str) -> None:
-    """Work on lines, or in a file, that the person has not committed is named, and nothing is committed."""
-    match what:
-        case "same lines":
-            person.write("a.txt", _rows(r5="unsaved\n"))
-            ready = Ready(person, trees, {"a.txt": _rows(r5="agent\n")})
-        case "untracked":
-            person.write("new", "mine\n")
-            ready = Ready(person, trees, {"new": "mine\nagent\n"})
-        case _:
-            (person.top / "a.txt").unlink()
-            ready = Ready(person, trees, {"a.txt": "agent\n"})
-    assert "cannot be told from" in ready.planned.problem and not ready.planned.commit
-
-
-def test_nothing_to_commit_is_no_problem(person: Person, trees: Trees) -> None:
-    """Where the branch has the work already, or there is none, there is no commit."""
-    assert Ready(person, trees, {}).planned == Committed()
+    """Work on lines, or in a file, that the person has not committed is named; without work nothing is."""
+    theirs, work = APART[what]
+    for path, content in theirs.items():
+        (person.top / path).unlink() if content is None else person.write(path, content)
+    planned = Ready(person, trees, work).planned
+    assert not planned.commit and ("cannot be told from" in planned.problem) is bool(work)
 
 
 @pytest.mark.req("TREE-15")
@@ -161,11 +156,10 @@ def test_what_hinders_a_commit_is_said(person: Person, trees: Trees, monkeypatch
     assert detached.problem == "no branch is checked out"
     person.git("config", "user.useConfigOnly", "true")
     person.git("config", "--unset", "user.email")
-    for name, value in {"HOME": str(person.top), "GIT_CONFIG_NOSYSTEM": "1", "EMAIL": ""}.items():
-        monkeypatch.setenv(name, value)
-    assert "who you are" in Commits(Trees(trees.workspace), _same).plan(
-        MAIN, ready.before, ready.after, "x", when=WHEN
-    ).problem  # fmt: skip
+    monkeypatch.setenv("HOME", str(person.top))
+    monkeypatch.setenv("EMAIL", "")
+    ready.commits = Commits(Trees(trees.workspace), _same)
+    assert "who you are" in ready.plan().problem
 
 
 @pytest.mark.req("TREE-12")
@@ -200,14 +194,11 @@ def test_commits_in_other_repositories(person: Person, kind: str) -> None:
     assert person.git("fsck", "--no-dangling", "--connectivity-only") == ""
 
 
-STAGED: dict[str, tuple[Callable[[Person], None], str, bool]] = {
-    "other lines": (
-        lambda person: person.write("a.txt", _rows(r2="staged\n")),
-        _rows(r2="staged\n", r9="agent\n"),
-        False,
-    ),
-    "beside": (lambda person: person.write("a.txt", _rows(r10="staged\n")), _rows(r10="staged\n"), True),
-    "removed": (lambda person: (person.top / "a.txt").unlink(), "", True),
+STAGED = {
+    # what is staged, what the index has then, whether something is said
+    "other lines": (_rows(r2="staged\n"), _rows(r2="staged\n", r9="agent\n"), False),
+    "beside": (_rows(r10="staged\n"), _rows(r10="staged\n"), True),
+    "removed": (None, "", True),
 }
 
 
@@ -215,10 +206,10 @@ STAGED: dict[str, tuple[Callable[[Person], None], str, bool]] = {
 @pytest.mark.parametrize("name", STAGED)
 def test_what_was_staged_meanwhile_stays_staged(person: Person, trees: Trees, name: str) -> None:
     """Staged lines are merged with the commit's; where that is not possible they stay, and it is said."""
-    stage, wanted, told = STAGED[name]
+    staged, wanted, told = STAGED[name]
     ready = Ready(person, trees, {"a.txt": _rows(r9="agent\n")})
     lies = person.read("a.txt")
-    stage(person)
+    (person.top / "a.txt").unlink() if staged is None else person.write("a.txt", staged)
     person.git("add", "-A")
     person.write("a.txt", lies)
     landed = ready.publish()

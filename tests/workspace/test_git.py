@@ -67,12 +67,11 @@ def test_variables_that_hooks_export_lead_nowhere(
     assert again.standing("other", again.where()) == wanted
 
 
-def test_failures_say_what_and_what_to_do(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failures_say_what(person: Person, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A command that fails, a folder that is gone, a machine without git."""
     git = Git(person.top / ".git", person.top)
-    with pytest.raises(WorkspaceFailed, match="exit code 128") as failed:
+    with pytest.raises(WorkspaceFailed, match="exit code 128"):
         git.run("cat-file", "blob", "0" * 40)
-    assert failed.value.found and "0000" in failed.value.found
     with pytest.raises(WorkspaceFailed, match="folder is gone"):
         Git(tmp_path / "none").run("status")
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -91,13 +90,15 @@ def test_a_git_that_is_too_old_is_bad_input(person: Person, tmp_path: Path, monk
 
 
 @pytest.mark.req("RUN-19")
-@pytest.mark.parametrize("name", ["ü", "a\nb", 'q"\\', " lead", os.fsdecode(b"\xff\xfe"), "-x", ":(glob)**", "é" * 120])
-def test_any_name_of_a_file(person: Person, trees: Trees, name: str) -> None:
+def test_any_name_of_a_file(person: Person, trees: Trees) -> None:
     """What git can hold goes through snapshot, difference, tree and reading."""
+    names = ["ü", "a\nb", 'q"\\', " lead", os.fsdecode(b"\xff\xfe"), "-x", ":(glob)**", "é" * 120]
+    paths = sorted(f"d/{name}" for name in names)
     old = trees.standing("run", trees.where()).tree
-    person.write(f"d/{name}", "x\n")
+    for path in paths:
+        person.write(path, "x\n")
     new = trees.standing("run", trees.where()).tree
-    assert [change.path for change in trees.between(old, new)] == [f"d/{name}"]
-    assert trees.read(new, f"d/{name}") == b"x\n" and trees.graft(old, new, [f"d/{name}"]) == new
-    assert trees.from_folder(old, person.top, [f"d/{name}"]) == new
-    assert trees.had([f"d/{name}"]) == {f"d/{name}": {}}
+    assert sorted(change.path for change in trees.between(old, new)) == paths
+    assert all(trees.read(new, path) == b"x\n" for path in paths) and trees.graft(old, new, paths) == new
+    assert trees.from_folder(old, person.top, paths) == new
+    assert trees.had(paths) == {path: {} for path in paths}

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock.workspace.git import GITLINK, LINK
+from interlock.workspace.git import LINK
 from interlock.workspace.place import Workspace
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Change
@@ -135,23 +135,19 @@ def test_from_folder_takes_what_lies_there(bare: Trees, tmp_path: Path) -> None:
     (folder / "elsewhere/x").write_text("not mine")
     (folder / "d").symlink_to("elsewhere")
     made = bare.from_folder(base, folder, ["new", "prog", "link", "gone", "d/x", "d", "dir/in", "dir"])
-    assert texts(bare, made) == {
-        "keep": "k", "new": "n", "prog": "#!", "link": "anywhere/at all", "d": "elsewhere", "dir/in": "i"
-    }  # fmt: skip
-    assert {path: mode for path, (mode, _) in bare.entries(made).items() if mode != 0o100644} == {
-        "prog": 0o100755, "link": LINK, "d": LINK
-    }  # fmt: skip
+    wanted = {"keep": "k", "new": "n", "prog": "#!", "link": "anywhere/at all", "d": "elsewhere", "dir/in": "i"}
+    assert texts(bare, made) == wanted
+    modes = {path: mode for path, (mode, _) in bare.entries(made).items() if mode != 0o100644}
+    assert modes == {"prog": 0o100755, "link": LINK, "d": LINK}
 
 
 def test_read_and_entries(bare: Trees) -> None:
     """A file is read by its path, a folder lists what is below it, and what is not there is None."""
     made = tree(bare, {"a/b": "1", "a/c": "2", "a.b": "3", ":(glob)x": "4"})
-    assert bare.read(made, "a/b") == b"1" and bare.read(made, ":(glob)x") == b"4"
-    assert bare.read(made, "a") is None and bare.read(made, "none") is None
-    assert sorted(bare.entries(made, ["a"])) == ["a/b", "a/c"]
-    many = [*(f"no/{at}" for at in range(1000)), "a"]
-    assert sorted(bare.entries(made, many)) == ["a/b", "a/c"]
-    assert [change.path for change in bare.between(EMPTY, made, many)] == ["a/b", "a/c"]
+    assert [bare.read(made, path) for path in ("a/b", ":(glob)x", "a", "none")] == [b"1", b"4", None, None]
+    for many in (["a"], [*(f"no/{at}" for at in range(1000)), "a"]):
+        assert sorted(bare.entries(made, many)) == ["a/b", "a/c"]
+        assert [change.path for change in bare.between(EMPTY, made, many)] == ["a/b", "a/c"]
 
 
 @pytest.mark.req("TREE-02")
@@ -182,28 +178,17 @@ def test_a_kept_tree_survives_every_gc(person: Person, trees: Trees) -> None:
 def test_deliveries_and_snapshots_wait_for_each_other(trees: Trees) -> None:
     """Many look at once; whoever delivers is alone."""
     inside: list[str] = []
+
+    def deliver() -> None:
+        with trees.writing():
+            inside.append("delivered")
+
     with trees.reading(), trees.reading():
-        other = threading.Thread(target=lambda: _alone(trees, inside))
+        other = threading.Thread(target=deliver)
         other.start()
         inside.append("looked")
     other.join()
     assert inside == ["looked", "delivered"]
-
-
-def _alone(trees: Trees, inside: list[str]) -> None:
-    with trees.writing():
-        inside.append("delivered")
-
-
-@pytest.mark.req("TREE-12")
-def test_objects_of_a_clone_that_borrows_are_found(person: Person, tmp_path: Path) -> None:
-    """A clone that borrows its objects by a relative path is read like any other."""
-    clone = Person(tmp_path / "clone")
-    person.git("clone", "-q", "--shared", str(person.top), str(clone.top))
-    (clone.top / ".git/objects/info/alternates").write_text("../../../my work/.git/objects\n")
-    trees = Trees(Workspace.find(clone.top))
-    taken = trees.standing("run", trees.where())
-    assert not taken.unsaved and trees.read(taken.tree, "lib/b.txt") == b"b\n"
 
 
 def test_ignored_by_the_persons_rules(person: Person, trees: Trees) -> None:
@@ -217,17 +202,6 @@ def test_ignored_by_the_persons_rules(person: Person, trees: Trees) -> None:
     asked = ["a.o", "tracked.o", "private/x", "private/", "nested/x.o", "link/y.o", ":(top)z.o", "plain"]
     assert trees.ignored(asked) == {"a.o", "private/x", "private/", ":(top)z.o"}
     assert Trees(Workspace(person.top / "lib")).ignored(["x.o"]) == set()
-
-
-def test_submodules_are_entries(person: Person, trees: Trees, tmp_path: Path) -> None:
-    """A submodule is in a tree by its commit alone."""
-    inner = Person(tmp_path / "inner")
-    inner.init()
-    inner.write("x", "x")
-    commit = inner.commit()
-    person.git("submodule", "--quiet", "add", str(inner.top), "sub")
-    taken = trees.standing("run", trees.where()).tree
-    assert trees.entries(taken)["sub"] == (GITLINK, commit)
 
 
 @pytest.mark.req("RUN-17")

@@ -62,10 +62,10 @@ def counts(path: str) -> bool:
     return first != HOME or rest.partition("/")[0] in SHARED
 
 
-def status_of(place: Path) -> os.stat_result | None:
+def status_of(place: Path | None) -> os.stat_result | None:
     """What lies at a place, a link not followed; None where nothing does."""
     try:
-        return place.lstat()
+        return place.lstat() if place else None
     except OSError:
         return None
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -117,9 +118,8 @@ class Repository:
             for entry in self.git.names("ls-files", "-z", "--stage", "--", *piece):
                 facts, _, path = entry.partition("\t")
                 versions.setdefault(path, {})[facts.split(" ")[1]] = None
-            history = self.git.reply(
-                *_HISTORY, "--ignore-missing", "--", *piece
-            )  # its exit code is not looked at: of a partial or shallow clone it tells what is there
+            # Its exit code is not looked at: of a partial or shallow clone it tells what is there.
+            history = self.git.reply(*_HISTORY, "--ignore-missing", "--", *piece)
             for facts, path in pairwise(os.fsdecode(history.out).split("\0")):
                 if facts.lstrip("\n").startswith(":") and path in versions:
                     old, new = facts.split(" ")[2:4]
@@ -194,24 +194,16 @@ class Repository:
 
 def repository_at(top: Path) -> tuple[Path, Path] | None:
     """git dir and common dir of the repository whose work tree is `top`, found by reading files alone."""
-    dot_git = top / ".git"
-    try:
-        if dot_git.is_dir():
-            git_dir = dot_git
-        elif not dot_git.is_file():
-            return None
-        else:
-            word, _, target = dot_git.read_text("utf-8", "surrogateescape").partition(":")
+    with suppress(OSError, ValueError):
+        git_dir = top / ".git"
+        if not git_dir.is_dir():
+            word, _, target = os.fsdecode(content_of(git_dir)).partition(":")
             if word != "gitdir":
                 return None
             git_dir = top / target.strip()
-        if not (git_dir / "HEAD").is_file():
-            return None
-        common = git_dir / "commondir"
-        shared = common.read_text("utf-8", "surrogateescape").strip() if common.is_file() else "."
-        return git_dir.resolve(), (git_dir / shared).resolve()
-    except (OSError, ValueError):
-        return None
+        if (git_dir / "HEAD").is_file():
+            return git_dir.resolve(), (git_dir / os.fsdecode(content_of(git_dir / "commondir")).strip()).resolve()
+    return None
 
 
 def is_attributes(path: str) -> bool:

@@ -20,7 +20,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from interlock.workspace.git import LINK, Entry
-from interlock.workspace.trees import Delta, Trees
+from interlock.workspace.trees import Trees
 from interlock.workspace.values import EMPTY, Tree
 
 _VERSIONS = 200
@@ -93,46 +93,37 @@ def mend(
     unsaved = trees.deltas(head, now_clean, touched) if touched else []
     delivered = [delta.path for delta in unsaved if delta.path in own]
     present = trees.entries(now, delivered) if delivered else {}
-    suspects = [delta for delta in unsaved if present.get(delta.path, (0, None))[1] != own.get(delta.path, "")]
+    suspects = {one.path: one for one in unsaved if present.get(one.path, (0, None))[1] != own.get(one.path, "")}
     if not suspects:
         return Mended(result)
-    paths = [delta.path for delta in suspects]
-    results = trees.entries(result_clean, paths)
-    away = {path for path in paths if path not in results}
-    moved = _moved(trees, shown_clean, result_clean) if away else {}
-    places = {path: moved.get(path, path) if path in away else path for path in paths}
-    results |= trees.entries(result_clean, to) if (to := [places[path] for path in away if path in moved]) else {}
-    had = trees.had([path for path in paths if places[path] in results])
+    moved = _moved(trees, shown_clean, result_clean)
+    spots = [*suspects, *moved.values()]
+    sides = [trees.entries(tree, spots) for tree in (now_clean, shown, shown_clean, result, result_clean)]
+    places = {path: path if path in sides[-1] else moved.get(path, path) for path in suspects}
+    had = trees.had([path for path, place in places.items() if place in sides[-1]])
     back: list[str] = []
-    edited: list[Delta] = []
     clashes: list[str] = []
     changes: dict[str, Entry | None] = {}
-    for delta in suspects:
-        left = results.get(places[delta.path])
-        if is_set_back(delta.old, delta.new, left, had.get(delta.path, ())):
-            back.append(delta.path)
-        elif left:
-            edited.append(delta)
-    spots = [spot for delta in edited for spot in {delta.path, places[delta.path]}]
-    sides = (now_clean, shown, shown_clean, result, result_clean)
-    there = [trees.entries(tree, spots) for tree in sides] if edited else []
-    for delta in edited:
-        place = places[delta.path]
-        versions = [entries.get(place if at > 2 else delta.path) for at, entries in enumerate(there)]
-        entry, clash = _rebased(trees, delta, [*had[delta.path]], versions)
-        if place != delta.path and (entry or clash):
-            back.append(delta.path)  # an older version was moved
+    for path, delta in suspects.items():
+        place = places[path]
+        versions = [*(side.get(path) for side in sides[:3]), *(side.get(place) for side in sides[3:])]
+        if is_set_back(delta.old, delta.new, versions[-1], had.get(path, ())):
+            back.append(path)
+            continue
+        entry, clash = _rebased(trees, delta.old, [*had.get(path, ())], versions)
+        if place != path and (entry or clash):
+            back.append(path)  # an older version was moved
         elif clash:
-            clashes.append(delta.path)
-        elif entry is not None:
-            changes[delta.path] = entry
+            clashes.append(path)
+        elif entry:
+            changes[path] = entry
     tree = trees.graft(trees.tree_of(result, changes), shown, [*back, *clashes])
-    changed = sorted(set(paths).difference(back, clashes))
+    changed = sorted(suspects.keys() - {*back, *clashes})
     return Mended(tree, tuple(sorted((*back, *clashes, *changes))), tuple(clashes), tuple(changed))
 
 
 def _rebased(
-    trees: Trees, delta: Delta, had: Sequence[str], sides: Sequence[Entry | None]
+    trees: Trees, head: Entry | None, had: Sequence[str], sides: Sequence[Entry | None]
 ) -> tuple[Entry | None, bool]:
     """An edit on the present version, where it is one of an older; and whether the two clash.
 
@@ -140,25 +131,23 @@ def _rebased(
         had: the versions that git had.
         sides: of the person's tree, what was shown (raw and clean) and the result (raw and clean).
     """
-    there = [entry for entry in sides if entry]
-    if delta.old is None or len(there) < len(sides) or any(entry[0] == LINK for entry in (delta.old, *there)):
+    there = [entry for entry in (head, *sides) if entry]
+    if len(there) <= len(sides) or any(mode == LINK for mode, _ in there):
         return None, False
-    names = dict.fromkeys((delta.old[1], *had[:_VERSIONS]))
-    texts = dict(trees.blobs((*(entry[1] for entry in there), *names)))
-    if delta.old[1] not in texts or any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()):
+    names = dict.fromkeys((there[0][1], *had[:_VERSIONS]))
+    texts = dict(trees.blobs((*(blob for _, blob in there), *names)))
+    if there[0][1] not in texts or any(len(text) > _TEXT or b"\0" in text[:8000] for text in texts.values()):
         return None, False
-    now, shown_raw, shown, result_raw, result = (texts[entry[1]] for entry in there)
+    committed, now, shown_raw, shown, result_raw, result = (texts[blob] for _, blob in there)
     versions = {name: _lines(texts[name]) for name in names if name in texts}
-    base, certain = older_base(_lines(now), versions[delta.old[1]], _lines(shown), _lines(result), versions)
+    base, certain = older_base(_lines(now), _lines(committed), _lines(shown), _lines(result), versions)
     if not base:
         return None, False
     spelled = _raw_like(texts[base], shown, shown_raw)
-    if spelled is None:
-        return None, True
-    merged = trees.merge_texts(spelled, shown_raw, result_raw)
-    if merged is None:
-        return None, certain or not _is_change(trees, spelled, shown_raw, result_raw)
-    return (there[-2][0], trees.write(merged)), False
+    merged = None if spelled is None else trees.merge_texts(spelled, shown_raw, result_raw)
+    if merged is not None:
+        return (there[-2][0], trees.write(merged)), False
+    return None, certain or spelled is None or not _is_change(trees, spelled, shown_raw, result_raw)
 
 
 def _is_change(trees: Trees, base: bytes, shown: bytes, result: bytes) -> bool:

@@ -23,7 +23,7 @@ from interlock.errors import WorkspaceFailed
 from interlock.workspace.git import GITLINK, Entry, Git, index_lines, lines
 from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.repository import Repository, attributes_convert, content_of, is_attributes
-from interlock.workspace.values import Remark, RemarkKind, Tree
+from interlock.workspace.values import Remark, RemarkKind, Tree, told
 
 
 @contextmanager
@@ -87,12 +87,12 @@ class Snapshots:
         index = status_of(self._repository.index) if self._repository else None
         begins = index is not None and (stamp(index) != self._begun.get(run) or not self._place(run).exists())
         named = self._begin(git, run, copying=copying) if begins else []
-        with ThreadPoolExecutor(1) as aside:
+        with ThreadPoolExecutor(1) as aside:  # half of the time, where there are many files
             coming = aside.submit(git.names, "ls-files", "-z", "--others", "--exclude-standard")
             changed = git.names("diff-files", "-z", "--name-only", "--no-renames", "--ignore-submodules=dirty")
-            there = [path for path in self._documents if os.path.lexists(self._top / path)]
-            documents = git.names("ls-files", "-z", "--others", "--", *there) if there else []
-            others = [path for path in (*coming.result(), *documents) if counts(path)]
+        there = [path for path in self._documents if os.path.lexists(self._top / path)]
+        documents = git.names("ls-files", "-z", "--others", "--", *there) if there else []
+        others = [path for path in (*coming.result(), *documents) if counts(path)]
         if begins and copying and not named and self._converts(others):
             raise WorkspaceFailed("attributes that nobody has added yet convert what the copied index holds")
         remarks, gone, there = self._sorted(run, others, dict.fromkeys((*changed, *named)))
@@ -104,7 +104,7 @@ class Snapshots:
             if reply.code:
                 raise WorkspaceFailed("the workspace cannot be looked at", where=str(self._top), found=reply.why)
             refused = [line[14:] for line in reply.err.split(b"\n") if line.startswith(b"Ignoring path ")]
-            remarks += _told(RemarkKind.REFUSED, "git cannot hold files of this name", map(os.fsdecode, refused))
+            remarks += told(RemarkKind.REFUSED, "git cannot hold files of this name", map(os.fsdecode, refused))
         # Blobs that are not there are an error, and the index is made anew, unless the clone is a partial one.
         partial = ("--missing-ok",) if self._repository and self._repository.partial else ()
         tree = Tree(git.text("write-tree", *partial))
@@ -158,15 +158,10 @@ class Snapshots:
                 gone.append(path)
         nested = [path for path in others if path.endswith("/")]
         text = f"untracked and over {self._largest >> 20} MB: agents see it, nothing of it is delivered"
-        remarks = _told(RemarkKind.NESTED, "a repository of its own: run interlock there", nested)
-        remarks += _told(RemarkKind.LARGE, text, large)
-        remarks += _told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed)
+        remarks = told(RemarkKind.NESTED, "a repository of its own: run interlock there", nested)
+        remarks += told(RemarkKind.LARGE, text, large)
+        remarks += told(RemarkKind.REFUSED, "cannot be read: it counts as it was", closed)
         return remarks, [*gone, *(path for path in large if path in known)], there
 
     def _converts(self, paths: Iterable[str]) -> bool:
         return any(attributes_convert(content_of(self._top / path)) for path in paths if is_attributes(path))
-
-
-def _told(kind: RemarkKind, text: str, paths: Iterable[str]) -> list[Remark]:
-    found = tuple(paths)
-    return [Remark(kind=kind, text=text, paths=found)] if found else []

@@ -6,6 +6,7 @@ no filter asked).  Everything here can stand in a journal.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import NewType
 
@@ -58,6 +59,12 @@ class Remark(Model):
     paths: tuple[str, ...] = ()
     old: Tree | None = None
     new: Tree | None = None
+
+
+def told(kind: RemarkKind, text: str, paths: Iterable[str], **trees: Tree) -> list[Remark]:
+    """One remark about paths; none without any."""
+    found = tuple(sorted(paths))
+    return [Remark(kind=kind, text=text, paths=found, **trees)] if found else []
 
 
 class Standing(Model):
@@ -119,8 +126,6 @@ class Found(Model):
     """Paths on which `mended` differs from `result`; what a builder means of them (`takes_back`) is `result`'s."""
     clashes: tuple[str, ...] = ()
     """Paths on which result and what the person wrote meanwhile cannot be told apart: the person's version stands."""
-    ignored: tuple[str, ...] = ()
-    """Ignored paths that were added or changed, the first hundred: they stay in the layer."""
     remarks: tuple[Remark, ...] = ()
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +20,9 @@ from interlock.workspace.layers.layers import Layers
 from interlock.workspace.place import Workspace
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import Found, Needs, Standing, Tree
+from tests.workspace.conftest import tree
 
 MAKERS = ("confined", "copy")
-
-
-@dataclass
-class Done:
-    code: int
-    out: str
-    err: str
 
 
 @dataclass
@@ -53,12 +49,7 @@ class Bench:
         return self.trees.standing("run-1", self.trees.where())
 
     def tree(self, base: Tree, **files: str | None) -> Tree:
-        """A tree with these files; a leading `x_` makes a program, None takes one away."""
-        changes = {}
-        for name, text in files.items():
-            mode = 0o100755 if name.startswith("x_") else 0o100644
-            changes[name.removeprefix("x_")] = text and (mode, self.trees.write(text.encode()))
-        return self.trees.tree_of(base, changes)
+        return tree(self.trees, files, base)
 
     def open(self, slot: str = "one", *, needs: Needs | None = None, goes_on: bool = False, **pending: Any) -> Layer:
         """A layer that shows the workspace with some pending work."""
@@ -72,34 +63,26 @@ class Bench:
         return self.layers.for_command("run-1", standing, tree, keeps=keeps, staged=staged)
 
     def run(
-        self,
-        layer: Layer,
-        argv: Sequence[str],
-        *,
-        network: str = "",
-        env: Mapping[str, str] | None = None,
-        cwd: str = ".",
-    ) -> Done:
+        self, layer: Layer, argv: Sequence[str], *, network: str = "", env: Mapping[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
         """Run a program in a layer to its end."""
-        wrapped = layer.wrap(argv, {**self.env, **(env or {})}, network=network, cwd=cwd)
-        done = subprocess.run(
-            wrapped.argv, env=dict(wrapped.env), cwd=wrapped.cwd, pass_fds=wrapped.pass_fds, capture_output=True,
-            check=False
-        )  # fmt: skip
+        wrapped = layer.wrap(argv, {**self.env, **(env or {})}, network=network)
+        how = {"env": dict(wrapped.env), "cwd": wrapped.cwd, "pass_fds": wrapped.pass_fds, "capture_output": True}
+        done = subprocess.run(wrapped.argv, **how, check=False, text=True, errors="surrogateescape")  # type: ignore[call-overload]
         for handle in wrapped.pass_fds:
             os.close(handle)
-        return Done(done.returncode, os.fsdecode(done.stdout), os.fsdecode(done.stderr))
+        return done  # type: ignore[no-any-return]
 
     def sh(self, layer: Layer, script: str, *words: str, check: bool = True, network: str = "") -> str:
         """What a shell script in a layer printed; it runs in the workspace."""
         done = self.run(layer, ["sh", "-ec", script, "sh", *words], network=network)
-        assert not check or done.code == 0, f"exit {done.code}: {done.out}{done.err}"
-        return done.out
+        assert not check or done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
 
     def python(self, layer: Layer, code: str, *words: str, network: str = "") -> str:
         done = self.run(layer, [sys.executable, "-I", "-S", "-c", code, *words], network=network)
-        assert done.code == 0, f"exit {done.code}: {done.out}{done.err}"
-        return done.out
+        assert done.returncode == 0, f"exit {done.returncode}: {done.stdout}{done.stderr}"
+        return done.stdout
 
     def changes(self, layer: Layer, found: Found | None = None) -> dict[str, str]:
         """Path to kind of what differs between what the layer shows and what it holds."""
@@ -133,12 +116,8 @@ def repository(top: Path) -> Path:
     """One commit, with an ignored folder and files that are not committed."""
     top.mkdir(parents=True, exist_ok=True)
     git(top, "init", "-qb", "main")
-    for name, text in {
-        "README.md": "hello\n",
-        "src/app.py": "1\n",
-        "src/two.py": "2\n",
-        ".gitignore": "*.log\nbuild/\n",
-    }.items():
+    files = {"README.md": "hello\n", "src/app.py": "1\n", "src/two.py": "2\n", ".gitignore": "*.log\nbuild/\n"}
+    for name, text in files.items():
         put(top / name, text)
     git(top, "add", ".")
     git(top, "commit", "-qm", "start")
@@ -154,6 +133,39 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.setenv("HOME", str(place))
     return place
+
+
+class _Echo(BaseHTTPRequestHandler):
+    """Says what it was asked; also a proxy of the person's that notes who knocked, and is the host itself."""
+
+    def do_GET(self) -> None:
+        told = [self.path, *(self.headers.get(name, "-") for name in ("Host", "Proxy-Authorization", "A"))]
+        self._say(" ".join(told).encode())
+
+    def do_POST(self) -> None:
+        self._say(self.rfile.read(int(self.headers["Content-Length"]))[::-1])
+
+    def do_CONNECT(self) -> None:
+        self.server.met.append((self.path, self.headers["Proxy-Authorization"]))  # type: ignore[attr-defined]
+        self._say(b"")
+        self.wfile.write(b"through " + self.rfile.readline())
+
+    def _say(self, body: bytes) -> None:
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@pytest.fixture
+def served() -> Iterator[ThreadingHTTPServer]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
+        server.met = []  # type: ignore[attr-defined]
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
 
 
 MakeBench = Callable[..., Bench]

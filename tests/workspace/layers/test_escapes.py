@@ -121,12 +121,12 @@ def _try_all(place: Path, victim: Path, patch: pytest.MonkeyPatch) -> Tried:
         ways.write_text(json.dumps([(way.id, PRELUDE + "\n" + way.code) for way in WAYS]))
         patch.setenv("ENGINE", _SECRET)
         done = bench.run(layer, [sys.executable, "-I", "-S", "-c", _DRIVER, str(ways), json.dumps(about)])
-        assert done.code == 0, done.err
+        assert done.returncode == 0, done.stderr
         layer.logins_back()
         after = _world(place, victim)
         found = layer.found({})
     assert about["mark"] not in subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True).stdout
-    results = {name: (code, out, err) for name, code, out, err in map(json.loads, done.out.splitlines())}
+    results = {name: (code, out, err) for name, code, out, err in map(json.loads, done.stdout.splitlines())}
     return Tried(results, before, after, told(found), bench.changes(layer, found))
 
 

@@ -30,7 +30,8 @@ MOMENTS: dict[str, tuple[str, str, str, dict[str, str | None], list[str]]] = {
         f"{_BIG}; git sparse-checkout set src", "git sparse-checkout disable; echo m >> big/x; echo n > big/n", "",
         {"big/x": "b\nm\n", "big/n": "n\n", "big/y": None}, []),
     "a sparse checkout, begun meanwhile": (
-        _BIG, "echo m >> big/x; echo m >> README.md", "git sparse-checkout set src", {"big/x": "b\nm\n"}, []),
+        _BIG, "echo m >> big/x; rm big/y; echo m >> README.md", "git sparse-checkout set src", {"big/x": "b\nm\n"},
+        ["big/y"]),
     "a submodule that is not there": (
         _SUBMODULE, "mkdir -p sub; echo i > sub/i; echo n > n", "", {"n": "n\n", "sub/i": "i\n"}, []),
     "a large file made small": (
@@ -89,6 +90,27 @@ def test_moments(bench: Bench, name: str) -> None:
         assert bench.sh_outside(_LIST) == files
 
 
+@pytest.mark.req("TREE-14", "TREE-05")
+def test_ignored_documents_of_a_process_are_work_like_any_other(bench: Bench) -> None:
+    """Seen by agents, in their result, delivered, merged with a person's; all else that is ignored stays out."""
+    bench.trees.declare(["build/T-1/**", "notes.log", "**"])
+    bench.write(**{"build/T-1/plan.md": "one\ntwo\nthree\n", "build/other/o": "theirs\n", "notes.log": "a\n"})
+    layer = bench.open()
+    assert bench.sh(layer, "cat build/T-1/plan.md notes.log; git status --porcelain") == "one\ntwo\nthree\na\n"
+    bench.sh(layer, "sed -i s/two/TWO/ build/T-1/plan.md; echo x > build/T-1/new; echo y > build/o; rm notes.log")
+    bench.write(**{"build/T-1/plan.md": "one\ntwo\nthree\nmine\n"})
+    found = layer.found({})
+    wanted = {"build/T-1/plan.md": "changed", "build/T-1/new": "added", "notes.log": "deleted"}
+    assert bench.changes(layer, found) == wanted
+    merged = bench.trees.merge(layer.shown, found.result, bench.standing().tree).tree
+    assert merged is not None
+    assert bench.trees.read(merged, "build/T-1/plan.md") == b"one\nTWO\nthree\nmine\n"
+    layer.drop()
+    after = bench.open(**{"build/T-1/new": "x"})
+    assert bench.sh(after, "cat build/T-1/new build/T-1/plan.md build/other/o") == "xone\ntwo\nthree\nmine\ntheirs\n"
+    assert bench.changes(after) == {}
+
+
 @pytest.mark.req("TREE-05")
 def test_rules_of_pending_work_count(bench: Bench) -> None:
     """What a new ignore file names is no work of the next dispatch, stays for it, and what `setup` made of it for
@@ -98,7 +120,7 @@ def test_rules_of_pending_work_count(bench: Bench) -> None:
         layer = bench.open(**pending)
         bench.sh(layer, "mkdir -p dist; echo x >> dist/x; echo y > y")
         found = layer.found({})
-        assert bench.changes(layer, found) == {"y": "added"} and found.ignored == ("dist/x",)
+        assert bench.changes(layer, found) == {"y": "added"}
         assert bench.sh(layer, "cat dist/x") == "x\n" * times
         layer.drop(keep_ignored=True)
     setup = bench.command(keeps=True, **pending)

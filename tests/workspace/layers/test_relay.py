@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import ThreadingHTTPServer
 
 import pytest
 
@@ -25,33 +23,6 @@ _HOSTS = {
 def test_a_host_has_one_spelling(given: str) -> None:
     """What names none, or hides another one, is none."""
     assert host_and_port(given) == _HOSTS[given]
-
-
-class _Echo(BaseHTTPRequestHandler):
-    def do_GET(self) -> None:
-        self.send_response(200)
-        self.end_headers()
-        told = [self.path, *(self.headers.get(name, "-") for name in ("Host", "Proxy-Authorization", "A"))]
-        self.wfile.write(" ".join(told).encode())
-
-    def do_CONNECT(self) -> None:
-        """A proxy of the person's: it notes who knocked, and is the host itself."""
-        self.server.met.append((self.path, self.headers["Proxy-Authorization"]))  # type: ignore[attr-defined]
-        self.send_response(200)
-        self.end_headers()
-        self.wfile.write(b"through " + self.rfile.readline())
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-@pytest.fixture
-def served() -> Iterator[ThreadingHTTPServer]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), _Echo) as server:
-        server.met = []  # type: ignore[attr-defined]
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield server
-        server.shutdown()
 
 
 def _door(relay: Relay, *targets: str) -> list[int]:

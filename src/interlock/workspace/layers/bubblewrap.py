@@ -16,12 +16,13 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 from interlock.errors import ConfigInvalid, WorkspaceFailed
 from interlock.workspace.layers.surroundings import mounts_below
-from interlock.workspace.layers.upper import not_copied, remove, scratch, shares_blocks, walk
+from interlock.workspace.layers.upper import not_copied, scratch, shares_blocks, walk
 
 MARK = Path("/dev/interlock-layer")
 LAID, COPIED = "laid.json", "tree"
@@ -164,25 +165,20 @@ def _programs(path: str) -> Iterator[str]:
 def _tried(program: str, top: Path, own: Path, *, others: bool) -> Making | str:
     """The bubblewrap if it works, else what it said."""
     said = ""
-    for in_memory in (False, True):
-        with scratch(MEMORY if in_memory else own if own.is_dir() else top) as place:
-            for proc in (_NEW_PROC, _OLD_PROC):
-                lower, upper, work = folders = [place / name for name in ("lower", "upper", "work")]
-                for folder in folders:
-                    remove(folder)
-                    folder.mkdir()
-                words = (*_SPACES, *(_OTHERS if others else _MINE), *_FILES, *proc)
-                overlay = ("--overlay-src", *map(str, (lower, "--overlay", upper, work, lower)))
-                done = _run([program, *words, *overlay, "--", "true"])
-                if done.returncode == 0:
-                    return Making("confined", f"by {program}", program=program, words=words, in_memory=in_memory)
-                said = done.stderr.strip() or f"exit status {done.returncode}"
-                if not _KERNEL.search(said):
-                    raise WorkspaceFailed("bubblewrap does not work", where=program, found=said[-800:])
-                if "proc" not in said:
-                    break
-        if "overlay" not in said:
-            break
+    memory = [MEMORY] if os.access(MEMORY, os.W_OK) else []
+    for at, proc in product([own if own.is_dir() else top, *memory], (_NEW_PROC, _OLD_PROC)):
+        with scratch(at) as place:
+            lower, upper, work = folders = [place / name for name in ("lower", "upper", "work")]
+            for folder in folders:
+                folder.mkdir()
+            words = (*_SPACES, *(_OTHERS if others else _MINE), *_FILES, *proc)
+            overlay = ("--overlay-src", *map(str, (lower, "--overlay", upper, work, lower)))
+            done = _run([program, *words, *overlay, "--", "true"])
+        if done.returncode == 0:
+            return Making("confined", f"by {program}", program=program, words=words, in_memory=at == MEMORY)
+        said = done.stderr.strip() or f"exit status {done.returncode}"
+        if not _KERNEL.search(said):
+            raise WorkspaceFailed("bubblewrap does not work", where=program, found=said[-800:])
     return said
 
 

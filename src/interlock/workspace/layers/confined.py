@@ -15,7 +15,7 @@ from pathlib import Path
 from interlock.workspace.layers import gitdir, inside
 from interlock.workspace.layers.bubblewrap import COPIED, LAID, MARK, Making
 from interlock.workspace.layers.surroundings import Surroundings, masked_sockets, program_parts
-from interlock.workspace.layers.upper import Upper, remove, way
+from interlock.workspace.layers.upper import Touched, Upper, remove, walk, way
 from interlock.workspace.trees import Trees
 
 COVERED = ("runs", "trees.git", "layers")
@@ -48,18 +48,20 @@ class Slot:
             remove(place)
 
 
-class Confined:
-    """The mounts of one layer."""
+class Confined(Upper):
+    """The writes of a confined layer, and its mounts; it can lie on what another one left."""
 
     def __init__(self, trees: Trees, slot: Slot, bubblewrap: Making, around: Surroundings, below: Slot | None) -> None:
-        self._trees, self._slot, self._bubblewrap, self._below = trees, slot, bubblewrap, below
-        self.around = around
         self._top = trees.workspace.top
-        self._staged = below if below and below.store.is_relative_to(self._top) else None
-        """It is mounted over the workspace before: the kernel takes no folder below that lies in another one."""
-        lowers = (slot.top, *([below.top] if below else []), self._top)
-        self.upper = Upper(*lowers, apart=_APART.__contains__)
+        super().__init__(slot.top, *([below.top] if below else []), self._top, apart=_APART.__contains__)
+        self._trees, self._slot, self._bubblewrap, self._under = trees, slot, bubblewrap, below
+        self.around = around
         self.home = _OWN_HOME if around.home in (None, self._top) else around.home
+
+    def weigh(self, found: Touched, *, opening: bool) -> None:
+        """Everything in the layer's folders counts: HOME and downloads, too."""
+        for _, status in walk(self._slot.store, "work".__eq__, opening=opening):
+            found.add(status)
 
     def line(
         self, argv: Sequence[str], cwd: Path, status: int, doors: Sequence[str], shows: Sequence[str], size: int
@@ -102,7 +104,7 @@ class Confined:
         mounts[self.home] = self._overlay("home", None, self.home)
         # The workspace is what it is, whatever else is said of its folder.
         mounts = {at: words for at, words in mounts.items() if not at.is_relative_to(top) or words[0] != "--tmpfs"}
-        mounts[top] = self._overlay("top", slot.store / "below" if self._staged else top, top)
+        mounts[top] = self._overlay("top", slot.store / "below" if self._under else top, top)
         if repository:
             git = top / ".git"
             mounts[git] = ("--bind", str(slot.git), str(git))
@@ -122,9 +124,8 @@ class Confined:
         upper, work = self._slot.store / name, self._slot.store / "work" / name
         upper.mkdir(parents=True, exist_ok=True)
         lowers = [lower] if lower else []
-        below = None if name == "top" and self._staged else self._below
-        if below and (below.store / name).is_dir():
-            lowers.append(below.store / name)
+        if self._under and name != "top" and (self._under.store / name).is_dir():
+            lowers.append(self._under.store / name)
         if not lowers:
             return ("--bind", str(upper), str(at))
         work.mkdir(parents=True, exist_ok=True)
@@ -132,14 +133,15 @@ class Confined:
         return (*words, "--overlay", str(upper), str(work), str(at))
 
     def _first_stage(self) -> Words:
-        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds."""
-        if self._staged is None:
+        """bubblewrap around bubblewrap: the workspace with the area below over it is what the second one finds, for the
+        kernel takes no folder below that lies in another one."""
+        if self._under is None:
             return ()
         work, both = self._slot.store / "work" / "below", self._slot.store / "below"
         for place in (work, both):
             place.mkdir(parents=True, exist_ok=True)
         alone = ("--unshare-user",) if "--unshare-user" in self._bubblewrap.words else ()
-        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._staged.top), str(work), str(both))
+        overlay = ("--overlay-src", str(self._top), "--overlay", str(self._under.top), str(work), str(both))
         return (self._bubblewrap.program, *alone, "--die-with-parent", "--dev-bind", "/", "/", *overlay, "--")
 
     def _prepared(self, mounts: Mapping[Path, Words]) -> list[Path]:

@@ -24,12 +24,10 @@ from interlock.workspace.git import GITLINK, Entry, entry_of
 from interlock.workspace.layers.upper import Touched, Upper
 from interlock.workspace.place import above, counts, stamp, status_of
 from interlock.workspace.trees import Trees, is_rules
-from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree
+from interlock.workspace.values import EMPTY, Needs, Remark, RemarkKind, Tree, told
 
 _STATE = "layer.json"
 _SECOND = 10**9
-_FIRST = 100
-"""So many ignored paths are told."""
 _GIT_NAME = re.compile(r"\.git[ .]*(:.*)?|git~1[ .]*", re.IGNORECASE)
 """Names that git takes for its own folder, on some system."""
 _KINDS = {stat.S_IFIFO: "a named pipe", stat.S_IFSOCK: "a socket", stat.S_IFCHR: "a device", stat.S_IFBLK: "a device"}
@@ -182,19 +180,15 @@ class Reading:
         persons = {path: status_of(trees.workspace.top / path) for path in asked if path not in out}
         sizes = {path: max(touched.files[path].st_size, one.st_size if one else 0) for path, one in persons.items()}
         large = [path for path, size in sizes.items() if size > largest]
-        self.tell(RemarkKind.LARGE, f"over {largest >> 20} MB and in no snapshot: it stays in the layer", large)
-        self.ignored = tuple(sorted(out)[:_FIRST])
+        self.remarks += told(
+            RemarkKind.LARGE, f"over {largest >> 20} MB and in no snapshot: it stays in the layer", large
+        )
         self.paths = [*changed, *(path for path in asked if path not in out and path not in large), *lost]
         """Files and links whose content may differ from what was shown."""
         if nested:
             old, new = (trees.from_folder(EMPTY, top, nested) for top in (trees.workspace.top, held.folder))
             text = "work inside a repository of its own: run interlock there"
-            if old != new:
-                self.tell(RemarkKind.NESTED, text, nested, old=old, new=new)
-
-    def tell(self, kind: RemarkKind, text: str, paths: Sequence[str], **trees: Tree) -> None:
-        if paths:
-            self.remarks.append(Remark(kind=kind, text=text, paths=tuple(sorted(paths)), **trees))
+            self.remarks += told(RemarkKind.NESTED, text, nested if old != new else (), old=old, new=new)
 
     def _sorted(
         self, files: Sequence[str], known: Mapping[str, Entry], touched: Touched
@@ -211,7 +205,7 @@ class Reading:
             else:
                 (nested if "/" in path and is_nested(path.rpartition("/")[0]) else new).append(path)
         for why, paths in refused.items():
-            self.tell(RemarkKind.REFUSED, f"not taken: {why}", paths)
+            self.remarks += told(RemarkKind.REFUSED, f"not taken: {why}", paths)
         return changed, nested, new
 
     def _refused(self, path: str, status: os.stat_result, known: Entry | None) -> str:

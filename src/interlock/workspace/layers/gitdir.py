@@ -26,6 +26,8 @@ _OWN = "\n[core]\n\tbare = false\n\tworktree = ..\n\tlogAllRefUpdates = true\n"
 """Settings that name the place of a repository, and whatever moves a branch is in its reflog."""
 _FILES = "[extensions]\n\trefStorage = files\n"
 _COPIED = ("hooks", "info", "shallow", "description", "config")
+_WORKTREES = ("config.worktree", "info/sparse-checkout")
+"""Of a linked worktree alone."""
 _LARGEST = 1 << 30
 _ID = re.compile(r"[0-9a-f]{40}")
 
@@ -40,15 +42,12 @@ def lay(repository: Repository, place: Path, commit: str, branch: str, index: Pa
     remove(place)
     for name in ("refs/heads", "info"):
         (place / name).mkdir(parents=True)
-    for name in _COPIED:
-        source = repository.common_dir / name
+    sources = {name: repository.common_dir / name for name in _COPIED}
+    for name, source in (sources | {name: repository.git_dir / name for name in _WORKTREES}).items():
         if source.is_dir():
             shutil.copytree(source, place / name, symlinks=True, dirs_exist_ok=True)
         elif source.is_file():
             shutil.copyfile(source, place / name)
-    for name in ("config.worktree", "info/sparse-checkout"):  # of a linked worktree alone
-        if (repository.git_dir / name).is_file():
-            shutil.copyfile(repository.git_dir / name, place / name)
     with (place / "config").open("a") as file:
         file.write(_OWN + (_FILES if "extensions.refstorage" in repository.settings else ""))
     _lay_refs(repository, place)

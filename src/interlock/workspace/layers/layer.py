@@ -29,11 +29,11 @@ from interlock.workspace.layers.bubblewrap import within
 from interlock.workspace.layers.confined import Confined, Slot
 from interlock.workspace.layers.contents import Reading, State
 from interlock.workspace.layers.relay import Relay
-from interlock.workspace.layers.upper import Copy, TooMuch, Touched, Upper, remove, walk
+from interlock.workspace.layers.upper import TooMuch, Touched, Upper, remove
 from interlock.workspace.place import HOME, stamp, status_of
 from interlock.workspace.setting_back import free, mend
 from interlock.workspace.trees import Trees
-from interlock.workspace.values import Found, Remark, RemarkKind, Tree
+from interlock.workspace.values import Found, Remark, RemarkKind, Tree, told
 
 _GIT_S = 300
 _ENDING_S = 10
@@ -43,6 +43,7 @@ _REFS = 20
 _FILTERS = "Call git add on them: it says what your filters miss. What they need of HOME is named in [sandbox] home."
 _DROPPED = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
 """The person's own may be hidden."""
+_Spelling = Callable[[Tree], Tree]
 _MEMORY_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
@@ -62,27 +63,19 @@ class Layer:
     """Where one agent, or one command, works."""
 
     def __init__(
-        self,
-        trees: Trees,
-        sandbox: SandboxSettings,
-        slot: Slot,
-        held: Upper,
-        line: Confined | None,
-        state: State,
-        clean: Callable[[Tree], Tree],
+        self, trees: Trees, sandbox: SandboxSettings, slot: Slot, held: Upper, state: State, clean: _Spelling
     ) -> None:
         self._trees, self._sandbox, self._slot, self._held = trees, sandbox, slot, held
-        self._line, self._state, self._clean = line, state, clean
-        self._home = line.around.home if line else None
+        self._line = held if isinstance(held, Confined) else None
+        self._state, self._clean = state, clean
+        self._home = self._line.around.home if self._line else None
         self._relay: Relay | None = None
-        self.name = slot.name
+        self.name, self.exchange, self.inside_exchange = slot.name, slot.exchange, str(slot.exchange)
         self.shown, self.live = state.shown, state.live
-        self.confined = line is not None or within()
-        self.root = trees.workspace.top if line else held.folder
+        self.confined = self._line is not None or within()
+        self.root = trees.workspace.top if self._line else held.folder
         """The workspace's top as programs inside see it."""
-        self.exchange = slot.exchange
-        self.inside_exchange = str(slot.exchange)
-        self.exit_file = slot.exit_file if line else None
+        self.exit_file = slot.exit_file if self._line else None
         """How the last program of a confined layer ended, whoever listened."""
 
     # -- programs
@@ -158,13 +151,8 @@ class Layer:
 
     def over(self, *, ended: bool = False) -> str:
         """Which of its bounds the layer broke; empty: none. Programs may be at work."""
-        found = Touched(self._sandbox.max_bytes, self._sandbox.max_files)
         try:
-            if isinstance(self._held, Copy):
-                self._held.touched(found, opening=ended)
-            else:
-                for _, status in walk(self._slot.store, "work".__eq__, opening=ended):
-                    found.add(status)
+            self._held.weigh(Touched(self._sandbox.max_bytes, self._sandbox.max_files), opening=ended)
         except TooMuch as error:
             return str(error)
         return ""
@@ -213,7 +201,7 @@ class Layer:
         result, clashes = self._freed(result, left)
         clean = (*state.clean, self._clean(result)) if state.clean is not None and result != shown else None
         mended = mend(trees, head=state.head, now=state.standing, shown=shown, result=result, own=own, clean=clean)
-        left.tell(RemarkKind.CHANGED, "it had lines that are in no commit: one undo away", mended.changed)
+        left.remarks += told(RemarkKind.CHANGED, "it had lines that are in no commit: one undo away", mended.changed)
         self._tell_what_is_only_in_git(left, clean[2] if clean else result)
         if self._relay and self._relay.refused:
             hosts = ", ".join(sorted(self._relay.refused))
@@ -223,7 +211,6 @@ class Layer:
             mended=mended.tree,
             set_back=mended.set_back,
             clashes=tuple(dict.fromkeys((*clashes, *mended.clashes))),
-            ignored=left.ignored,
             remarks=tuple(left.remarks),
         )
 
@@ -241,7 +228,7 @@ class Layer:
         now = trees.from_folder(state.live, trees.workspace.top, wrote)
         changed = [delta.path for delta in trees.deltas(state.shown, result, wrote)]
         both = [delta.path for delta in trees.deltas(now, result, changed)] if changed else []
-        left.tell(RemarkKind.BOTH_WROTE, "a person and the agent both wrote it while the agent worked", both)
+        left.remarks += told(RemarkKind.BOTH_WROTE, "a person and the agent both wrote it while the agent worked", both)
         # What was laid, and a copy, does not show what the person writes meanwhile.
         seen = [path for path in wrote if self._line and path not in state.laid]
         now = trees.graft(state.live, now, seen)
@@ -254,7 +241,7 @@ class Layer:
             there = self._trees.entries(result, list(work)) if work else {}
             where = "a stash" if name == "refs/stash" else f"branch {name.removeprefix('refs/heads/')!r}"
             paths = [path for path, blob in work.items() if there.get(path, (0, ""))[1] != blob]
-            left.tell(RemarkKind.GIT, f"work that lies in {where} alone", paths)
+            left.remarks += told(RemarkKind.GIT, f"work that lies in {where} alone", paths)
 
     def _commits_work(self, commit: str) -> dict[str, str]:
         """Path to blob of what a commit of the layer has and its HEAD has not."""
@@ -311,7 +298,7 @@ class Layer:
         if keep_ignored:
             self._state.newest = time.time_ns()
             self._state.save(self._slot.folder)
-        elif isinstance(self._held, Copy):
-            self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one
-        else:
+        elif self._line:
             self._slot.remove()
+        else:
+            self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one

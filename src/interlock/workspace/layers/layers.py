@@ -7,7 +7,7 @@ import re
 import shutil
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property, partial
 from hashlib import sha1
@@ -29,8 +29,10 @@ from interlock.workspace.values import EMPTY, Needs, Standing, Tree
 
 _CACHE, _CHECK, _SPELLING = "_cache", "_check", "_spelling"
 """Slots of our own: no agent's name begins so."""
-_UNSAVED = "What is not committed yet\n\nYour view of a person's unsaved work; it is theirs."
-_PENDING = "What this run has done so far"
+_MESSAGES = (
+    "What is not committed yet\n\nYour view of a person's unsaved work; it is theirs.",
+    "What this run has done so far",
+)
 _SETTLES = 3
 
 
@@ -89,18 +91,17 @@ class Layers:
     def _memory(self) -> Path:
         return MEMORY / f"interlock-{os.geteuid()}-{_short(self._top)}"
 
-    def _held(self, slot: Slot, below: Slot | None = None) -> tuple[Upper, Confined | None]:
+    def _held(self, slot: Slot, below: Slot | None = None) -> Upper:
         """Where the writes of a layer lie, its folders made; it can lie on what another one left."""
         self._trees.workspace.prepared()
         for place in (slot.folder, slot.exchange, slot.store, *(slot.folder / "inner" / name for name in COVERED)):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not self._confines:
-            return Copy(below.top if below else self._top, slot.top), None
+            return Copy(below.top if below else self._top, slot.top)
         self._was_confined.touch()
-        confined = Confined(self._trees, slot, self._made, self._around, below)
-        for place in (confined.upper.folder, slot.home):
+        for place in (slot.top, slot.home):
             place.mkdir(exist_ok=True)
-        return confined.upper, confined
+        return Confined(self._trees, slot, self._made, self._around, below)
 
     # -- opened
 
@@ -124,7 +125,7 @@ class Layers:
         place = self._slot(run, slot)
         before = State.load(place.folder)
         if goes_on and before and place.top.is_dir():
-            return self._layer(run, place, *self._held(place), replace(before, needs=needs))
+            return self._layer(run, place, self._held(place), replace(before, needs=needs))
         return self._fresh(run, place, standing, shown, before, needs=needs, branch=branch)
 
     def has(self, run: str, slot: str) -> bool:
@@ -146,11 +147,10 @@ class Layers:
         cache = self._slot(run, _CACHE)
         known = State.load(cache.folder)
         if known and not keeps:
-            clear(self._trees, self._held(cache)[0], known, rules=tree)
+            clear(self._trees, self._held(cache), known, rules=tree)
             known.save(cache.folder)
         slot, below = (cache, None) if keeps else (self._slot(run, _CHECK), cache if known else None)
-        messages = () if staged else (_UNSAVED, _PENDING)
-        return self._fresh(run, slot, standing, tree, known, messages=messages, branch=branch, below=below)
+        return self._fresh(run, slot, standing, tree, known, bare=staged, branch=branch, below=below)
 
     def _fresh(
         self,
@@ -161,7 +161,7 @@ class Layers:
         before: State | None,
         *,
         needs: Needs | None = None,
-        messages: Sequence[str] = (_UNSAVED, _PENDING),
+        bare: bool = False,
         branch: str = "",
         below: Slot | None = None,
     ) -> Layer:
@@ -169,35 +169,45 @@ class Layers:
 
         Args:
             before: what is known of the files there, or below.
-            messages: of the commits with what is not committed, and with the run's work.
+            bare: HEAD is the branch's own, without commits for what is not committed and for the run's work.
         """
+        trees = self._trees
         anew = before is None or below is not None
         if anew and self._confines:
             slot.remove()
-        held, confined = self._held(slot, below)
+        held = self._held(slot, below)
         if anew:
             held.restore(Touched(), ())
-        live = self._live(run, slot, fresh=standing.away or slot.name == _SPELLING)
-        differs = self._differs(live, shown)
-        laid = bring(self._trees, held, before, differs, shown)
+        index = slot.folder / "index"
+        live = self._live(run, index, fresh=standing.away or slot.name == _SPELLING)
+        differs = {delta.path: delta.new for delta in trees.deltas(live, shown)}
+        laid = bring(trees, held, before, differs, shown)
         state = State(shown=shown, live=live, standing=standing.tree, head=EMPTY, laid=laid, needs=needs or Needs())
-        trees = self._trees
         if repository := trees.repository:
             here = repository.checked_out()
             state.head = Tree(here.tree or EMPTY) if standing.head == here.head else trees.committed(standing.head)
-            commit = self._committed(run, slot, state, standing.head, differs, messages)
-            gitdir.lay(repository, slot.git, commit, branch if standing.away else here.branch, slot.folder / "index")
-            if confined:
+            if slot.name != _SPELLING and (trees.converts(standing.tree) or trees.converts(shown)):
+                state.clean = (self.spelled(run, standing.tree), self.spelled(run, shown))
+                shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
+                spelled = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
+                differs = {delta.path: delta.new for delta in trees.deltas(spelled, state.clean[1])}
+            if differs:  # git looks at these files when it is first asked
+                replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(differs))
+            commit, top = standing.head, state.head
+            for tree, text in () if bare else zip(state.clean or (standing.tree, shown), _MESSAGES, strict=True):
+                if tree != top:
+                    commit, top = trees.commit(tree, commit, text, int(time.time())), tree
+            gitdir.lay(repository, slot.git, commit, branch if standing.away else here.branch, index)
+            if self._confines:
                 gitdir.lay_stores(slot.objects, [OBJECTS, *repository.stores[1:]])
             else:
                 gitdir.lay_stores(slot.objects, [trees.objects, repository.objects])
                 for place in gitdir.shared(repository):
                     shutil.copytree(place, slot.git / place.name, symlinks=True)
-        return self._layer(run, slot, held, confined, state)
+        return self._layer(run, slot, held, state)
 
-    def _live(self, run: str, slot: Slot, *, fresh: bool = False) -> Tree:
+    def _live(self, run: str, index: Path, *, fresh: bool = False) -> Tree:
         """What lies on the person's disk, with the index that knows it."""
-        index = slot.folder / "index"
         remove(index)
         live = EMPTY if fresh else self._trees.copy_index(run, index)
         if not index.exists():
@@ -206,36 +216,9 @@ class Layers:
             live = self._trees.copy_index(run, index)
         return live
 
-    def _differs(self, live: Tree, shown: Tree) -> dict[str, Entry | None]:
-        return {delta.path: delta.new for delta in self._trees.deltas(live, shown)}
-
-    def _committed(
-        self,
-        run: str,
-        slot: Slot,
-        state: State,
-        head: str,
-        differs: Mapping[str, Entry | None],
-        messages: Sequence[str],
-    ) -> str:
-        """HEAD of a layer, whose tree is the very one that it shows; without messages it is the branch's own."""
-        trees, index, spelled = self._trees, slot.folder / "index", (state.standing, state.shown)
-        if slot.name != _SPELLING and any(map(trees.converts, spelled)):
-            spelled = state.clean = (self.spelled(run, state.standing), self.spelled(run, state.shown))
-            shutil.copy2(self._slot(run, _SPELLING).exchange / "index", index)
-            before = Tree(replace(trees.git, index=index).text("write-tree", "--missing-ok"))
-            differs = self._differs(before, spelled[1])
-        if differs:  # git looks at these files when it is first asked
-            replace(trees.git, index=index).run("update-index", "-z", "--index-info", stdin=index_lines(differs))
-        commit, top = head, state.head
-        for tree, text in zip(spelled, messages, strict=False):
-            if tree != top:
-                commit, top = trees.commit(tree, commit, text, int(time.time())), tree
-        return commit
-
-    def _layer(self, run: str, slot: Slot, held: Upper, confined: Confined | None, state: State) -> Layer:
+    def _layer(self, run: str, slot: Slot, held: Upper, state: State) -> Layer:
         """The layer, whole from here on."""
-        layer = Layer(self._trees, self._sandbox, slot, held, confined, state, partial(self.spelled, run))
+        layer = Layer(self._trees, self._sandbox, slot, held, state, partial(self.spelled, run))
         layer.refresh_logins()
         return layer
 
@@ -266,10 +249,10 @@ class Layers:
         entries = self._trees.entries(tree)
         standing = Standing(tree=tree, head=repository.checked_out().head)
         for _ in range(_SETTLES):
-            layer = self._fresh(run, slot, standing, tree, State.load(slot.folder), messages=())
+            layer = self._fresh(run, slot, standing, tree, State.load(slot.folder), bare=True)
             spelled = layer.spelled([path for path, (mode, _) in entries.items() if mode != GITLINK])
             # Else what somebody wrote meanwhile could come into a commit.
-            if self._live(run, slot, fresh=True) == layer.live:
+            if self._live(run, slot.folder / "index", fresh=True) == layer.live:
                 changes: dict[str, Entry | None] = {path: spelled.get(path, entry) for path, entry in entries.items()}
                 return self._trees.tree_of(EMPTY, changes)
         raise WorkspaceFailed("the workspace changes too fast to be looked at", where=str(self._top))

@@ -22,7 +22,6 @@ from interlock.workspace.layers.upper import remove, way
 from interlock.workspace.place import above
 
 _LARGEST = 10 << 20
-_ONE_LINE = 16 << 10
 _TOKEN = re.compile(r"token|access|refresh|expir", re.IGNORECASE)
 _GIT_FILES = (".config/git/ignore", ".config/git/attributes")
 _GIT = re.compile(
@@ -65,9 +64,7 @@ def refreshed(old: bytes, new: bytes) -> bytes | None:
         before, after = json.loads(old), json.loads(new)
         merged = _merged(before, after, "")
     except (ValueError, RecursionError):
-        # Not JSON: a token by itself on its line, or a file that could hold anything.
-        plain = all(len(text) <= _ONE_LINE and len(text.split()) == 1 for text in (old, new))
-        return new if plain and not re.search(rb"[={\[<]", old + new) else None
+        return None
     if merged == before:
         return None
     return new if merged == after else json.dumps(merged, indent=2, ensure_ascii=False).encode() + b"\n"

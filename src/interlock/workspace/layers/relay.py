@@ -18,8 +18,9 @@ import re
 import socket
 import threading
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack, closing, suppress
+from collections.abc import Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, closing, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import unquote, urlsplit
@@ -46,7 +47,8 @@ class Relay:
         """Addresses that were asked for in vain."""
         every = ((host, port) for host, port in map(host_and_port, hosts) if host)
         self._allowed = {_address(host, one) for host, port in every for one in ((port,) if port else _ORDINARY_PORTS)}
-        self._ends: list[tuple[Callable[[], object], threading.Thread]] = []
+        self._end: Future[None] = Future()
+        self._threads: list[threading.Thread] = []
 
     @property
     def own_servers(self) -> list[str]:
@@ -56,40 +58,27 @@ class Relay:
     def door(self) -> int:
         """The descriptor that a program's `inside.py` inherits; whoever starts it closes it."""
         ours, theirs = socket.socketpair()
-        threading.Thread(target=self._take_doors, args=(ours,), daemon=True).start()
+        self._threads.append(threading.Thread(target=lambda: asyncio.run(self._serve(ours)), daemon=True))
+        self._threads[-1].start()
         return theirs.detach()
 
     def close(self) -> None:
         """Nothing is accepted any more, and nothing stays open."""
-        for end, thread in self._ends:
-            with suppress(RuntimeError):  # it has ended by itself
-                end()
+        self._end.cancel()
+        for thread in self._threads:
             thread.join(_ENDING_S)
 
-    def _take_doors(self, ours: socket.socket) -> None:
+    async def _serve(self, ours: socket.socket) -> None:
         """Take the listening sockets, and accept on them from now on."""
-        with ours, suppress(OSError, ValueError, asyncio.CancelledError):  # it may end before it began
+        # It may end before it began.
+        with ours, ExitStack() as opened, suppress(OSError, ValueError, asyncio.CancelledError):
             said, handles, *_ = socket.recv_fds(ours, _PIECE, 64)
-            doors = [socket.socket(fileno=handle) for handle in handles]
-            asyncio.run(self._serve(doors, json.loads(said or b"[]"), ours))
-
-    async def _serve(self, doors: Sequence[socket.socket], targets: Sequence[str], ours: socket.socket) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        end = partial(asyncio.get_running_loop().call_soon_threadsafe, task.cancel)
-        self._ends.append((end, threading.current_thread()))
-        async with asyncio.TaskGroup() as group, AsyncExitStack() as opened:
-            for door, target in zip(doors, targets, strict=False):
-                server = await asyncio.start_server(partial(self._begin, group, target), sock=door)
+            for handle, target in zip(handles, json.loads(said or b"[]"), strict=False):
+                door = socket.socket(fileno=handle)
+                server = await asyncio.start_server(partial(self._connection, target), sock=door)
                 opened.callback(server.close)
             ours.sendall(b".")
-            await asyncio.Event().wait()
-
-    def _begin(self, group: asyncio.TaskGroup, target: str, reader: StreamReader, writer: StreamWriter) -> None:
-        if len(asyncio.all_tasks()) > _TASKS:
-            writer.close()
-        else:
-            group.create_task(self._connection(target, reader, writer))
+            await asyncio.wrap_future(self._end)
 
     async def _connection(self, target: str, reader: StreamReader, writer: StreamWriter) -> None:
         """One connection, to its end.
@@ -98,6 +87,8 @@ class Relay:
             target: where its door leads; empty: whoever connects says that.
         """
         with closing(writer), suppress(OSError):  # one of the two has gone
+            if len(asyncio.all_tasks()) > _TASKS:
+                return
             head, tunnel = b"", not target
             if tunnel:
                 with suppress(asyncio.IncompleteReadError, asyncio.LimitOverrunError):

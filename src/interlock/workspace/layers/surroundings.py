@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 
 import psutil
@@ -42,7 +41,6 @@ _DOWNLOADS = (
 )
 _ENVIRONMENTS = (".venv", "venv", "env")
 """What the workspace's own environment for Python is called."""
-_MANY_LINKS = 400
 SETTLED_S = 3
 """A younger socket is as one that comes after the start; many go again, and bubblewrap fails over one that is gone."""
 
@@ -140,7 +138,7 @@ def _of_path(folders: Sequence[Path], around: Surroundings) -> Iterator[Path]:
         if _is_file(folder.parent / "pyvenv.cfg"):
             yield folder.parent
         with suppress(OSError):
-            for entry in islice(os.scandir(folder), _MANY_LINKS):
+            for entry in os.scandir(folder):
                 if entry.is_symlink() and _is_file(entry.path) and os.access(entry.path, os.X_OK):
                     yield from program_parts(Path(entry.path))
 

@@ -21,7 +21,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -93,19 +93,35 @@ class Upper:
                 found.files[path] = status
         return found
 
-    def place(self, path: str) -> Path | None:
-        """Where the bytes of a path lie, no link on the way followed; None where programs find nothing."""
-        return _place(self.levels, path)
+    def weigh(self, found: Touched, *, opening: bool) -> None:
+        """What counts for the bounds of a layer."""
+        self.touched(found, opening=opening)
 
-    def _status(self, path: str) -> os.stat_result | None:
-        return status_of(place) if (place := self.place(path)) else None
+    def place(self, path: str, first: int = 0) -> Path | None:
+        """Where the bytes of a path lie, no link on the way followed; None where programs find nothing.
 
-    def _below(self, path: str) -> os.stat_result | None:
-        return status_of(place) if (place := _place(self.levels[1:], path)) else None
+        Args:
+            first: of the levels that are looked at, which lie over each other as overlayfs lays them.
+        """
+        parts = path.split("/")
+        for level in self.levels[first:]:
+            place, hides = level, False
+            for number, part in enumerate(parts, start=1):
+                place = place / part
+                if (status := status_of(place)) is None:
+                    break
+                if is_whiteout(status) or (number < len(parts) and not stat.S_ISDIR(status.st_mode)):
+                    return None
+                hides = hides or (stat.S_ISDIR(status.st_mode) and is_opaque(place))
+            else:
+                return place
+            if hides:
+                return None
+        return None
 
     def put(self, path: str, mode: int, content: bytes, mtime_ns: int) -> os.stat_result:
         """Lay a file (or link) so that programs find it, not opened yet (its access time is 0)."""
-        there = self._status(path)
+        there = status_of(self.place(path))
         place = self._cleared(path)
         if stat.S_ISLNK(mode):
             place.symlink_to(os.fsdecode(content))
@@ -120,7 +136,7 @@ class Upper:
 
     def remove(self, path: str) -> None:
         """Programs find no file at that path."""
-        if (status := self._status(path)) is None or stat.S_ISDIR(status.st_mode):
+        if (status := status_of(self.place(path))) is None or stat.S_ISDIR(status.st_mode):
             return
         place = self._cleared(path)
         if self.place(path) is not None:
@@ -147,7 +163,7 @@ class Upper:
             status = status_of(place)
             if _is_folder(status):
                 continue
-            below = self._below(name)
+            below = status_of(self.place(name, 1))
             remove(place)
             place.mkdir()
             if below is not None and _is_folder(below):
@@ -162,7 +178,7 @@ class Upper:
         """Folders that only led to what is gone."""
         with suppress(OSError):
             for folder in above(path):
-                if _is_folder(self._below(folder)):
+                if _is_folder(status_of(self.place(folder, 1))):
                     return
                 (self.folder / folder).rmdir()
 
@@ -300,25 +316,6 @@ def _entries(place: Path, *, opening: bool) -> list[os.DirEntry[str]]:
             return list(os.scandir(place))
         except OSError:
             raise TooMuch(f"a folder cannot be looked at: {error.strerror}") from error
-
-
-def _place(levels: Sequence[Path], path: str) -> Path | None:
-    """The path in folders that lie over each other as overlayfs lays them."""
-    parts = path.split("/")
-    for level in levels:
-        place, hides = level, False
-        for number, part in enumerate(parts, start=1):
-            place = place / part
-            if (status := status_of(place)) is None:
-                break
-            if is_whiteout(status) or (number < len(parts) and not stat.S_ISDIR(status.st_mode)):
-                return None
-            hides = hides or (stat.S_ISDIR(status.st_mode) and is_opaque(place))
-        else:
-            return place
-        if hides:
-            return None
-    return None
 
 
 def is_whiteout(status: os.stat_result) -> bool:
