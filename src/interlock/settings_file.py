@@ -134,13 +134,13 @@ def _is_foreign(name: str, value: object, model: type[Settings]) -> bool:
 
 def _of_before(data: Any, find: Callable[[Keys], Spot], wrong: list[BadInput]) -> list[BadInput]:
     """What is wrong, where keys of 0.1 are told as such, with what to set now."""
-    old = {}
+    old, told = list[BadInput](), set[str | None]()
     for keys, _ in leaves(data):
         if now := next((now for pattern, now in _BEFORE.items() if fnmatchcase(".".join(keys), pattern)), ""):
-            where = str(find(keys))
+            told |= {str(find(keys[:end])) for end in range(2, len(keys) + 1)}
             what = f"{pointer(keys)} is no setting any more"
-            old[where] = ConfigInvalid(what, where=where, remedy=f"Of 0.1; now: {now}")
-    return [*old.values(), *(one for one in wrong if one.where not in old)]
+            old.append(ConfigInvalid(what, where=str(find(keys)), remedy=f"Of 0.1; now: {now}"))
+    return [*old, *(one for one in wrong if one.where not in told)]
 
 
 def _is_secret(keys: Keys) -> bool:
