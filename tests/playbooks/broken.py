@@ -21,7 +21,7 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.rehearsal import project
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.run import Call, Outcome, Run
-from interlock.engine.simulation import Simulated, Trees, _Seat
+from interlock.engine.simulation import Simulated, SimulatedSeat, Trees
 from interlock.engine.stage import BREAKS, CANCELS, DIES, EACH, FULL, MEETS, STEERS, TAKES_BACK, WEAKENS, WRONG, Stage
 from interlock.playbooks.task import TASK, playbook
 from interlock.playbooks.task.playbook import BUILDER, REVIEWER, Built
@@ -175,7 +175,7 @@ COPIES: dict[str, Copy] = {
     "never syncs": Copy(CAREFUL, patch=UNSYNCED),
     "decides itself": Copy(GATES, WEAKENS, swap(Run, "gate", _decides), asked=(("review", False),)),
     "overwrites": Copy(PEOPLES, MEETS, wrap(Trees, "merge", _overwrites)),
-    "takes back": Copy(PEOPLES, TAKES_BACK, swap(_Seat, "found", _takes_all)),
+    "takes back": Copy(PEOPLES, TAKES_BACK, swap(SimulatedSeat, "found", _takes_all)),
     "guards nothing": Copy(REFUSED, STEERS, swap(scope, "guarded", lambda path, names=(): False)),
     "leaves half": Copy(REFUSED, patch=swap(Simulated, "deliver", _delivers_half)),
     "forgets what it meant": Copy(REFUSED, DIES, wrap(delivery, "_land", _forgets)),

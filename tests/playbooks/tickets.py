@@ -113,7 +113,7 @@ class Desk(Bench):
 
     def player(self) -> Any:
         player = super().player()
-        player._flags = self.flags
+        player._more["flags"] = self.flags
         return player
 
     def _agent(self, ask: Ask, key: str, files: Files) -> Act:

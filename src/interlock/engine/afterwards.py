@@ -127,7 +127,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     recorder.add("", ev.Intended(what="undo", facts=undone.model_dump(mode="json")), sync=True)
     landed = [one.landing for one in reversed(view.delivered) if one.landing and how == "undo"]
     modes = {path: mode for landing in landed for path, mode in landing.modes.items()}  # git knows one bit
-    landing = await world.deliver(standing.tree, after, modes)
+    landing = await world.deliver(standing.tree, after, modes=modes)
     if landing.state != "done":
         recorder.add("", _nothing(undone), sync=True)
         raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")

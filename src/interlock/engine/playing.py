@@ -6,7 +6,7 @@ World-free: the doors put the parts together (`interlock.app`), simulations do, 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import Any
@@ -22,7 +22,7 @@ from interlock.engine.journal import Journal
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder
-from interlock.engine.run import Limits, Outcome, Run, Stop
+from interlock.engine.run import Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.engine.world import World
 from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
@@ -40,18 +40,16 @@ class Player:
         world: World,
         prompts: Prompts,
         *,
-        settings: Any = None,
-        limits: Limits | None = None,
-        flags: Mapping[str, Any] | None = None,
-        hear: Callable[[str, Any], None] | None = None,
         told: Callable[[ev.Event, str], None] | None = None,
-        saved: Callable[[], Awaitable[None]] | None = None,
+        **more: Any,
     ) -> None:
-        self.playbook = playbook
-        self.world = world
+        """
+        Args:
+            more: what the `Run` takes beside.
+        """
+        self.playbook, self.world = playbook, world
         self.recorder = Recorder(Journal(world.folder.medium), world.folder, world.now, told)
-        self._prompts, self._settings, self._limits = prompts, settings, limits
-        self._flags, self._hear, self._saved = flags, hear, saved
+        self._prompts, self._more = prompts, more
 
     @property
     def view(self) -> View:
@@ -112,16 +110,7 @@ class Player:
             inputs = self.playbook.inputs.model_validate(self._start.inputs)
         except ValidationError:
             raise self.recorder.diverged("inputs", "it does not take the run's inputs any more") from None
-        run = Run(
-            self.recorder,
-            self.world,
-            self._prompts,
-            settings=self._settings,
-            limits=self._limits,
-            flags=self._flags,
-            hear=self._hear,
-            saved=self._saved,
-        )
+        run = Run(self.recorder, self.world, self._prompts, **self._more)
         keys.begin()
         try:
             try:
@@ -130,9 +119,10 @@ class Player:
                 outcome = stop.outcome
             self.recorder.nothing_left("")
         except Parked as parked:
-            self._add(ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until))
+            paused = ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until)
+            self.recorder.add("", paused, sync=True)
         except Cancelled as cancelled:
-            self._end(Outcome("cancelled", str(cancelled)))
+            _end(self.recorder, Outcome("cancelled", str(cancelled)))
             self.world.folder.taken(cancelled.file)
         except asyncio.CancelledError:
             if not await self._told_to_end():
@@ -143,7 +133,7 @@ class Player:
         except BadInput as error:
             if not self.view.began:
                 raise
-            self._end(Outcome.stopped(_in_a_line(error)), at_a_verb=True)
+            _end(self.recorder, Outcome.stopped(_in_a_line(error)), at_a_verb=True)
         except InterlockError as error:
             self._leave(ev.Paused(status="failed", why=_in_a_line(error), remedy=error.remedy or ""))
             raise
@@ -151,7 +141,7 @@ class Player:
             self._leave(ev.Left(how="fault", what=f"{type(error).__name__}: {error}"[:500]))
             raise
         else:
-            self._end(outcome)
+            _end(self.recorder, outcome)
         return self.view
 
     async def _told_to_end(self) -> bool:
@@ -160,7 +150,7 @@ class Player:
             if message.what == "cancel":
                 if (begun := delivery.cut_off(self.recorder)) is not None:
                     delivery.finished(self.recorder, *begun, await self.world.finish(begun[1].base, begun[1].work))
-                self._end(Outcome("cancelled", f"cancelled by {message.who}"))
+                _end(self.recorder, Outcome("cancelled", f"cancelled by {message.who}"))
                 self.world.folder.taken(file)
                 return True
         return False
@@ -170,16 +160,10 @@ class Player:
         assert self.view.start is not None
         return self.view.start
 
-    def _add(self, event: ev.Event) -> None:
-        self.recorder.add("", event, sync=True)
-
     def _leave(self, event: ev.Event) -> None:
         """Note why this process ends; what is wrong may keep that from being noted, too."""
         with suppress(WorkspaceFailed):
-            self._add(event)
-
-    def _end(self, outcome: Outcome, *, at_a_verb: bool = False) -> None:
-        _end(self.recorder, outcome, at_a_verb=at_a_verb)
+            self.recorder.add("", event, sync=True)
 
 
 def cancel(
@@ -199,13 +183,11 @@ def cancel(
 def _end(recorder: Recorder, outcome: Outcome, *, at_a_verb: bool = False) -> None:
     """The run has ended: its output, its report, its last line."""
     folder, view = recorder.folder, recorder.view
-    said = "".join(folder.get(digest).decode() + "\n" for digest in view.said.values())
-    output = outcome.output or said
+    output = outcome.output or "".join(folder.get(digest).decode() + "\n" for digest in view.said.values())
     digest = folder.put(output.encode("utf-8", "backslashreplace")) if output else None
-    code = EXITS[outcome.status] if outcome.exit is None else outcome.exit
     ended = ev.Ended(
         status=outcome.status,  # type: ignore[arg-type]
-        exit=int(code),
+        exit=int(EXITS[outcome.status] if outcome.exit is None else outcome.exit),
         reason=outcome.reason,
         output=digest,
         next=outcome.next,

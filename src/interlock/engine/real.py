@@ -14,9 +14,10 @@ import shlex
 import shutil
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -32,7 +33,7 @@ from interlock.engine.folder import Message, RunFolder
 from interlock.engine.halts import Halted
 from interlock.engine.keys import sha256
 from interlock.engine.view import GateView
-from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
+from interlock.engine.world import Checked, Command, CommitOrder, Hear, Table, Toolbox
 from interlock.errors import InterlockError, WorkspaceFailed
 from interlock.settings import Settings
 from interlock.workspace.commits import Commits
@@ -44,12 +45,8 @@ from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
 from interlock.workspace.values import (
     EMPTY,
-    BranchFacts,
     Change,
     Committed,
-    Found,
-    Landing,
-    Merged,
     Needs,
     Standing,
     Tree,
@@ -74,23 +71,21 @@ async def thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         raise WorkspaceFailed.of(error) from error
 
 
+def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The same as something to be awaited."""
+
+    def begin(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+        return thread(work, *args, **kwargs)
+
+    return begin
+
+
 class RealSeat:
     """A layer in which one agent works."""
 
     def __init__(self, layer: Layer) -> None:
-        self.layer = layer
-        self.name = layer.name
-        self.shown = layer.shown
-        self.confined = layer.confined
-
-    async def found(self, own: Mapping[str, str]) -> Found:
-        return await thread(self.layer.found, own)
-
-    async def read(self, path: str) -> bytes | None:
-        return await thread(self.layer.read, path)
-
-    async def drop(self, *, keep_ignored: bool) -> None:
-        await thread(self.layer.drop, keep_ignored=keep_ignored)
+        self.layer, self.name, self.shown, self.confined = layer, layer.name, layer.shown, layer.confined
+        self.found, self.read, self.drop = in_thread(layer.found), in_thread(layer.read), in_thread(layer.drop)
 
 
 class RealWorld:
@@ -112,19 +107,26 @@ class RealWorld:
         runners: Mapping[str, str] | None = None,
         ask: Callable[[GateView], Awaitable[Message | None]] | None = None,
     ) -> None:
-        self.run = run
-        self.folder: RunFolder = folder
+        self.run, self.folder, self.redact = run, folder, redaction
         self._trees, self._layers, self._settings, self._roles = trees, layers, settings, roles
-        self._redact = redaction
-        self._where, self._playbook = where, playbook
-        self._place = where.place
-        self._runner, self._runners = runner, runners or {}
-        self._ask = ask
-        self._delivery = Delivery(trees)
-        self._commits = Commits(trees, lambda tree: layers.spelled(run, tree))
+        self._where, self._playbook, self._place = where, playbook, where.place
+        self._runner, self._runners, self._ask = runner, runners or {}, ask
+        delivery = Delivery(trees)
+        self._commits = commits = Commits(trees, lambda tree: layers.spelled(run, tree))
         self._cache = asyncio.Lock()
         """One command at a time in the engine's cache: two mounts of one upper are undefined."""
         self._prepared = ""
+        # the person's workspace and its trees
+        self.where, self.merge, self.between = trees.where, in_thread(trees.merge), in_thread(trees.between)
+        self.patch, self.graft, self.read = in_thread(trees.patch), in_thread(trees.graft), in_thread(trees.read)
+        self.keep = in_thread(partial(trees.keep, run))
+        # effects on it
+        self.deliver, self.finish = in_thread(delivery.deliver), in_thread(delivery.finish)
+        self.without, self.plan_commit = in_thread(delivery.undoing), in_thread(self._planned)
+        self.branch, self.switch = in_thread(commits.facts), in_thread(commits.switch)
+        self.stash = in_thread(commits.stash)
+        top = trees.workspace.top
+        self.document, self.write = in_thread(partial(files.read, top)), in_thread(partial(files.write, top))
 
     # clock and chance
     def now(self) -> datetime:
@@ -170,75 +172,35 @@ class RealWorld:
             raise error
         return {name: task.result() for name, task in tasks.items()}
 
-    def redact(self, text: str) -> str:
-        return self._redact(text)
-
-    # the person's workspace and its trees
-    def where(self) -> Where:
-        return self._trees.where()
-
     async def standing(self, where: Where, last: Standing | None) -> Standing:
         self._where = where  # a run may change its branch
         return await thread(self._trees.standing, self.run, where, last)
 
-    async def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
-        return await thread(self._trees.merge, base, ours, theirs)
+    @in_thread
+    def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
+        """What a run delivered, after one delivery more: path -> blob, where nothing unsaved of the person is in it."""
+        return owned(self._trees, own, head=self._trees.committed(standing.head), before=before, after=after)
 
-    async def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
-        return await thread(self._trees.between, old, new, paths)
+    @in_thread
+    def names(self, folder: str) -> list[str]:
+        """Of the files in a folder of the workspace."""
+        place = files.inside(self._trees.workspace.top, folder)
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place) as found:
+            return [one.name for one in found if one.is_file()]
+        return []
 
-    async def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
-        return await thread(self._trees.patch, old, new, paths)
-
-    async def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
-        return await thread(self._trees.graft, tree, source, paths)
-
-    async def read(self, tree: Tree, path: str) -> bytes | None:
-        return await thread(self._trees.read, tree, path)
-
-    async def keep(self, trees: Sequence[Tree]) -> None:
-        await thread(self._trees.keep, self.run, trees)
-
-    async def owned(self, own: Mapping[str, str], standing: Standing, before: Tree, after: Tree) -> dict[str, str]:
-        return await thread(lambda: owned(self._trees, own, head=self._head(standing), before=before, after=after))
-
-    # effects on it
-    async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
-        return await thread(self._delivery.deliver, before, after, modes=modes)
-
-    async def without(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
-        return await thread(self._delivery.undoing, before, after, now)
-
-    async def finish(self, before: Tree, after: Tree) -> Landing:
-        return await thread(self._delivery.finish, before, after)
-
-    async def document(self, path: str) -> bytes | None:
-        return await thread(files.read, self._trees.workspace.top, path)
-
-    async def names(self, folder: str) -> list[str]:
-        def find() -> list[str]:
-            with suppress(FileNotFoundError, NotADirectoryError), os.scandir(files.inside(top, folder)) as found:
-                return [one.name for one in found if one.is_file()]
-            return []
-
-        top = self._trees.workspace.top
-        return await thread(find)
-
-    async def write(self, path: str, content: bytes) -> None:
-        await thread(files.write, self._trees.workspace.top, path, content)
-
-    async def aside(self, path: str, key: str) -> str:
+    @in_thread
+    def aside(self, path: str, key: str) -> str:
+        """Move a document into the attic, once for that key; where it lies now, from the workspace."""
         workspace = self._trees.workspace
-        attic = workspace.own / "attic" / self.run / key.replace("/", "-")
-        return await thread(files.move, workspace.top, path, attic)
+        return files.move(workspace.top, path, workspace.own / "attic" / self.run / key.replace("/", "-"))
 
-    async def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
-        def find() -> Tree | None:
-            planned = self._planned(where, order)
-            tree = self._raw(planned.commit, order.work) if planned.commit else order.work
-            return None if tree == order.work else tree
-
-        return await thread(find)
+    @in_thread
+    def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
+        """The tree of that commit in raw spelling, where it is another than `order.work`."""
+        planned = self._planned(where, order)
+        tree = self._raw(planned.commit, order.work) if planned.commit else order.work
+        return None if tree == order.work else tree
 
     def _raw(self, commit: str, work: Tree) -> Tree:
         """What a planned commit holds, as it would lie on disk."""
@@ -262,19 +224,15 @@ class RealWorld:
         nothing = not planned.commit and not planned.problem
         return planned.model_copy(update={"problem": "there is nothing to commit"}) if nothing else planned
 
-    async def plan_commit(self, where: Where, order: CommitOrder) -> Committed:
-        return await thread(self._planned, where, order)
-
-    async def publish(self, where: Where, commit: str, branch: str) -> Committed:
-        def move() -> Committed:
-            parent = self._trees.git.text("rev-parse", "-q", "--verify", f"{commit}^", ok=(0, 1))
-            ref = f"refs/heads/{branch}" if branch else ""
-            return self._commits.publish(where, commit, ref=ref, expect="" if branch else parent)
-
-        return await thread(move)
+    @in_thread
+    def publish(self, where: Where, commit: str, branch: str) -> Committed:
+        parent = self._trees.git.text("rev-parse", "-q", "--verify", f"{commit}^", ok=(0, 1))
+        ref = f"refs/heads/{branch}" if branch else ""
+        return self._commits.publish(where, commit, ref=ref, expect="" if branch else parent)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
-        """`git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be committed."""
+        """The person's, by `git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be
+        committed; None: nothing would be."""
         planned = await thread(self._planned, where, order)
         if not planned.commit:
             return None  # it is said where the commit would be made
@@ -293,29 +251,45 @@ class RealWorld:
             await thread(layer.drop)
         return checked.exit
 
-    async def pull_request(self, branch: str, title: str, body: str) -> Committed:
-        return await thread(_pull_request, self._trees.workspace.top, branch, title, body)
+    @in_thread
+    def pull_request(self, branch: str, title: str, body: str) -> Committed:
+        """Pushed and opened by the person's own program; else what to type. `commit` holds the address."""
+        program = next((name for name in ("gh", "glab") if shutil.which(name)), "")
+        push = ["git", "push", "--set-upstream", "origin", branch]
+        opens = {
+            "gh": ["gh", "pr", "create", "--head", branch, "--title", title, "--body-file", "-"],
+            "glab": ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--description", body, "-y"],
+        }
+        typed = f"{' '.join(push)} && gh pr create --head {branch}"
+        if not program:
+            return Committed(problem="neither gh nor glab is installed", commit=typed)
+        for argv in (push, opens[program]):
+            try:
+                done = subprocess.run(
+                    argv,
+                    cwd=self._trees.workspace.top,
+                    input=body.encode(),
+                    capture_output=True,
+                    timeout=300,
+                    check=False,
+                )
+            except (OSError, subprocess.TimeoutExpired) as error:
+                return Committed(problem=f"{argv[0]}: {error}", commit=typed)
+            if done.returncode != 0:
+                said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
+                return Committed(problem=f"{' '.join(argv[:2])}: {(said or ['failed'])[-1]}", commit=typed)
+        return Committed(commit=done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
 
-    async def committed(self, standing: Standing) -> Tree:
-        return await thread(self._head, standing)
-
-    def _head(self, standing: Standing) -> Tree:
+    @in_thread
+    def committed(self, standing: Standing) -> Tree:
+        """What is committed on the branch that is checked out."""
         return self._trees.committed(standing.head)
 
-    async def unsaved(self, standing: Standing) -> list[Change]:
-        def find() -> list[Change]:
-            return self._trees.between(self._head(standing), self._layers.spelled(self.run, standing.tree))
-
-        return await thread(find)
-
-    async def branch(self, name: str) -> BranchFacts:
-        return await thread(self._commits.facts, name)
-
-    async def switch(self, branch: str, *, new: bool) -> str:
-        return await thread(self._commits.switch, branch, new=new)
-
-    async def stash(self, paths: Sequence[str], note: str) -> Committed:
-        return await thread(self._commits.stash, paths, note)
+    @in_thread
+    def unsaved(self, standing: Standing) -> list[Change]:
+        """What the person has not committed, against the head of the branch that is checked out."""
+        trees = self._trees
+        return trees.between(trees.committed(standing.head), self._layers.spelled(self.run, standing.tree))
 
     # agents
     def runner_of(self, name: str, *, judges: bool) -> str:
@@ -325,6 +299,7 @@ class RealWorld:
         return chosen or clients.first_found(os.environ, Path.home()).name
 
     def role(self, name: str, *, judges: bool, file: str = "") -> Role:
+        """Who plays a role; `file`: its file, in place of what is looked up."""
         runner = self.runner_of(name, judges=judges)
         table, settings = self._settings.runner_named(runner), self._settings.agent(self._playbook, name)
         if file and not settings.role:
@@ -332,11 +307,11 @@ class RealWorld:
         return self._roles.resolve(name, runner=runner, table=table, settings=settings)
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
+        """A layer that shows this tree; with `goes_on` the one of before as it lies, or None where it is gone."""
         if goes_on and not self._layers.has(self.run, slot):
             return None
-        needs, branch = self._needs(role), _attached(self._where)
-        opened = await thread(self._layers.open, self.run, slot, standing, shown, needs, goes_on=goes_on, branch=branch)
-        return RealSeat(opened)
+        about = self.run, slot, standing, shown, self._needs(role)
+        return RealSeat(await thread(self._layers.open, *about, goes_on=goes_on, branch=_attached(self._where)))
 
     def _needs(self, role: Role) -> Needs:
         table = self._settings.runner_named(role.runner)
@@ -367,7 +342,7 @@ class RealWorld:
             ask.model_copy(update={"env": env}),
             layer,
             hear,
-            self._redact,
+            self.redact,
             env=self.environment(made.ROW.variables),
             place=self._place,
         )
@@ -375,31 +350,39 @@ class RealWorld:
         await thread(layer.keep_runs, ask.transcript.with_name("runs"))
         return exit_
 
-    async def recover(self, ask: Ask, seat: Any) -> Exit | None:
-        layer: Layer = seat.layer
+    @in_thread
+    def recover(self, ask: Ask, seat: Any) -> Exit | None:
+        """What a call came to whose engine died before it could say so; None where its turn had not ended."""
         made = clients.client(self._settings.runner_named(ask.role.runner), self._trees.workspace.top)
-        return await thread(lambda: clients_client.read_back(made, ask, layer, self._redact, exit_file=layer.exit_file))
+        return clients_client.read_back(made, ask, seat.layer, self.redact, exit_file=seat.layer.exit_file)
 
     # commands
-    async def toolbox(self, tree: Tree, place: str) -> Toolbox:
+    @in_thread
+    def toolbox(self, tree: Tree, place: str) -> Toolbox:
         settings = self._settings.commands
-        look = _TreeFiles(self._trees, tree)
         commands = [Command(name, line, "interlock.toml") for name, line in settings.items() if name != "setup"]
         if not commands:
-            found = await thread(toolchains.find, look, place)
+            found = toolchains.find(self._files(tree), place)
             commands = [Command(tool.name, tool.line_from(place), tool.source) for tool in found]
         if (setup := settings.get("setup")) is not None:
             return Toolbox(commands, Command("setup", setup, "interlock.toml"))
-        prepares = await thread(toolchains.setups, Folder(self._trees.workspace.top), place)
+        prepares = toolchains.setups(Folder(self._trees.workspace.top), place)
         line = " && ".join(f"({tool.line_from(place)})" for tool in prepares)
         source = ", ".join(tool.source for tool in prepares)
         return Toolbox(commands, Command("setup", line, source) if prepares else None)
 
-    async def look(self, tree: Tree, find: Callable[[toolchains.Look], T]) -> T:
-        return await thread(find, _TreeFiles(self._trees, tree))
+    def _files(self, tree: Tree) -> Table:
+        return Table(self._trees.entries(tree), partial(self._trees.read, tree))
 
-    async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
-        return await thread(product.products, paths, command.line, self._place, _TreeFiles(self._trees, tree).read)
+    @in_thread
+    def look(self, tree: Tree, find: Callable[[toolchains.Look], T]) -> T:
+        """What a pure function finds in a tree."""
+        return find(self._files(tree))
+
+    @in_thread
+    def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
+        """Which of these are product, and no part of what the command checks with (EVID-07)."""
+        return product.products(paths, command.line, self._place, self._files(tree).read)
 
     async def check(
         self,
@@ -437,7 +420,7 @@ class RealWorld:
             layer.wrap(["/bin/sh", "-c", command.line], {**env.variables, **asking}, cwd=self._place, apart=apart),
             marker=f"{self.run}/command/{secrets.token_hex(4)}",
             deadline_s=command.timeout_s,
-            redact=self._redact,
+            redact=self.redact,
             one_stream=True,
             keep=OUT,
             watch=layer.over,
@@ -516,52 +499,3 @@ class Folder:
             return sorted(place.name for place in (self._top / folder).iterdir())
         except OSError:
             return []
-
-
-class _TreeFiles:
-    """A tree as something to look at."""
-
-    def __init__(self, trees: Trees, tree: Tree) -> None:
-        self._trees, self._tree = trees, tree
-        self._entries: dict[str, tuple[int, str]] | None = None
-
-    @property
-    def entries(self) -> dict[str, tuple[int, str]]:
-        if self._entries is None:
-            self._entries = self._trees.entries(self._tree)
-        return self._entries
-
-    def read(self, path: str) -> str | None:
-        if path not in self.entries:
-            return None
-        raw = self._trees.read(self._tree, path)
-        return None if raw is None else raw[:1_000_000].decode("utf-8", "replace")
-
-    def paths(self) -> list[str]:
-        return sorted(self.entries)
-
-    def list(self, folder: str) -> list[str]:
-        lead = "" if folder in (".", "") else f"{folder}/"
-        return sorted({path[len(lead) :].partition("/")[0] for path in self.entries if path.startswith(lead)})
-
-
-def _pull_request(top: Path, branch: str, title: str, body: str) -> Committed:
-    """Pushed and opened by the person's own program; else what to type. `commit` holds the address."""
-    program = next((name for name in ("gh", "glab") if shutil.which(name)), "")
-    push = ["git", "push", "--set-upstream", "origin", branch]
-    opens = {
-        "gh": ["gh", "pr", "create", "--head", branch, "--title", title, "--body-file", "-"],
-        "glab": ["glab", "mr", "create", "--source-branch", branch, "--title", title, "--description", body, "--yes"],
-    }
-    typed = f"{' '.join(push)} && gh pr create --head {branch}"
-    if not program:
-        return Committed(problem="neither gh nor glab is installed", commit=typed)
-    for argv in (push, opens[program]):
-        try:
-            done = subprocess.run(argv, cwd=top, input=body.encode(), capture_output=True, timeout=300, check=False)
-        except (OSError, subprocess.TimeoutExpired) as error:
-            return Committed(problem=f"{argv[0]}: {error}", commit=typed)
-        if done.returncode != 0:
-            said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-            return Committed(problem=f"{' '.join(argv[:2])}: {(said or ['failed'])[-1]}", commit=typed)
-    return Committed(commit=done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])

@@ -8,6 +8,7 @@ that it has not come to yet.  The engine's own live decisions use the fold of ev
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Generic, TypeVar
 
@@ -37,11 +38,8 @@ class Recorder:
         told: Callable[[ev.Event, str], None] | None = None,
     ) -> None:
         self._told = told or (lambda event, key: None)
-        self.journal = journal
-        self.folder = folder
-        self._clock = clock
-        self.view = View()
-        self.seen = View()
+        self.journal, self.folder, self._clock = journal, folder, clock
+        self.view, self.seen = View(), View()
         self._accepted = 0
         """`--accept-recorded`: up to this line what is asked may differ from what is recorded, by a person's word."""
         self._outcomes: dict[str, Line] = {}
@@ -101,9 +99,8 @@ class Recorder:
         line = self._outcomes.get(key) or self._unknown.get(key)
         traces = self._traces.get(key, [])
         if line is not None and not isinstance(line.event, kind):
-            self._accept(
-                line, f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`", instead=True
-            )
+            what = f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`"
+            self._accept(line, what, instead=True)
             line = None
         if line is None:
             self.nothing_left(key)
@@ -125,7 +122,7 @@ class Recorder:
             if not key.startswith((f"{scope}/", f"{scope}#"))
             for mark in "/#"
         )
-        for other, line in list(self._unasked.items()):
+        for other, line in [*self._unasked.items()]:
             if not other.startswith(beside):
                 self._accept(line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True)
 
@@ -159,13 +156,9 @@ class Recorder:
         if scope:
             first = next((line.seq for line in outcomes if line.key.startswith((f"{scope}/", f"{scope}#"))), 0)
             group, _, name = scope.rpartition("/")
-            joined = [
-                line.event.members
-                for line in outcomes
-                if isinstance(line.event, ev.Joined) and line.key.rpartition("#")[0] == group
-            ]
-            others = [member for members in joined for member in members if member != name]
-            beside = tuple(f"{group}/{member}{mark}" for member in others for mark in "/#")
+            joined = [line for line in outcomes if line.key.rpartition("#")[0] == group]
+            members = {one for line in joined if isinstance(line.event, ev.Joined) for one in line.event.members}
+            beside = tuple(f"{group}/{member}{mark}" for member in members - {name} for mark in "/#")
             return tuple(line.key for line in outcomes if 0 < first <= line.seq and not line.key.startswith(beside))
         last = next((line for line in reversed(outcomes) if isinstance(line.event, ev.Done)), None)
         since = last.seq if last else 0
@@ -187,17 +180,15 @@ class Recorder:
         return True
 
 
+@dataclass
 class Slot(Generic[O]):
     """Where the outcome of one verb stands, or will."""
 
-    def __init__(
-        self, recorder: Recorder, key: str, asked: dict[str, Any], outcome: O | None, traces: list[ev.Event]
-    ) -> None:
-        self.recorder = recorder
-        self.key = key
-        self.asked = asked
-        self.outcome = outcome
-        self.traces = traces
+    recorder: Recorder
+    key: str
+    asked: dict[str, Any]
+    outcome: O | None
+    traces: list[ev.Event]
 
     def add(self, event: ev.Event, *, sync: bool = False) -> None:
         self.traces.append(event)
@@ -211,7 +202,6 @@ class Slot(Generic[O]):
 
     def settle(self, outcome: O) -> O:
         """Record the outcome; only now does the playbook see it."""
-        settled = outcome.model_copy(update={"asked": self.asked})
-        self.recorder.add(self.key, settled)
-        self.outcome = settled
-        return settled
+        self.outcome = outcome.model_copy(update={"asked": self.asked})
+        self.recorder.add(self.key, self.outcome)
+        return self.outcome

@@ -24,7 +24,7 @@ from interlock.engine.halts import Halted
 from interlock.engine.playing import Player
 from interlock.engine.toolchains import Look
 from interlock.engine.view import GateView
-from interlock.engine.world import Checked, Command, CommitOrder, Hear, Toolbox
+from interlock.engine.world import Checked, Command, CommitOrder, Hear, Table, Toolbox
 from interlock.workspace.values import BranchFacts, Change, Committed, Found, Landing, Merged, Standing, Tree, Where
 
 T = TypeVar("T")
@@ -119,7 +119,7 @@ class Clean:
         return ""
 
 
-class _Seat:
+class SimulatedSeat:
     confined = True
 
     def __init__(self, world: Simulated, name: str, shown: Tree, now: Tree) -> None:
@@ -178,7 +178,7 @@ class Simulated:
         """What is committed; where the files differ, a person has not committed it yet."""
         self.cast = cast or Clean()
         self.folder = InMemory()
-        self.seats: dict[str, _Seat] = {}
+        self.seats: dict[str, SimulatedSeat] = {}
         self.commits: dict[str, tuple[Tree, Tree, Tree]] = {}
         """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
         self.refs: dict[str, str] = {}
@@ -431,10 +431,12 @@ class Simulated:
     def role(self, name: str, *, judges: bool, file: str = "") -> Role:
         return Role(name=name, runner="simulated", type="scripted")
 
-    async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> _Seat | None:
+    async def seat(
+        self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool
+    ) -> SimulatedSeat | None:
         if goes_on:
             return self.seats.get(slot)
-        self.seats[slot] = _Seat(self, slot, shown, standing.tree)
+        self.seats[slot] = SimulatedSeat(self, slot, shown, standing.tree)
         return self.seats[slot]
 
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
@@ -458,7 +460,7 @@ class Simulated:
         return self._toolbox
 
     async def look(self, tree: Tree, find: Callable[[Look], T]) -> T:
-        return find(_Look(self.trees[tree]))
+        return find(Table(self.trees[tree], self.trees[tree].get))
 
     async def product(self, command: Command, tree: Tree, paths: Sequence[str]) -> set[str]:
         return {path for path in paths if "test" not in path}
@@ -492,23 +494,6 @@ class Simulated:
     async def ask(self, gate: GateView) -> Message | None:
         self.cast.moment(f"ask {gate.gate}")
         return self.cast.person(gate)
-
-
-class _Look:
-    """A table of files as something to look at."""
-
-    def __init__(self, files: Files) -> None:
-        self._files = files
-
-    def read(self, path: str) -> str | None:
-        return self._files[path].decode("utf-8", "replace") if path in self._files else None
-
-    def paths(self) -> list[str]:
-        return sorted(self._files)
-
-    def list(self, folder: str) -> list[str]:
-        lead = "" if folder in (".", "") else f"{folder}/"
-        return sorted({path[len(lead) :].partition("/")[0] for path in self._files if path.startswith(lead)})
 
 
 @types.coroutine

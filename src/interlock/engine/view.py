@@ -10,9 +10,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import product
 from typing import Any
 
 from interlock.agents.values import News, NewsKind, Usage
+from interlock.documents.model import plain
 from interlock.engine import events as ev
 from interlock.engine.journal import Line, Unknown
 from interlock.errors import Status
@@ -269,14 +271,10 @@ class View:
         shows = (ev.Called, ev.Based, ev.Proved, ev.GateOpened, ev.Turn, ev.Committed, ev.Delivered)
         if not key or not isinstance(event, shows):
             return
-        top = key.split("/", 1)[0] if "/" in key else ""
-        if isinstance(event, ev.Turn):
-            top = f"{event.loop}-{event.n}" if "/" not in key else top
-        if not self.steps or self.steps[-1].name != top:
-            known = next((step for step in self.steps if step.name == top), None)
-            if known is None:
-                self.steps.append(StepView(top))
-        step = next(step for step in self.steps if step.name == top)
+        top = key.split("/", 1)[0] if "/" in key else f"{event.loop}-{event.n}" if isinstance(event, ev.Turn) else ""
+        step = next((step for step in self.steps if step.name == top), None)
+        if step is None:
+            self.steps.append(step := StepView(top))
         if key not in step.keys and not isinstance(event, ev.Turn):
             step.keys.append(key)
 
@@ -286,10 +284,8 @@ class View:
         self.ended = self.ended_at = None
 
     def _close(self, at: datetime) -> None:
-        if self.since is not None:
-            self.seconds += max((at - self.since).total_seconds(), 0)
-        else:
-            self.fresh = at
+        self.fresh = at if self.since is None else self.fresh
+        self.seconds += max((at - (self.since or at)).total_seconds(), 0)
         self.since = None
 
     def _forget(self, keys: set[str]) -> None:
@@ -298,9 +294,8 @@ class View:
         self._forgotten_calls += sum(call.calls for call in gone)
         self._forgotten_cost &= _cost_known(gone)
         known: tuple[dict[str, Any], ...] = (self.calls, self.gates, self.ran, self.said, self._notes)
-        for one in known:
-            for key in keys:
-                one.pop(key, None)
+        for one, key in product(known, keys):
+            one.pop(key, None)
         self.decisions = [one for one in self.decisions if one.key not in keys]
         for step in self.steps:
             step.keys = [key for key in step.keys if key not in keys]
@@ -431,16 +426,7 @@ class View:
             "exit_code": int(self.ended.exit if self.ended else status.exit),
             "reason": self.why,
             "output": output,
-            "gate": None
-            if gate is None
-            else {
-                "name": gate.gate,
-                "question": gate.question,
-                "summary": gate.summary,
-                "choices": list(gate.choices),
-                "shown": gate.shown,
-                "opening": gate.opening,
-            },
+            "gate": gate and {"name": gate.gate} | _named(gate, "question summary choices shown opening"),
             "dispatches": [_call_json(call) for call in self.calls.values()],
             "checks": [_pair_json(pair) for pair in self.pairs.values()],
             "delivered": sorted({path for one in self.delivered if one.landing for path in one.landing.paths}),
@@ -448,48 +434,35 @@ class View:
             "warnings": self.warnings,
             "next": self.ended.next if self.ended else self.remedy,
             "usage": usage.model_dump() | {"cost_known": self.cost_known},
-            "started_at": self._first.isoformat() if self._first else None,
+            "started_at": start.at.isoformat() if start else None,
             "finished_at": self.ended_at.isoformat() if self.ended_at else None,
         }
-
-    @property
-    def _first(self) -> datetime | None:
-        return self.start.at if self.start else None
 
 
 def _cost_known(calls: Iterable[CallView]) -> bool:
     return all(call.spent.cost_usd is not None for call in calls if call.calls)
 
 
+def _named(one: object, names: str) -> dict[str, Any]:
+    return {name: plain(getattr(one, name)) for name in names.split()}
+
+
 def _call_json(call: CallView) -> dict[str, Any]:
     report = call.report
-    return {
-        "key": call.key,
-        "agent": call.agent,
-        "member": call.member,
-        "step": call.step,
-        "attempt": call.attempt,
-        "state": call.state,
-        "runner": call.runner,
-        "model": call.model,
-        "calls": call.calls,
-        "seconds": call.seconds,
+    remarks = report.remarks if report else ()
+    return _named(call, "key agent member step attempt state runner model calls seconds") | {
         "usage": call.spent.model_dump(),
         "outcome": report.outcome if report else None,
         "reason": report.reason if report else "",
         "form": report.form if report else None,
         "files": list(report.paths) if report else [],
-        "remarks": [remark.model_dump(mode="json", exclude={"old", "new"}) for remark in report.remarks]
-        if report
-        else [],
+        "remarks": [remark.model_dump(mode="json", exclude={"old", "new"}) for remark in remarks],
     }
 
 
 def _pair_json(pair: PairView) -> dict[str, Any]:
     proved = pair.proved
-    return {
-        "name": pair.name,
-        "command": pair.command,
+    return _named(pair, "name command") | {
         "before": pair.before.exit if pair.before else None,
         "after": proved.after.exit if proved and proved.after else None,
         "word": proved.word if proved else "",
