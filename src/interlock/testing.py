@@ -23,10 +23,9 @@ from interlock.engine.holds import broken
 from interlock.engine.journal import Line, Memory
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
-from interlock.engine.prompts import Prompts
 from interlock.engine.rehearsal import explore
 from interlock.engine.run import Limits
-from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive
+from interlock.engine.simulation import Act, Clean, Files, Simulated, begin, drive, simulated
 from interlock.engine.view import GateView, View
 from interlock.engine.world import Command, Toolbox
 from interlock.finding.bundle import read
@@ -96,17 +95,6 @@ class Died(BaseException):
     """The process died."""
 
 
-class Synced(Memory):
-    """A journal that knows what a power cut would leave of it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.safe = 0
-
-    def sync(self) -> None:
-        self.safe = len(self.content)
-
-
 @dataclass
 class Bench:
     """One run, through as many processes as it takes."""
@@ -121,23 +109,14 @@ class Bench:
 
     def __post_init__(self) -> None:
         self.cast = Cast()
-        self.world = Simulated(
-            self.files, head=self.head, cast=self.cast, toolbox=Toolbox(list(self.commands)), branch="refs/heads/main"
-        )
-        self.world.folder.medium = Synced()
+        tools = Toolbox(list(self.commands))
+        self.world = Simulated(self.files, head=self.head, cast=self.cast, toolbox=tools, branch="refs/heads/main")
         self.news: list[tuple[str, Any]] = []
 
     def player(self) -> Player:
         self._lines = 0
-        return Player(
-            self.playbook,
-            self.world,
-            Prompts(self.playbook.prompts),
-            settings=self.playbook.settings() if self.playbook.settings else None,
-            limits=self.limits,
-            hear=lambda key, news: self.news.append((key, news)),
-            told=self._told,
-        )
+        more = {"limits": self.limits, "hear": lambda key, news: self.news.append((key, news))}
+        return simulated(self.playbook, self.world, told=self._told, **more)
 
     def _told(self, event: Any, key: str) -> None:
         self._lines += 1
@@ -194,7 +173,7 @@ def cut_off_anywhere(make: Callable[[], Bench]) -> Iterator[tuple[int, Bench, Be
             bench.start()
         bench.dies_at = 0
         medium = bench.world.folder.medium
-        assert isinstance(medium, Synced)
+        assert isinstance(medium, Memory)
         del medium.content[medium.safe :]
         again = bench.player()
         ended = {line.key for line in again.recorder.journal.lines if line.event.e == "done"}

@@ -20,9 +20,9 @@ from interlock.engine.run import Outcome, Row, Run
 from interlock.engine.simulation import Clean, begin
 from interlock.engine.view import View
 from interlock.playbooks.task import TASK
-from interlock.testing import VERSION, Cast, Died, Synced, cut_off_anywhere, said, verdict
+from interlock.testing import VERSION, Cast, Died, cut_off_anywhere, said, verdict
 
-__all__ = ["VERSION", "Bench", "Cast", "Died", "Synced", "cut_off_anywhere", "said", "verdict"]
+__all__ = ["VERSION", "Bench", "Cast", "Died", "cut_off_anywhere", "said", "verdict"]
 SAMPLED = pytest.mark.parametrize("sample", [60, pytest.param(0, id="all", marks=pytest.mark.long)])
 """Of the paths of a playbook the quick tests play some, drawn by a seed."""
 GREEN, RED = CommandExit(exit=0), CommandExit(exit=1, out="1 failed")
@@ -81,7 +81,6 @@ class Bench(testing.Bench):
     def forgets(self) -> None:
         """What the engine has recorded is not here, as for another run or in another clone."""
         self.world.folder = InMemory()
-        self.world.folder.medium = Synced()
 
     def acts(self, who: str, *acts: Any) -> Self:
         """What they do, call by call; None: their best."""

@@ -221,22 +221,6 @@ def _with(player: Any, prompts: Prompts) -> Any:
     return player
 
 
-@pytest.mark.req("RUN-08")
-def test_output_and_notes_of_what_is_done_again_stand_once() -> None:
-    async def play(run: Run, inputs: Nothing) -> Outcome:
-        await run.dispatch(Call(WRITER))
-        run.say("hello")
-        run.note("n", x=1)
-        return Outcome.stopped("no")
-
-    bench = Bench(small(play))
-    bench.start()
-    view = bench.resume()
-    assert view.ended is not None
-    assert bench.world.folder.get(view.ended.output or "") == b"hello\n"
-    assert view.notes == [("n", {"x": 1})]
-
-
 @pytest.mark.req("RUN-13")
 def test_a_dispatch_that_failed_leaves_the_run_open_and_resume_repeats_it_alone() -> None:
     bench = Bench(small(_two))

@@ -11,6 +11,7 @@ import pytest
 
 from interlock.agents.values import Ask, CommandExit
 from interlock.engine.holds import BY_CHANCE, broken
+from interlock.engine.journal import Memory
 from interlock.engine.rehearsal import Path, explore
 from interlock.engine.simulation import WORK, Act, Clean, Files
 from interlock.engine.stage import EACH
@@ -19,7 +20,7 @@ from interlock.playbooks.feature import FEATURE, building, playbook
 from interlock.playbooks.feature.decisions import Reviewed, Said
 from interlock.playbooks.feature.forms import spelled
 from interlock.playbooks.feature.work import Work
-from tests.engine.bench import GREEN, RED, SAMPLED, Died, Synced, said, wrong
+from tests.engine.bench import GREEN, RED, SAMPLED, Died, said, wrong
 from tests.playbooks.broken import Copy, Patch, swap, wrap
 from tests.playbooks.features import BEST, ROOT, Feature
 
@@ -103,7 +104,7 @@ def test_cut_off_behind_any_line_it_ends_with_the_same_documents() -> None:
         bench = run(line)
         bench.dies_at = 0
         medium = bench.world.folder.medium
-        assert isinstance(medium, Synced)
+        assert isinstance(medium, Memory)
         del medium.content[medium.safe :]
         again = bench.player()
         if again.view.start is None:

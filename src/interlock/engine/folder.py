@@ -98,13 +98,11 @@ class RunFolder:
         """The bytes of that name; damaged ones are an error, never taken."""
         if digest in self._late:
             return self._late[digest]
-        place, what = self.path / "objects" / digest, "was changed"
-        with told("an object of the run cannot be read", place):
-            try:
-                content = place.read_bytes()
-            except FileNotFoundError:
-                content, what = b"", "is missing"
-        if sha256(content) != digest or what == "is missing":
+        place, content = self.path / "objects" / digest, None
+        with told("an object of the run cannot be read", place), suppress(FileNotFoundError):
+            content = place.read_bytes()
+        if content is None or sha256(content) != digest:
+            what = "is missing" if content is None else "was changed"
             raise JournalDamaged(f"an object of the run {what}", run=self.path.name, path=str(place))
         return content
 
@@ -218,8 +216,7 @@ _WHOLE = struct.pack(_FORMAT, fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 def _note(fd: int) -> dict[str, Any]:
-    try:
-        found = json.loads(os.pread(fd, 4096, 0) or b"{}")
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+    with suppress(OSError, ValueError):
+        found = json.loads(os.pread(fd, 4096, 0))
+        return found if isinstance(found, dict) else {}
+    return {}

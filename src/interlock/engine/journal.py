@@ -49,6 +49,8 @@ class Memory:
     def __init__(self, content: bytes = b"") -> None:
         self.name = "journal in memory"
         self.content = bytearray(content)
+        self.safe = 0
+        """How much a power cut would leave of it."""
 
     def load(self) -> bytes:
         return bytes(self.content)
@@ -57,7 +59,7 @@ class Memory:
         self.content += chunk
 
     def sync(self) -> None:
-        return None
+        self.safe = len(self.content)
 
     def cut(self, size: int) -> None:
         del self.content[size:]
@@ -143,7 +145,6 @@ class Journal:
 
     def append(self, at: datetime, key: str, event: Event) -> Line:
         """Add a line; on disk at once where the run has begun, else held until the first `sync`."""
-        self._check()
         seq, at = len(self.lines) + 1, at.astimezone(UTC)
         at = at.replace(microsecond=at.microsecond // 1000 * 1000)  # as it will be read
         when = at.isoformat(timespec="milliseconds")
@@ -152,22 +153,19 @@ class Journal:
         self._held.append(f'{body[:-1]},"hash":"{self._prev}"}}\n'.encode("ascii"))
         if self._written:
             self._write()
-        line = Line(seq, at, key, event)
-        self.lines.append(line)
-        return line
-
-    def _check(self) -> None:
-        if self._broken:
-            raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
+        self.lines.append(Line(seq, at, key, event))
+        return self.lines[-1]
 
     def _write(self) -> None:
-        self._broken = True
+        if self._broken:
+            raise WorkspaceFailed("the journal could not be written before: this process takes no further line")
+        self._broken = self._written = True
         if self.torn:
             self._medium.cut(self._whole)
             self.torn = b""
         self._medium.append(b"".join((self._newline, *self._held)))
         self._newline, self._held = b"", []
-        self._broken, self._dirty, self._written = False, True, True
+        self._broken, self._dirty = False, True
 
     @property
     def safe(self) -> bool:
@@ -177,7 +175,6 @@ class Journal:
     def sync(self) -> None:
         """Everything appended so far is safe when this returns."""
         if self._held:
-            self._check()
             self._write()
         if self._dirty:
             self._broken = True
@@ -189,9 +186,8 @@ def _read(content: bytes, name: str) -> tuple[list[Line], str, int]:
     """The lines, the last hash, and how many bytes are whole lines."""
     lines, prev, whole, damage = _sound(content)
     if damage and b"\n" in content[whole:]:  # else torn
-        number = len(lines) + 1
-        what = f"line {number} of the journal {damage}"
-        raise JournalDamaged(what, run=Path(name).parent.name, path=name, line=number)
+        what = f"line {len(lines) + 1} of the journal {damage}"
+        raise JournalDamaged(what, run=Path(name).parent.name, path=name, line=len(lines) + 1)
     return lines, prev, whole
 
 
@@ -225,16 +221,14 @@ def _line(piece: bytes, number: int, prev: str) -> tuple[Line, str]:
 
 
 def _event(data: Any) -> Event:
-    try:
-        event: Event = EVENTS.validate_python(data)
-    except ValidationError:
-        return Unknown(e=str(data.get("e", "?")) if isinstance(data, dict) else "?", facts=data)
-    return event
+    with suppress(ValidationError):
+        return EVENTS.validate_python(data)  # type: ignore[no-any-return]
+    return Unknown(e=str(data.get("e", "?")) if isinstance(data, dict) else "?", facts=data)
 
 
 def read_lines(path: Path) -> list[Line]:
     """The whole lines of a journal that somebody else may be writing."""
-    return _read(OnDisk(path).load(), str(path))[0]
+    return lines_of(OnDisk(path).load(), str(path))
 
 
 def lines_of(content: bytes, name: str) -> list[Line]:

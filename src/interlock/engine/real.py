@@ -148,29 +148,26 @@ class RealWorld:
     async def together(
         self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
     ) -> dict[str, T]:
-        turns = asyncio.Semaphore(cap)
+        """Members side by side, at most `cap` at once; an error ends the others, a halt lets them finish: paid for."""
+        turns, came, halts = asyncio.Semaphore(cap), dict[str, T](), list[Halted]()
 
-        async def one(name: str, member: Callable[[], Awaitable[T]]) -> T:
+        async def one(name: str, member: Callable[[], Awaitable[T]]) -> None:
             begin(name)
-            async with turns:
-                return await member()
+            try:
+                async with turns:
+                    came[name] = await member()
+            except Halted as halt:
+                halts.append(halt)
 
-        tasks = {name: asyncio.ensure_future(one(name, member)) for name, member in members.items()}
         try:
-            pending: set[asyncio.Future[T]] = set(tasks.values())
-            while pending:
-                done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_EXCEPTION)
-                errors = [task.exception() for task in done if not task.cancelled()]
-                if any(error is not None and not isinstance(error, Halted) for error in errors):
-                    break  # an error ends the siblings; a halt lets them finish: they are paid for
-        finally:
-            for task in tasks.values():
-                task.cancel()
-            await asyncio.gather(*tasks.values(), return_exceptions=True)
-        failures = [error for task in tasks.values() if not task.cancelled() and (error := task.exception())]
-        for error in sorted(failures, key=lambda error: isinstance(error, Halted)):
-            raise error
-        return {name: task.result() for name, task in tasks.items()}
+            async with asyncio.TaskGroup() as group:
+                for name, member in members.items():
+                    group.create_task(one(name, member))
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        if halts:
+            raise halts[0]
+        return {name: came[name] for name in members}
 
     async def standing(self, where: Where, last: Standing | None) -> Standing:
         self._where = where  # a run may change its branch
@@ -263,22 +260,17 @@ class RealWorld:
         typed = f"{' '.join(push)} && gh pr create --head {branch}"
         if not program:
             return Committed(problem="neither gh nor glab is installed", commit=typed)
+        run = partial(subprocess.run, cwd=self._trees.workspace.top, input=body, encoding="utf-8", errors="replace")
         for argv in (push, opens[program]):
             try:
-                done = subprocess.run(
-                    argv,
-                    cwd=self._trees.workspace.top,
-                    input=body.encode(),
-                    capture_output=True,
-                    timeout=300,
-                    check=False,
-                )
+                done = run(argv, capture_output=True, timeout=300, check=False)
             except (OSError, subprocess.TimeoutExpired) as error:
                 return Committed(problem=f"{argv[0]}: {error}", commit=typed)
+            said = done.stdout if done.returncode == 0 else done.stderr or done.stdout
+            last = (said.strip().splitlines() or ["failed"])[-1]
             if done.returncode != 0:
-                said = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-                return Committed(problem=f"{' '.join(argv[:2])}: {(said or ['failed'])[-1]}", commit=typed)
-        return Committed(commit=done.stdout.decode("utf-8", "replace").strip().splitlines()[-1])
+                return Committed(problem=f"{' '.join(argv[:2])}: {last}", commit=typed)
+        return Committed(commit=last)
 
     @in_thread
     def committed(self, standing: Standing) -> Tree:

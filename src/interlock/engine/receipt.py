@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from interlock.engine import events as ev
 from interlock.engine.junit import WHOLE
 from interlock.engine.view import CallView, PairView, View
 
@@ -50,19 +49,15 @@ def _checks(view: View) -> Iterator[str]:
 
 def _pair(pair: PairView) -> tuple[str, ...]:
     proved = pair.proved
-    states = ["" if run is None else "green" if run.green else "red" for run in (pair.before, _after(pair))]
+    both = pair.before, proved.after if proved else None
+    states = ["" if run is None else "green" if run.green else "red" for run in both]
     words = [] if proved is None else [proved.word, *(["flaky: two runs differ"] if proved.flaky else [])]
     if proved is not None and (tests := [test for test in proved.tests if test != WHOLE]):
         words.append(", ".join(f"`{test}`" for test in tests[:TESTS]) + (" ..." if len(tests) > TESTS else ""))
     if proved is not None and proved.weak:
-        changed = ", ".join(f"`{one}`" for one in (*proved.weak.paths, *proved.weak.gone))
-        words.append(f"rests on changed checks: {changed}")
+        words.append(f"rests on changed checks: {', '.join(f'`{one}`' for one in proved.weakened)}")
     tree = proved.tree if proved else pair.before.tree if pair.before else None
     return (f"`{pair.command}`", *states, "; ".join(words), "interlock", _tree(tree))
-
-
-def _after(pair: PairView) -> ev.Run1 | None:
-    return pair.proved.after if pair.proved else None
 
 
 def _judges(view: View) -> Iterator[str]:

@@ -20,10 +20,8 @@ from interlock.engine import events as ev
 from interlock.engine import simulation
 from interlock.engine.forms import schema
 from interlock.engine.playbook import Playbook
-from interlock.engine.playing import Player
-from interlock.engine.prompts import Prompts
 from interlock.engine.run import Limits
-from interlock.engine.simulation import TEST, Simulated, begin, drive
+from interlock.engine.simulation import TEST, Simulated, begin, drive, simulated
 from interlock.engine.stage import DIES, FULL, UNSAVED, Died, Endless, Stage
 from interlock.engine.view import View
 from interlock.engine.world import Command, Toolbox
@@ -64,8 +62,9 @@ class Path(Stage):
         self.playbook, self.inputs, self.usual = playbook, inputs, usual
         self.caps, self.limits = caps or playbook.caps, limits
         self.world = make(self)
-        for path, text in {**playbook.brings, **playbook.files}.items():
-            self.world.head[path] = self.world.files[path] = text.encode()
+        brought = {path: text.encode() for path, text in {**playbook.brings, **playbook.files}.items()}
+        self.world.head |= brought
+        self.world.files |= brought
         self.theirs = dict(self.world.files)
         self.wrote = [(UNSAVED, self.theirs.get(UNSAVED, b""))]
         self.view = View()
@@ -88,10 +87,10 @@ class Path(Stage):
         ran = [event for _, event in self.lines if isinstance(event, ev.Based | ev.Proved)]
         return {event.command for event in ran if getattr(event, "word", "") != "told"}
 
-    def green(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
+    def green(self, line: str, tree: Tree | None) -> bool | None:
         """How a command really ended on a tree, the last time; None: nobody knows."""
-        came = self.ended_at_all(line, tree, own=own)
-        return False if came is None and line in self.deciding and (line, tree, own) in self.runs else came
+        came = self.ended_at_all(line, tree)
+        return False if came is None and line in self.deciding and (line, tree, False) in self.runs else came
 
     def ended_at_all(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
         """The same; None also where it did not end, which says nothing of what somebody else saw."""
@@ -124,9 +123,7 @@ class Path(Stage):
         return self
 
     def _process(self, again: bool) -> None:
-        settings = self.playbook.settings() if self.playbook.settings else None
-        prompts = Prompts(self.playbook.prompts)
-        self.player = Player(self.playbook, self.world, prompts, settings=settings, limits=self.limits, told=self.told)
+        self.player = simulated(self.playbook, self.world, limits=self.limits, told=self.told)
         self.view = self.player.view
         self.came.clear()
         if self.view.start is None:

@@ -17,7 +17,7 @@ from typing import Any
 from interlock.engine.folder import RunFolder, holder, locked
 from interlock.engine.journal import read_lines
 from interlock.engine.keys import sha256
-from interlock.engine.view import View, fold
+from interlock.engine.view import View, fold, status_now
 from interlock.errors import Refused, Status, nearest
 
 _TAIL = 65_536
@@ -118,21 +118,9 @@ class Entry:
                 break
             if event["e"] not in ("refused", "intended", "undone", "warned"):
                 break
-        if self.holder() is not None:
-            status = Status.WORKING if status.is_open else status
-        elif status is Status.WORKING:
-            status = Status.INTERRUPTED
-        return Head(
-            self.id,
-            self.order,
-            first["playbook"],
-            first["key"],
-            first.get("headline", ""),
-            status,
-            why,
-            datetime.fromisoformat(first["at"]),
-            datetime.fromisoformat(changed),
-        )
+        status = status_now(status, worked_on=self.holder() is not None)
+        about = first["playbook"], first["key"], first.get("headline", ""), status, why
+        return Head(self.id, self.order, *about, *map(datetime.fromisoformat, (first["at"], changed)))
 
     def _last_lines(self) -> Iterator[dict[str, Any]]:
         """The last lines, the very last first; read as far as they are asked for."""
@@ -165,14 +153,6 @@ def _is_of_before(place: Path) -> bool:
     return (place / "run.json").exists()
 
 
-def _begun_at(entry: Entry) -> str:
-    return str(entry.first.get("at", ""))
-
-
-def _waits(entry: Entry, status: Status) -> bool:
-    return status is Status.WAITING or (status is Status.WORKING and entry.view().gate is not None)
-
-
 class Runs:
     """`.interlock/runs/`."""
 
@@ -188,10 +168,7 @@ class Runs:
 
     def all(self) -> list[Entry]:
         """Every run, the latest first."""
-        try:
-            there = [place for place in self.path.iterdir() if (place / "journal.jsonl").exists()]
-        except OSError:
-            return []
+        there = [place.parent for place in self.path.glob("*/journal.jsonl")]
         every = [self._begun.get(place.name) or Entry(place) for place in there if not _is_of_before(place)]
         self._begun = {entry.id: entry for entry in every if entry.first}
         return sorted(every, key=lambda entry: (entry.order, entry.id), reverse=True)
@@ -202,10 +179,10 @@ class Runs:
 
     def far(self) -> list[Entry]:
         """Runs of elsewhere; none of them is meant by `latest`, or by leaving the name out."""
-        try:
-            return sorted((Entry(place) for place in (self._own / FAR).iterdir() if place.is_dir()), key=_begun_at)
-        except OSError:
-            return []
+        with suppress(OSError):
+            there = [Entry(place) for place in (self._own / FAR).iterdir() if place.is_dir()]
+            return sorted(there, key=lambda entry: str(entry.first.get("at", "")))
+        return []
 
     def find(self, name: str) -> Entry:
         """The run of that name, or of which that is the beginning, also one of elsewhere; `latest`.
@@ -224,17 +201,12 @@ class Runs:
         if not every or name == "latest":
             begin = 'Begin one: interlock "what is to be done"'
             raise Refused("there are no runs here yet", where=str(self.path), remedy=begin)
-        found = [entry for entry in every if entry.id == name] or [
-            entry for entry in every if entry.id.startswith(name)
-        ]
-        if len(found) == 1:
-            return found[0]
+        found = [entry for entry in every if entry.id.startswith(name)]
+        if exact := [entry for entry in found if entry.id == name] or (found if len(found) == 1 else []):
+            return exact[0]
         if found:
-            raise Refused(
-                f"{name!r} begins several runs",
-                found=", ".join(entry.id for entry in found[:5]),
-                expected="enough of the name to tell one",
-            )
+            several = ", ".join(entry.id for entry in found[:5])
+            raise Refused(f"{name!r} begins several runs", found=several, expected="enough of the name to tell one")
         near = nearest(name, [entry.id for entry in every])
         raise Refused(
             f"there is no run {name!r}",
@@ -244,13 +216,16 @@ class Runs:
 
     def waiting(self) -> list[Entry]:
         """Those that wait for a person, or for something else; asked at another terminal just now, too."""
-        return [entry for entry in self.all() if (head := entry.head()) and _waits(entry, head.status)]
+
+        def waits(entry: Entry, status: Status) -> bool:
+            return status is Status.WAITING or (status is Status.WORKING and entry.view().gate is not None)
+
+        return [entry for entry in self.all() if (head := entry.head()) and waits(entry, head.status)]
 
     def of_key(self, playbook: str, key: str) -> Entry | None:
         """The latest run of a run key."""
-        return next(
-            (one for one in self.all() if one.first.get("playbook") == playbook and one.first.get("key") == key), None
-        )
+        asked = (playbook, key)
+        return next((one for one in self.all() if (one.first.get("playbook"), one.first.get("key")) == asked), None)
 
     def next_order(self) -> int:
         return max((entry.order for entry in self.all()), default=0) + 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextvars
 import hashlib
 import types
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -21,7 +21,9 @@ from interlock.documents.model import Model
 from interlock.engine import junit
 from interlock.engine.folder import InMemory, Message
 from interlock.engine.halts import Halted
+from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
+from interlock.engine.prompts import Prompts
 from interlock.engine.toolchains import Look
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Table, Toolbox
@@ -48,21 +50,16 @@ class Trees:
     def __getitem__(self, tree: Tree) -> Files:
         return self._known[tree]
 
+    def part(self, tree: Tree, paths: Iterable[str]) -> dict[str, bytes | None]:
+        return {path: self._known[tree].get(path) for path in paths}
+
     def merge(self, base: Tree, ours: Tree, theirs: Tree) -> Merged:
         """File by file: whoever changed it has it; both, and differently: a conflict."""
         b, o, t = self[base], self[ours], self[theirs]
-        result, conflicts = dict(t), []
-        for path in {*b, *o, *t}:
-            was, mine, other = b.get(path), o.get(path), t.get(path)
-            if mine in (was, other):
-                continue
-            if other != was:
-                conflicts.append(path)
-            elif mine is None:
-                result.pop(path, None)
-            else:
-                result[path] = mine
-        return Merged(conflicts=tuple(sorted(conflicts))) if conflicts else Merged(tree=self.of(result))
+        mine = {path for path in {*b, *o, *t} if o.get(path) not in (b.get(path), t.get(path))}
+        if conflicts := sorted(path for path in mine if t.get(path) != b.get(path)):
+            return Merged(conflicts=tuple(conflicts))
+        return Merged(tree=self.of(_with(t, self.part(ours, mine))))
 
 
 @dataclass(frozen=True)
@@ -138,8 +135,7 @@ class SimulatedSeat:
                 clashes.append(path)
             if path in below and below[path] != head and own.get(path) != _blob(below[path]) and left in (None, head):
                 back.append(path)
-        for path in (*clashes, *back):
-            _put(mended, path, was.get(path))
+        mended = _with(mended, trees.part(self.shown, (*clashes, *back)))
         return Found(result=trees.of(self.files), mended=trees.of(mended), set_back=tuple(back), clashes=tuple(clashes))
 
     async def read(self, path: str) -> bytes | None:
@@ -153,11 +149,9 @@ def _blob(content: bytes) -> str:
     return hashlib.sha1(content, usedforsecurity=False).hexdigest()
 
 
-def _put(files: dict[str, bytes], path: str, content: bytes | None) -> None:
-    if content is None:
-        files.pop(path, None)
-    else:
-        files[path] = content
+def _with(files: Files, changes: Mapping[str, bytes | None]) -> dict[str, bytes]:
+    """The files, with these contents; None: without that file."""
+    return {path: content for path, content in {**files, **changes}.items() if content is not None}
 
 
 class Simulated:
@@ -262,21 +256,15 @@ class Simulated:
 
     async def between(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> list[Change]:
         a, b = self.trees[old], self.trees[new]
-        found = []
-        for path in sorted({*a, *b}):
-            if a.get(path) != b.get(path) and (not paths or path in paths):
-                kind = "added" if path not in a else "deleted" if path not in b else "changed"
-                found.append(Change(path=path, kind=kind, added=1, removed=1))
-        return found
+        differ = sorted(path for path in {*a, *b} if a.get(path) != b.get(path) and (not paths or path in paths))
+        kinds = ["added" if path not in a else "deleted" if path not in b else "changed" for path in differ]
+        return [Change(path=path, kind=kind, added=1, removed=1) for path, kind in zip(differ, kinds, strict=True)]
 
     async def patch(self, old: Tree, new: Tree, paths: Sequence[str] = ()) -> bytes:
         return "".join(f"{change.kind} {change.path}\n" for change in await self.between(old, new, paths)).encode()
 
     async def graft(self, tree: Tree, source: Tree, paths: Sequence[str]) -> Tree:
-        files = dict(self.trees[tree])
-        for path in paths:
-            _put(files, path, self.trees[source].get(path))
-        return self.trees.of(files)
+        return self.trees.of(_with(self.trees[tree], self.trees.part(source, paths)))
 
     async def read(self, tree: Tree, path: str) -> bytes | None:
         return self.trees[tree].get(path)
@@ -291,16 +279,13 @@ class Simulated:
 
     # effects
     async def deliver(self, before: Tree, after: Tree, modes: Mapping[str, int] | None = None) -> Landing:
-        """File by file, each still being what was decided about; else what was done is taken back."""
+        """All of it, where each file is still what was decided about; else nothing."""
         assert not self.away, "a delivery into another branch's tree"
-        was, now = self.trees[before], self.trees[after]
-        paths = [change.path for change in await self.between(before, after)]
-        for number, path in enumerate(paths):
-            self.cast.moment(f"deliver file {number + 1}" if number else "deliver")
-            if self.files.get(path) != was.get(path):
-                self._take_back(paths[:number], was, now)
-                return Landing(state="late")
-            _put(self.files, path, now.get(path))
+        was, paths = self.trees[before], [change.path for change in await self.between(before, after)]
+        self.cast.moment("deliver")
+        if any(self.files.get(path) != was.get(path) for path in paths):
+            return Landing(state="late")
+        self.files = _with(self.files, self.trees.part(after, paths))
         self.cast.moment("delivered")
         return Landing(state="done", paths=tuple(paths))
 
@@ -315,17 +300,13 @@ class Simulated:
     async def finish(self, before: Tree, after: Tree) -> Landing:
         assert not self.away, "a delivery into another branch's tree"
         merged = self.trees.merge(before, self.trees.of(self.files), after)
-        if merged.tree is None:
-            paths = [change.path for change in await self.between(before, after)]
-            self._take_back(paths, self.trees[before], self.trees[after])
-            return Landing(state="conflict", conflicts=merged.conflicts)
-        self.files = dict(self.trees[merged.tree])
-        return Landing(state="done", paths=tuple(change.path for change in await self.between(before, after)))
-
-    def _take_back(self, paths: Sequence[str], was: Files, now: Files) -> None:
-        for path in paths:
-            if self.files.get(path) == now.get(path):  # else a person wrote since
-                _put(self.files, path, was.get(path))
+        paths = [change.path for change in await self.between(before, after)]
+        if merged.tree is not None:
+            self.files = dict(self.trees[merged.tree])
+            return Landing(state="done", paths=tuple(paths))
+        ours = [path for path in paths if self.files.get(path) == self.trees[after].get(path)]  # else written since
+        self.files = _with(self.files, self.trees.part(before, ours))
+        return Landing(state="conflict", conflicts=merged.conflicts)
 
     @property
     def here(self) -> dict[str, bytes]:
@@ -422,8 +403,7 @@ class Simulated:
             return Committed(problem=problem)
         if note not in self.stashes:
             self.stashes[note] = {path: self.files.get(path) for path in paths}
-            for path in paths:
-                _put(self.files, path, self.head.get(path))
+            self.files = _with(self.files, {path: self.head.get(path) for path in paths})
         self.cast.moment("stashed")
         return Committed(commit=_blob(note.encode()))
 
@@ -446,8 +426,7 @@ class Simulated:
         act = self.cast.agent(ask, key, seat.files)
         if act.exit.usage.input_tokens is not None:
             hear(News(kind=NewsKind.USAGE, facts=act.exit.usage.model_dump()))
-        for path, content in act.files.items():
-            _put(seat.files, path, content)
+        seat.files = _with(seat.files, act.files)
         self.paid.append(ask.marker)
         self.unseen[ask.transcript] = act.exit
         self.cast.moment(f"called {key}")
@@ -500,6 +479,12 @@ class Simulated:
 def _turn() -> Generator[None, None, None]:
     """Whoever works beside comes to their turn."""
     yield
+
+
+def simulated(playbook: Playbook, world: Simulated, **more: Any) -> Player:
+    """A process that plays it in this world."""
+    settings = playbook.settings() if playbook.settings else None
+    return Player(playbook, world, Prompts(playbook.prompts), settings=settings, **more)
 
 
 def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, **identity: Any) -> None:

@@ -162,7 +162,7 @@ class Stage(Clean):
 
     def _once(self, occasion: str, others: Callable[[], Iterable[str]]) -> str:
         name = "" if occasion in self._fired else self._happens(occasion, others)
-        self._fired |= {occasion} if name else set()
+        self._fired.update([occasion] if name else ())
         return name
 
     def _nth(self, counter: Counter[str], place: str) -> str:
