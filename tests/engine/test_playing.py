@@ -221,15 +221,20 @@ def _with(player: Any, prompts: Prompts) -> Any:
     return player
 
 
-@pytest.mark.req("RUN-13")
+@pytest.mark.req("RUN-13", "RUN-06")
 def test_a_dispatch_that_failed_leaves_the_run_open_and_resume_repeats_it_alone() -> None:
+    """A line that a crash tore meanwhile is cut, and that is said."""
     bench = Bench(small(_two))
     bench.cast.acts["judge"] = [said(None, finished=False, exit=1, stderr="boom")] * 3
     view = bench.start()
     assert (view.status, view.why) == (Status.FAILED, "judge: boom")
     assert len(bench.world.paid) == 4
-    assert bench.resume().status is Status.COMPLETE
+    bench.world.folder.medium.append(b'{"seq": 99, "at"')
+    view = bench.resume()
+    assert view.status is Status.COMPLETE
     assert [marker.partition("/")[2] for marker in bench.world.paid[4:]] == ["judge#1"]
+    assert bench.events("left")[0].how == "cut"
+    assert "torn by a crash" in view.warnings[0]
 
 
 async def _two(run: Run, inputs: Nothing) -> Outcome:
@@ -244,16 +249,3 @@ def test_resume_takes_a_mended_command_and_runs_what_was_red_again() -> None:
     bench.cast.commands = {"pytest": [RED], "pytest -q": lambda files: GREEN if "builder.txt" in files else RED}
     assert bench.start(review=False).status is Status.STOPPED
     assert bench.resume(check=["pytest -q"]).status is Status.COMPLETE
-
-
-@pytest.mark.req("RUN-06")
-def test_a_torn_line_is_cut_and_said() -> None:
-    bench = Bench(small(_two))
-    bench.cast.acts["judge"] = [said(None, finished=False, exit=1)] * 3
-    bench.start()
-    medium = bench.world.folder.medium
-    medium.append(b'{"seq": 99, "at"')
-    view = bench.resume()
-    assert view.status is Status.COMPLETE
-    assert bench.events("left")[0].how == "cut"
-    assert "torn by a crash" in view.warnings[0]

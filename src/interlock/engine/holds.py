@@ -95,8 +95,8 @@ def leaves_out_what_is_refused(path: Path) -> str:
 def goes_by_evidence(path: Path) -> str:
     """No judge's pass counts against what it says or what runs; nothing red is delivered or committed."""
     for key, event in path.lines:
-        passes = isinstance(event, ev.Done) and event.report.ruling is not None and event.report.ruling.passes
-        if passes and isinstance(event, ev.Done) and (why := against(path, key, event.report)):
+        report = event.report if isinstance(event, ev.Done) else None
+        if report and report.ruling and report.ruling.passes and (why := against(path, key, report)):
             return f"{key} passed although {why}"
     for landing in landings(path):
         for line in landing.proven:
@@ -112,14 +112,13 @@ def is_borne_out(path: Path) -> str:
     """A judge, a green check or a person has accepted each file that is delivered, and each completion, before."""
     if not path.deciding and not any(row.judges for row in path.playbook.rows):
         return ""
-    landed = list(landings(path))
+    landed, events = list(landings(path)), [event for _, event in path.lines]
     findings = path.view.status is Status.DEGRADED  # it ends with what was found against it
     for landing in landed if not findings else ():
         if not landing.asked and not any(_agree(path, tree, landing) for tree in landing.accepted):
             return f"nobody had accepted {', '.join(landing.paths)}"
-    proofs = [event for _, event in path.lines if isinstance(event, ev.Proved)]
-    told = any(one.word == "told" and one.after and one.after.green for one in proofs)
-    asked = any(isinstance(event, ev.GateDecided) and event.choice != "reject" for _, event in path.lines)
+    told = any(isinstance(one, ev.Proved) and one.word == "told" and one.after and one.after.green for one in events)
+    asked = any(isinstance(one, ev.GateDecided) and one.choice != "reject" for one in events)
     accepted = bool(landed) or told or asked or any(_accepted(path, *line) for line in path.lines)
     return "nobody has accepted it" if path.view.status is Status.COMPLETE and not accepted else ""
 
@@ -220,11 +219,10 @@ def _accepted(path: Path, key: str, event: ev.Event) -> Tree | None:
     """The tree that this line bears out: a green check's, or that of a judge against whom nothing speaks."""
     if isinstance(event, ev.Proved) and event.word != "told":
         return event.tree if path.green(event.command, event.tree) else None
-    if not isinstance(event, ev.Done) or event.report.form is None:
+    report = event.report if isinstance(event, ev.Done) else None
+    if report is None or report.form is None or not path.row(report.agent, report.member).judges:
         return None
-    if not path.row(event.report.agent, event.report.member).judges:
-        return None
-    return None if against(path, key, event.report) else event.report.shown
+    return None if against(path, key, report) else report.shown
 
 
 def _agree(path: Path, tree: Tree, landing: Landing) -> bool:

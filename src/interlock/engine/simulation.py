@@ -120,8 +120,7 @@ class SimulatedSeat:
     confined = True
 
     def __init__(self, world: Simulated, name: str, shown: Tree, now: Tree) -> None:
-        self.name, self.shown, self._now = name, shown, now
-        self._world = world
+        self._world, self.name, self.shown, self._now = world, name, shown, now
         self.files: dict[str, bytes] = dict(world.trees[shown])
 
     async def found(self, own: Mapping[str, str]) -> Found:
@@ -170,23 +169,18 @@ class Simulated:
         self.files: dict[str, bytes] = dict(FILES if files is None else files)
         self.head: dict[str, bytes] = dict(self.files if head is None else head)
         """What is committed; where the files differ, a person has not committed it yet."""
-        self.cast = cast or Clean()
-        self.folder = InMemory()
+        self.cast, self._toolbox, self.folder = cast or Clean(), toolbox or Toolbox(), InMemory()
         self.seats: dict[str, SimulatedSeat] = {}
         self.commits: dict[str, tuple[Tree, Tree, Tree]] = {}
         """Commit -> the tree before the work, the commit's own, and the one that it goes on top of."""
-        self.refs: dict[str, str] = {}
+        self._branch, self.branches, self.refs = branch, {branch}, dict[str, str]()
         self.attic: dict[str, bytes] = {}
-        self.branches = {branch}
         self.stashes: dict[str, dict[str, bytes | None]] = {}
         """Note -> what was put away under it."""
         self.away = False
         """Another branch is checked out, on which nothing lies but this."""
         self.elsewhere: dict[str, bytes] = {}
-        self.clock = datetime(2026, 1, 1, tzinfo=UTC)
-        self._drawn = 0
-        self._toolbox = toolbox or Toolbox()
-        self._branch = branch
+        self.clock, self._drawn = datetime(2026, 1, 1, tzinfo=UTC), 0
         self.unseen: dict[Path, Exit] = {}
         """Calls that ended and that no process has taken up yet."""
         self.paid: list[str] = []
@@ -211,9 +205,7 @@ class Simulated:
         self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
     ) -> dict[str, T]:
         """One after the other up to each call of an agent, so that all begin before the first one ends."""
-        came: dict[str, T] = {}
-        halted: Halted | None = None
-        waiting = list(members.items())
+        came, halts, waiting = dict[str, T](), list[Halted](), list(members.items())
         at_work: dict[str, tuple[contextvars.Context, Generator[Any, None, T]]] = {}
         while waiting or at_work:
             while waiting and len(at_work) < cap:
@@ -228,15 +220,15 @@ class Simulated:
                 except StopIteration as done:
                     came[name] = done.value
                 except Halted as halt:  # the others are paid for, and end
-                    halted, waiting = halted or halt, []
+                    halts, waiting = [*halts, halt], []
                 except BaseException:
                     for inner, begun in at_work.values():
                         inner.run(begun.close)
                     raise
                 del at_work[name]
             await _turn()  # of a group within a group
-        if halted is not None:
-            raise halted
+        if halts:
+            raise halts[0]
         return {name: came[name] for name in members}
 
     def redact(self, text: str) -> str:

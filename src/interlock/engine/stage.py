@@ -114,25 +114,21 @@ class Stage(Clean):
         """What else could have happened at each occasion, in the order in which they came."""
         self.world: Simulated
         self.player: Player
-        """Of the present process."""
         self.theirs: dict[str, bytes] = {}
         """The person's files, as they would be without any run."""
         self.wrote: list[tuple[str, bytes]] = []
         """Path and line: what of theirs no agent may take away."""
         self.asks: dict[str, Ask] = {}
-        self.began, self.ended = Counter[str](), Counter[str]()
-        """Calls, by key."""
-        self.answered = Counter[tuple[str, str]]()
-        """Key and choice of what a person said."""
+        self.began, self.ended, self.answered = Counter[str](), Counter[str](), Counter[tuple[str, str]]()
+        """Calls by key; what a person said, by key and choice."""
         self.runs: dict[tuple[str, Tree, bool], CommandExit] = {}
         """Command line, tree, in a judge's own layer -> how it ended there, the last time."""
         self.wrong: list[str] = []
         """What the engine did and must not, seen as it happened."""
         self.cut_off = 0
         """Times that something kept a process from going on."""
-        self._lasting: dict[str, str] = {}
+        self._lasting, self._fired = dict[str, str](), set[str]()
         self._tries, self._lines = Counter[str](), Counter[str]()
-        self._fired = set[str]()
         self._places: dict[tuple[str, Tree, bool], str] = {}
         self.came = Counter[Any]()
         """Moments and commands in the present process."""
@@ -183,7 +179,7 @@ class Stage(Clean):
             done = dict(usual.files) if exit_.started else {}
             self._writes_anew(ask, done, files)
             return Act(done, exit_)
-        form = self._answers(ask).get(name.removeprefix(f"{IDLE}, "))
+        form, spell = self._answers(ask).get(name.removeprefix(f"{IDLE}, ")), self._row(ask).spell
         if name == MEANS_IT:
             form = {**answers.best(ask.form or {}, ask.known), "takes_back": [UNSAVED]}
         done = {} if name.startswith(IDLE) else dict(usual.files)
@@ -191,7 +187,6 @@ class Stage(Clean):
             done = {path: content if ask.samples[path] else (content or b"") + FAULT for path, content in done.items()}
         if name in (LOSES, GARBLES):
             done = {path: b"\0" for path in ask.outputs if name == GARBLES}
-        spell = self._row(ask).spell
         self._writes_anew(ask, done, files)
         if isinstance(form, dict) and spell is not None:
             done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
@@ -204,9 +199,8 @@ class Stage(Clean):
     def _writes_anew(self, ask: Ask, done: Mapping[str, Any], files: Files) -> None:
         """What an agent has seen and writes anew is a change like any other (TREE-03)."""
         rewritten = {path for path in done if ask.samples.get(path)}
-        self.wrote = [
-            (path, line) for path, line in self.wrote if path not in rewritten or line not in files.get(path, b"")
-        ]
+        seen = [one for one in self.wrote if one[0] in rewritten and one[1] in files.get(one[0], b"")]
+        self.wrote = [one for one in self.wrote if one not in seen]
 
     def _left(self, ask: Ask | None = None) -> str:
         """A file that an agent left, and not for this call; empty: none."""
@@ -295,7 +289,7 @@ class Stage(Clean):
     def moment(self, what: str) -> str:
         self._look(what)
         place = what if "#" in what else f"{here().path}: {what}"
-        others = (FULL, *(() if what.startswith(ALONE) else (DIES, *PEOPLE)))
+        others = FULL, *(() if what.startswith(ALONE) else (DIES, *PEOPLE))
         others += (REFUSES,) if what in MAY_BE_REFUSED else ()
         name = self._once(self._nth(self.came, place), lambda: others)
         if name in PEOPLE:

@@ -7,7 +7,6 @@ heard, what was spent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import product
@@ -100,9 +99,7 @@ class View:
         self.start: ev.RunStarted | None = None
         self.version = ""
         """Of interlock, that worked on it last."""
-        self.status = Status.WORKING
-        self.why = ""
-        self.remedy = ""
+        self.status, self.why, self.remedy = Status.WORKING, "", ""
         self.until: datetime | None = None
         self.calls: dict[str, CallView] = {}
         self.gates: dict[str, GateView] = {}
@@ -112,18 +109,15 @@ class View:
         """Calls made at each place, forgotten ones too: a transcript is one call's alone."""
         self.ran: dict[str, PairView] = {}
         """Commands at each place where they were run; `pairs` has the last word of each."""
-        self.decisions: list[DecisionView] = []
+        self.decisions, self.steps = list[DecisionView](), list[StepView]()
         self.turns: dict[str, tuple[int, int]] = {}
-        self.steps: list[StepView] = []
         self._notes: dict[str, tuple[str, dict[str, Any]]] = {}
         self.warnings: list[str] = []
         self.intends = False
         """An effect on the world was noted."""
-        self.delivered: list[ev.Delivered] = []
-        self.committed: list[ev.Committed] = []
-        self.undone: list[ev.Undone] = []
-        self.held: list[Pending] = []
-        """Guarded work that waits for a person's word."""
+        self.delivered, self.committed = list[ev.Delivered](), list[ev.Committed]()
+        self.undone, self.held = list[ev.Undone](), list[Pending]()
+        """`held`: guarded work that waits for a person's word."""
         self.said: dict[str, ev.Digest] = {}
         self.documents: dict[str, str] = {}
         """What the engine itself wrote: path -> digest."""
@@ -132,8 +126,8 @@ class View:
         self.words: list[ev.Words] = []
         self._hearing: dict[str, tuple[ev.Words, ...]] = {}
         """Dispatch -> what of them stood in its briefs."""
-        self._forgotten, self._forgotten_calls, self._forgotten_cost = Usage(), 0, True
-        """What was spent on dispatches that are done again."""
+        self._forgotten: list[CallView] = []
+        """Dispatches that are done again: they were paid for."""
         self.stopped = ""
         """Why it had stopped, for the dispatch that does it again."""
         self.shown_by: dict[str, Any] | None = None
@@ -142,11 +136,8 @@ class View:
         self.pending: Pending | None = None
         self.units: dict[str, Pending] = {}
         """Pending work that was put by, of units that the playbook may come back to."""
-        self.unit = ""
-        self.where = Where()
-        self._pending_at = 0
+        self.unit, self.where, self._pending_at = "", Where(), 0
         self.standing: Standing | None = None
-
         self.ended: ev.Ended | None = None
         self.ended_at: datetime | None = None
         self.at: datetime | None = None
@@ -168,21 +159,16 @@ class View:
         self._place(key, event)
         match event:
             case ev.RunStarted():
-                self.start, self.standing, self.version, self.since = event, event.standing, event.version, at
-                self.fresh = at
-                self.units, self.where, self.options = dict(event.units), event.where, dict(event.options)
+                self.start, self.standing, self.where, self.units = event, event.standing, event.where, {**event.units}
                 untouched = Pending(base=event.standing.tree, work=event.standing.tree)
                 self.pending = self.units.pop("", untouched)
-                self.words += [event.said] if event.said else []
+                self._open(at, event)
             case ev.Resumed():
-                self._open(at)
+                self._open(at, event)
                 for call in self.calls.values():
                     if call.report is None:  # nobody worked on it meanwhile
                         call.started += at - before
-                self.version = event.version
                 self.warnings += event.changed
-                self.options |= event.options
-                self.words += [event.said] if event.said else []
             case ev.Reopened():
                 self.stopped = self.ended.reason if self.ended else ""
                 self._forget(set(event.forgotten))
@@ -278,10 +264,13 @@ class View:
         if key not in step.keys and not isinstance(event, ev.Turn):
             step.keys.append(key)
 
-    def _open(self, at: datetime) -> None:
+    def _open(self, at: datetime, event: ev.RunStarted | ev.Resumed) -> None:
         self.fresh = at if self.since is None else self.fresh
         self.status, self.why, self.remedy, self.until, self.since = Status.WORKING, "", "", None, at
         self.ended = self.ended_at = None
+        self.version = event.version
+        self.options |= event.options
+        self.words += [event.said] if event.said else []
 
     def _close(self, at: datetime) -> None:
         self.fresh = at if self.since is None else self.fresh
@@ -289,10 +278,7 @@ class View:
         self.since = None
 
     def _forget(self, keys: set[str]) -> None:
-        gone = [call for key, call in self.calls.items() if key in keys]
-        self._forgotten = sum((call.spent for call in gone), self._forgotten)
-        self._forgotten_calls += sum(call.calls for call in gone)
-        self._forgotten_cost &= _cost_known(gone)
+        self._forgotten += [call for key, call in self.calls.items() if key in keys]
         known: tuple[dict[str, Any], ...] = (self.calls, self.gates, self.ran, self.said, self._notes)
         for one, key in product(known, keys):
             one.pop(key, None)
@@ -385,18 +371,22 @@ class View:
         return list(self._notes.values())
 
     @property
+    def _paid(self) -> list[CallView]:
+        return [*self._forgotten, *self.calls.values()]
+
+    @property
     def usage(self) -> Usage:
-        return sum((call.spent for call in self.calls.values()), self._forgotten)
+        return sum((call.spent for call in self._paid), Usage())
 
     @property
     def called(self) -> int:
         """How often agents were called, with what was done again since."""
-        return sum((call.calls for call in self.calls.values()), self._forgotten_calls)
+        return sum(call.calls for call in self._paid)
 
     @property
     def cost_known(self) -> bool:
         """Whether every call told what it cost."""
-        return self._forgotten_cost and _cost_known(self.calls.values())
+        return all(call.spent.cost_usd is not None for call in self._paid if call.calls)
 
     @property
     def on_branch(self) -> str:
@@ -441,10 +431,6 @@ def status_now(told: Status, *, worked_on: bool) -> Status:
     if worked_on and told.is_open:
         return Status.WORKING
     return Status.INTERRUPTED if told is Status.WORKING else told
-
-
-def _cost_known(calls: Iterable[CallView]) -> bool:
-    return all(call.spent.cost_usd is not None for call in calls if call.calls)
 
 
 def _named(one: object, names: str) -> dict[str, Any]:
