@@ -44,7 +44,6 @@ class Recorder:
         """`--accept-recorded`: up to this line what is asked may differ from what is recorded, by a person's word."""
         self._outcomes: dict[str, Line] = {}
         self._traces: dict[str, list[Line]] = {}
-        self._unknown: dict[str, Line] = {}
         self._asked: set[str] = set()
         self._unasked: dict[str, Line] = {}
         """Outcomes that nobody has asked for yet: what a dead process left."""
@@ -63,9 +62,7 @@ class Recorder:
                     known.pop(key, None)
         elif isinstance(line.event, ev.Resumed) and line.event.accepted:
             self._accepted = line.seq
-        elif isinstance(line.event, Unknown):
-            self._unknown[line.key] = line
-        elif line.key and isinstance(line.event, ev.Outcome):
+        elif line.key and isinstance(line.event, ev.Outcome | Unknown):
             self._outcomes[line.key] = line
             if line.key not in self._asked:
                 self._unasked[line.key] = line
@@ -96,32 +93,23 @@ class Recorder:
         short = shortly(asked)
         self._asked.add(key)
         self._unasked.pop(key, None)
-        line = self._outcomes.get(key) or self._unknown.get(key)
-        traces = self._traces.get(key, [])
-        if line is not None and not isinstance(line.event, kind):
-            what = f"recorded is `{line.event.e}`, now asked is `{kind.model_fields['e'].default}`"
-            self._accept(line, what, instead=True)
-            line = None
-        if line is None:
+        line, traces = self._outcomes.get(key), self._traces.get(key, [])
+        outcome = line.event if line and isinstance(line.event, kind) else None
+        if line and not outcome:
+            now = kind.model_fields["e"].default
+            self._accept(line, f"recorded is `{line.event.e}`, now asked is `{now}`", instead=True)
+        if not outcome:
             self.nothing_left(key)
-            for trace in traces:
-                self.seen.take(trace)
-            return Slot(self, key, short, None, [trace.event for trace in traces])
-        assert isinstance(line.event, kind)
-        if what := difference(line.event.asked, short):
+        elif line and (what := difference(outcome.asked, short)):
             self._accept(line, what)
-        for trace in (*traces, line):
-            self.seen.take(trace)
-        return Slot(self, key, short, line.event, [])
+        for one in (*traces, line) if line and outcome else traces:
+            self.seen.take(one)
+        return Slot(self, key, short, outcome, [] if outcome else [one.event for one in traces])
 
     def nothing_left(self, key: str) -> None:
         """Everything recorded was asked for, but what other open members may still come to."""
-        beside = tuple(
-            f"{scope}{mark}"
-            for scope in self.members
-            if not key.startswith((f"{scope}/", f"{scope}#"))
-            for mark in "/#"
-        )
+        others = (scope for scope in self.members if not key.startswith((f"{scope}/", f"{scope}#")))
+        beside = tuple(f"{scope}{mark}" for scope in others for mark in "/#")
         for other, line in [*self._unasked.items()]:
             if not other.startswith(beside):
                 self._accept(line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True)
@@ -131,8 +119,8 @@ class Recorder:
         if line.seq > self._accepted:
             raise self.diverged(line.key, what)
         if instead:
-            for known in (self._outcomes, self._unasked, self._unknown):
-                known.pop(line.key, None)
+            self._outcomes.pop(line.key)
+            self._unasked.pop(line.key, None)
 
     @property
     def kept(self) -> int:
