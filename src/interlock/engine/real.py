@@ -284,19 +284,15 @@ class RealWorld:
         return trees.between(trees.committed(standing.head), self._layers.spelled(self.run, standing.tree))
 
     # agents
-    def runner_of(self, name: str, *, judges: bool) -> str:
-        """Who plays a role: `--runner`, its setting, the playbook, `judges`, `runner`, else the first agent found."""
-        own = self._settings.agent(self._playbook, name).runner or self._runners.get(name)
-        chosen = self._runner or own or (self._settings.judges if judges else None) or self._settings.runner
-        return chosen or clients.first_found(os.environ, Path.home()).name
-
     def role(self, name: str, *, judges: bool, file: str = "") -> Role:
-        """Who plays a role; `file`: its file, in place of what is looked up."""
-        runner = self.runner_of(name, judges=judges)
-        table, settings = self._settings.runner_named(runner), self._settings.agent(self._playbook, name)
+        """Who plays a role: by `--runner`, its setting, the playbook, `judges`, `runner`, else the first agent found;
+        `file`: its file, in place of what is looked up."""
+        settings, own = self._settings.agent(self._playbook, name), self._runners.get(name)
+        chosen = self._runner or settings.runner or own or (self._settings.judges if judges else None)
+        runner = chosen or self._settings.runner or clients.first_found(os.environ, Path.home()).name
         if file and not settings.role:
             settings = settings.model_copy(update={"role": file})
-        return self._roles.resolve(name, runner=runner, table=table, settings=settings)
+        return self._roles.resolve(name, runner=runner, table=self._settings.runner_named(runner), settings=settings)
 
     async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
         """A layer that shows this tree; with `goes_on` the one of before as it lies, or None where it is gone."""
@@ -308,15 +304,10 @@ class RealWorld:
     def _needs(self, role: Role) -> Needs:
         table = self._settings.runner_named(role.runner)
         row = clients.row(table.type, table.argv or ())
-        words = [table.program or row.program, *(table.argv or ())]
-        home = Path.home()
-        variables = {**os.environ, **table.env}
-        return Needs(
-            logins=row.logins,
-            shows=(*(word for word in words if word.startswith("/")), *(str(home / name) for name in row.shows)),
-            hosts=(*clients_client.model_hosts(row, variables, home), *table.hosts),
-            network=table.network or "",
-        )
+        words, home = [table.program or row.program, *(table.argv or ())], Path.home()
+        shows = *(word for word in words if word.startswith("/")), *(str(home / name) for name in row.shows)
+        hosts = *clients_client.model_hosts(row, {**os.environ, **table.env}, home), *table.hosts
+        return Needs(logins=row.logins, shows=shows, hosts=hosts, network=table.network or "")
 
     def environment(self, needed: Sequence[str] = ()) -> Environment:
         top, allowed = self._trees.workspace.top, self._settings.sandbox.env
@@ -328,16 +319,9 @@ class RealWorld:
         made = clients.client(table, self._trees.workspace.top)
         await thread(layer.refresh_logins)
         await thread(layer.lay, ask.hands)
-        env = {**table.env, **ask.env, "INTERLOCK_WORKSPACE": str(layer.root)}
-        exit_ = await clients_client.call(
-            made,
-            ask.model_copy(update={"env": env}),
-            layer,
-            hear,
-            self.redact,
-            env=self.environment(made.ROW.variables),
-            place=self._place,
-        )
+        ask = ask.model_copy(update={"env": {**table.env, **ask.env, "INTERLOCK_WORKSPACE": str(layer.root)}})
+        env = self.environment(made.ROW.variables)
+        exit_ = await clients_client.call(made, ask, layer, hear, self.redact, env=env, place=self._place)
         await thread(layer.logins_back)
         await thread(layer.keep_runs, ask.transcript.with_name("runs"))
         return exit_
@@ -420,17 +404,10 @@ class RealWorld:
         if ended.error:  # a shell is always there: it is the layer that could not be made
             raise WorkspaceFailed(f"a command could not be started: {ended.error}", where=command.line)
         out = ended.out.decode("utf-8", "backslashreplace")
-        came = CommandExit(
-            exit=ended.exit,
-            error=ended.over or toolchains.not_runnable(command.line, ended.exit, out),
-            timed_out=ended.timed_out,
-            seconds=ended.seconds,
-            out=out,
-        )
-        if came.error:
-            came = came.model_copy(update={"exit": None})
-        globs = self._settings.evidence.junit
-        tests = await thread(self._tests, layer, reports, came, globs)
+        error = ended.over or toolchains.not_runnable(command.line, ended.exit, out)
+        code, late, took = None if error else ended.exit, ended.timed_out, ended.seconds
+        came = CommandExit(exit=code, error=error, timed_out=late, seconds=took, out=out)
+        tests = await thread(self._tests, layer, reports, came, self._settings.evidence.junit)
         opened = await thread(layer.opened, list(changed)) if changed else set()
         now = await self.standing(self._where, standing)
         return Checked(came, tests, tuple(sorted(opened)), moved=now.tree != standing.tree)
