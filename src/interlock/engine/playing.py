@@ -21,7 +21,7 @@ from interlock.engine.halts import Cancelled, Parked
 from interlock.engine.journal import Journal
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import Prompts
-from interlock.engine.replay import Recorder
+from interlock.engine.replay import Recorder, Told
 from interlock.engine.run import Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.engine.world import World
@@ -35,18 +35,9 @@ class Player:
     """A run in this process."""
 
     def __init__(
-        self,
-        playbook: Playbook,
-        world: World,
-        prompts: Prompts,
-        *,
-        told: Callable[[ev.Event, str], None] | None = None,
-        **more: Any,
+        self, playbook: Playbook, world: World, prompts: Prompts, *, told: Told = lambda event, key: None, **more: Any
     ) -> None:
-        """
-        Args:
-            more: what the `Run` takes beside.
-        """
+        """`more`: what the `Run` takes beside."""
         self.playbook, self.world = playbook, world
         self.recorder = Recorder(Journal(world.folder.medium), world.folder, world.now, told)
         self._prompts, self._more = prompts, more
@@ -57,14 +48,9 @@ class Player:
 
     def begin(self, inputs: Model, **identity: Any) -> None:
         """The first event of the run; `identity` is what of `RunStarted` the playbook does not say."""
-        started = ev.RunStarted(
-            playbook=self.playbook.name,
-            inputs=inputs.model_dump(mode="json"),
-            headline=self.playbook.headline(inputs),
-            at=self.world.now(),
-            **identity,
-        )
-        self.recorder.add("", started)
+        given, headline = inputs.model_dump(mode="json"), self.playbook.headline(inputs)
+        about: dict[str, Any] = {"playbook": self.playbook.name, "headline": headline, "at": self.world.now()}
+        self.recorder.add("", ev.RunStarted(inputs=given, **about, **identity))
 
     def warn(self, text: str) -> None:
         self.recorder.add("", ev.Warned(text=text))

@@ -20,6 +20,8 @@ from interlock.engine.view import View
 from interlock.errors import Diverged
 
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
+Told = Callable[[ev.Event, str], None]
+"""Hears of each line as it is added, with its key."""
 _THOUGHTS = (
     *(ev.Decided, ev.Turn, ev.Noted, ev.Joined, ev.Got, ev.Warned, ev.Refused),
     *(ev.Resumed, ev.Reopened, ev.Paused, ev.Left),
@@ -31,14 +33,9 @@ class Recorder:
     """The journal of a run that is being played: what stands in it, and what is added."""
 
     def __init__(
-        self,
-        journal: Journal,
-        folder: Folder,
-        clock: Callable[[], datetime],
-        told: Callable[[ev.Event, str], None] | None = None,
+        self, journal: Journal, folder: Folder, clock: Callable[[], datetime], told: Told = lambda event, key: None
     ) -> None:
-        self._told = told or (lambda event, key: None)
-        self.journal, self.folder, self._clock = journal, folder, clock
+        self.journal, self.folder, self._clock, self._told = journal, folder, clock, told
         self.view, self.seen = View(), View()
         self._accepted = 0
         """`--accept-recorded`: up to this line what is asked may differ from what is recorded, by a person's word."""

@@ -172,35 +172,28 @@ class Stage(Clean):
         others, subject = partial(self._agents, ask), ask.env["INTERLOCK_MEMBER"]
         name = self._happens(f"{key}, call {self._tries[key] + 1}", others, subject)
         usual = super().agent(ask, key, {path: text.replace(FAULT, b"") for path, text in files.items()})
-        if (exit_ := WEATHER.get(name)) is not None:
-            if name.endswith("end") and exit_.trouble is not None:
-                trouble = exit_.trouble.model_copy(update={"until": self.world.clock + timedelta(hours=5)})
-                exit_ = exit_.model_copy(update={"trouble": trouble})
-            done = dict(usual.files) if exit_.started else {}
-            self._writes_anew(ask, done, files)
-            return Act(done, exit_)
-        form, spell = self._answers(ask).get(name.removeprefix(f"{IDLE}, ")), self._row(ask).spell
+        exit_, row = WEATHER.get(name, usual.exit), self._row(ask)
+        if exit_.trouble is not None and name.endswith("end"):
+            trouble = exit_.trouble.model_copy(update={"until": self.world.clock + timedelta(hours=5)})
+            exit_ = exit_.model_copy(update={"trouble": trouble})
+        form = self._answers(ask).get(name.removeprefix(f"{IDLE}, "))
         if name == MEANS_IT:
             form = {**answers.best(ask.form or {}, ask.known), "takes_back": [UNSAVED]}
-        done = {} if name.startswith(IDLE) else dict(usual.files)
+        done = dict(usual.files) if exit_.started and not name.startswith(IDLE) else {}
         if name in (WRONG, WEAKENS):
             done = {path: content if ask.samples[path] else (content or b"") + FAULT for path, content in done.items()}
         if name in (LOSES, GARBLES):
             done = {path: b"\0" for path in ask.outputs if name == GARBLES}
-        self._writes_anew(ask, done, files)
-        if isinstance(form, dict) and spell is not None:
-            done |= {path: text.encode() for path, text in spell(form, tuple(ask.samples)).items()}
+        # What an agent has seen and writes anew is a change like any other (TREE-03).
+        anew = {path: files.get(path, b"") for path in done if ask.samples.get(path)}
+        self.wrote = [(path, line) for path, line in self.wrote if line not in anew.get(path, b"")]
+        if isinstance(form, dict) and row.spell is not None:
+            done |= {path: text.encode() for path, text in row.spell(form, tuple(ask.samples)).items()}
             form = None
         extra = EXTRA.get(name, {})
         if name == COLLIDES and (path := self._left(ask)):
             extra = {path: self.worked(files.get(path, b""), key)}
-        return Act({**done, **extra}, usual.exit if form is None else self.said(form))
-
-    def _writes_anew(self, ask: Ask, done: Mapping[str, Any], files: Files) -> None:
-        """What an agent has seen and writes anew is a change like any other (TREE-03)."""
-        rewritten = {path for path in done if ask.samples.get(path)}
-        seen = [one for one in self.wrote if one[0] in rewritten and one[1] in files.get(one[0], b"")]
-        self.wrote = [one for one in self.wrote if one not in seen]
+        return Act({**done, **extra}, exit_ if form is None else self.said(form))
 
     def _left(self, ask: Ask | None = None) -> str:
         """A file that an agent left, and not for this call; empty: none."""
