@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -54,20 +55,8 @@ def done(pair: str = "t0", **more: Any) -> ev.Done:
     return ev.Done(report=report(**more), pair=Pending(base=Tree("t0"), work=Tree(pair)), standing=STANDING)
 
 
-def spent(cost: float | None, tokens: int | None = None) -> dict[str, Any]:
-    return {"usage": Usage(cost_usd=cost, input_tokens=tokens)}
-
-
-def usage(cost: float) -> ev.Heard:
-    return ev.Heard(news=News(kind=NewsKind.USAGE, facts={"cost_usd": cost}))
-
-
 def ended(status: str) -> ev.Ended:
     return ev.Ended(status=status, exit=0, reason="so it is")  # type: ignore[arg-type]
-
-
-def tried(cost: float) -> ev.Tried:
-    return ev.Tried(report=report("fault", **spent(cost)), move="repeat")
 
 
 RESUMED = ev.Resumed(version="1")
@@ -92,11 +81,9 @@ AGAIN = [ended("stopped"), ev.Reopened(forgotten=("a#1",), why=""), RESUMED]
     [
         ([], "interrupted", "working", 130),
         ([ev.Paused(status="waiting", why="w")], "waiting", "working", 4),
-        ([ev.Paused(status="failed", why="w")], "failed", "working", 5),
-        ([ev.Left(how="interrupted")], "interrupted", "working", 130),
         ([ev.Left(how="cut")], "interrupted", "working", 130),
         ([ev.Left(how="fault", what="w")], "failed", "working", 5),
-        ([ev.Paused(status="waiting", why="w"), RESUMED], "interrupted", "working", 130),
+        ([ev.Paused(status="failed", why="w"), RESUMED], "interrupted", "working", 130),
         *[([ended(word)], word, word, 0) for word in ("complete", "degraded", "stopped", "cancelled")],
         ([ended("stopped"), ev.Reopened(forgotten=(), why=""), RESUMED], "interrupted", "working", 130),
     ],
@@ -110,34 +97,42 @@ def test_how_a_run_stands(events: list[Any], status: str, worked_on: str, exit_c
         assert view.status_now(worked_on=False).exit == Exit(exit_code)
 
 
+def paid(steps: str) -> Iterator[Any]:
+    """Lines of an agent: `call`, `told 0.2` of cost, `tried`, `done`; `again`: that is done again; `B`: all of another's."""
+    for what, _, cost in (step.partition(" ") for step in steps.split(", ")):
+        usage, key = Usage(cost_usd=float(cost) if cost.strip("?") else None), "b#1" if what == "B" else "a#1"
+        match what:
+            case "call" | "B":
+                yield key, call()
+                yield from [(key, done(usage=usage))] if what == "B" else []
+            case "told":
+                yield key, ev.Heard(news=News(kind=NewsKind.USAGE, facts={"cost_usd": usage.cost_usd}))
+            case "tried":
+                yield key, ev.Tried(report=report("fault", usage=usage), move="repeat")
+            case "done":
+                yield key, done(usage=usage, calls=int(steps != "done"))
+            case "again":
+                yield from AGAIN
+
+
 @pytest.mark.req("RUN-14")
 @pytest.mark.parametrize(
-    ("events", "cost", "known"),
+    ("steps", "cost", "known"),
     [
-        ([("a#1", call()), ("a#1", done(**spent(0.5)))], 0.5, True),
-        ([("a#1", call()), ("a#1", usage(0.2))], 0.2, True),
-        ([("a#1", call()), ("a#1", usage(0.2)), ("a#1", done(**spent(0.4)))], 0.4, True),
-        # the process died at 0.2: what was spent until then counts beside the next call
-        ([("a#1", call()), ("a#1", usage(0.2)), ("a#1", call(n=2)), ("a#1", done(**spent(0.5)))], 0.7, True),
-        (
-            [("a#1", call()), ("a#1", tried(0.1)), ("a#1", call(n=2)), ("a#1", usage(1)), ("a#1", done(**spent(0.5)))],
-            0.6,
-            True,
-        ),
-        ([("a#1", call()), ("a#1", done(**spent(None))), ("b#1", call()), ("b#1", done(**spent(0.5)))], 0.5, False),
-        # done again: the money of the first time is spent all the same
-        (
-            [("a#1", call()), ("a#1", done(**spent(0.5))), *AGAIN, ("a#1", call()), ("a#1", done(**spent(0.25)))],
-            0.75,
-            True,
-        ),
-        ([("a#1", call()), ("a#1", done(**spent(None))), *AGAIN], None, False),
-        ([("a#1", done(calls=0))], None, True),
+        ("call, done 0.5", 0.5, True),
+        ("call, told 0.2", 0.2, True),
+        ("call, told 0.2, done 0.4", 0.4, True),
+        ("call, told 0.2, call, done 0.5", 0.7, True),  # the process died at 0.2: that counts beside the next call
+        ("call, tried 0.1, call, told 1, done 0.5", 0.6, True),
+        ("call, done ?, B 0.5", 0.5, False),
+        ("call, done 0.5, again, call, done 0.25", 0.75, True),  # the money of the first time is spent all the same
+        ("call, done ?, again, call, done 1", 1, False),
+        ("done", None, True),
     ],
-)  # fmt: skip
-def test_what_was_spent(events: list[Any], cost: float | None, known: bool) -> None:
-    view = Told(started(), *events).view
-    assert view.called == sum(isinstance(one[1], ev.Called) for one in events if isinstance(one, tuple))
+)
+def test_what_was_spent(steps: str, cost: float | None, known: bool) -> None:
+    view = Told(started(), *paid(steps)).view
+    assert view.called == steps.count("call") + steps.count("B")
     assert view.usage.cost_usd == (None if cost is None else pytest.approx(cost))
     assert view.cost_known == known
 
