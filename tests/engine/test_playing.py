@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -154,50 +153,37 @@ def test_a_stopped_run_goes_on_from_its_refused_work_with_a_persons_words_and_pa
     assert "round-1/builder" in bench.text("builder.txt")
 
 
-def again(play: Callable[[Run, Nothing], Any], *, caps: dict[str, int] | None = None) -> list[str]:
-    """Whom a resume calls again, after the first end."""
-    bench = Bench(small(play, caps=caps or {"round": 2, "item": 2}))
-    assert bench.start().status is Status.STOPPED
-    paid = len(bench.world.paid)
-    assert bench.resume().status is Status.STOPPED
-    return [marker.partition("/")[2] for marker in bench.world.paid[paid:]]
-
-
 @pytest.mark.req("RUN-08")
 @pytest.mark.parametrize(
     ("shape", "called"),
     [
-        ("plain", ["last#1"]),
-        ("loop", ["round-2/writer#1", "round-2/last#1"]),
-        ("nested", ["item-2/round-2/writer#1", "item-2/round-2/last#1"]),
-        ("behind a loop", ["last#1"]),
-        ("none", []),
+        (["first", "last"], ["last#1"]),
+        (["first", ("round", ["writer", "last"])], ["round-2/writer#1", "round-2/last#1"]),
+        (["first", ("item", ["writer", ("round", ["last"])])], ["item-2/round-2/last#1"]),
+        (["first", ("round", ["writer"]), "last"], ["last#1"]),
+        ([], []),
     ],
 )
-def test_only_what_failed_is_done_again(shape: str, called: list[str]) -> None:
-    last = replace(WRITER, agent="last")
+def test_only_what_failed_is_done_again(shape: list[Any], called: list[str]) -> None:
+    """The last dispatch, with the turn of a loop that it is in."""
 
-    async def rounds(run: Run) -> None:
-        async for _ in run.loop("round"):
-            await run.dispatch(Call(WRITER))
-            if shape != "behind a loop":
-                await run.dispatch(Call(last))
+    async def dispatch(run: Run, steps: list[Any]) -> None:
+        for step in steps:
+            if isinstance(step, str):
+                await run.dispatch(Call(replace(WRITER, agent=step)))
+                continue
+            async for _ in run.loop(step[0]):
+                await dispatch(run, step[1])
 
     async def play(run: Run, inputs: Nothing) -> Outcome:
-        if shape == "none":
-            return Outcome.stopped("no")
-        await run.dispatch(Call(replace(WRITER, agent="first")))
-        if shape in ("loop", "behind a loop"):
-            await rounds(run)
-        if shape == "nested":
-            async for _ in run.loop("item"):
-                await run.dispatch(Call(WRITER))
-                await rounds(run)
-        if shape in ("plain", "behind a loop"):
-            await run.dispatch(Call(last))
+        await dispatch(run, shape)
         return Outcome.stopped("no")
 
-    assert again(play) == called
+    bench = Bench(small(play, caps={"round": 2, "item": 2}))
+    assert bench.start().status is Status.STOPPED
+    paid = len(bench.world.paid)
+    assert bench.resume().status is Status.STOPPED
+    assert [marker.partition("/")[2] for marker in bench.world.paid[paid:]] == called
 
 
 @pytest.mark.req("RUN-08", "RUN-16")

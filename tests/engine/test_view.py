@@ -98,7 +98,7 @@ def test_how_a_run_stands(events: list[Any], status: str, worked_on: str, exit_c
 
 
 def paid(steps: str) -> Iterator[Any]:
-    """Lines of an agent: `call`, `told 0.2` of cost, `tried`, `done`; `again`: that is done again; `B`: all of another's."""
+    """Lines of an agent: `call`, `told 0.2` of cost, `tried`, `done`; `again`: redone; `B`: all of another's."""
     for what, _, cost in (step.partition(" ") for step in steps.split(", ")):
         usage, key = Usage(cost_usd=float(cost) if cost.strip("?") else None), "b#1" if what == "B" else "a#1"
         match what:
