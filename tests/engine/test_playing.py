@@ -8,9 +8,12 @@ from typing import Any
 
 import pytest
 
+from interlock.engine.halts import Halted
 from interlock.engine.journal import Memory
 from interlock.engine.prompts import Prompts
+from interlock.engine.real import RealWorld
 from interlock.engine.run import Call, Outcome, Run, Stop
+from interlock.engine.simulation import Simulated
 from interlock.errors import BadInput, ConfigInvalid, EngineFault, Exit, Status, WorkspaceFailed
 from interlock.playbooks.task import TASK
 from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Nothing, said, small, verdict
@@ -235,3 +238,23 @@ def test_resume_takes_a_mended_command_and_runs_what_was_red_again() -> None:
     bench.cast.commands = {"pytest": [RED], "pytest -q": lambda files: GREEN if "builder.txt" in files else RED}
     assert bench.start(review=False).status is Status.STOPPED
     assert bench.resume(check=["pytest -q"]).status is Status.COMPLETE
+
+
+@pytest.mark.req("RUN-13")
+@pytest.mark.parametrize("world", [RealWorld, Simulated])
+@pytest.mark.parametrize(("error", "paid_for"), [(Halted(), ["b"]), (ZeroDivisionError(), [])])
+def test_beside_a_halt_members_finish_and_an_error_ends_them(world: Any, error: BaseException, paid_for: Any) -> None:
+    ended = []
+
+    async def halts() -> None:
+        await asyncio.sleep(0)
+        raise error
+
+    async def works() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+        ended.append("b")
+
+    with pytest.raises(type(error)):
+        asyncio.run(world.together(None, {"a": halts, "b": works}, 2, lambda name: None))
+    assert ended == paid_for
