@@ -217,10 +217,10 @@ def _line(piece: bytes, number: int, prev: str) -> tuple[Line, str]:
         raise ValueError("is nested too deeply") from None
     if data.get("seq") != number or data.get("prev") != prev:
         raise ValueError("does not follow the one before it")
-    return Line(number, datetime.fromisoformat(data["at"]), data["key"], _event(data["event"])), seal[:-2].decode()
+    return Line(number, datetime.fromisoformat(data["at"]), data["key"], event_of(data["event"])), seal[:-2].decode()
 
 
-def _event(data: Any) -> Event:
+def event_of(data: Any) -> Event:
     with suppress(ValidationError):
         return EVENTS.validate_python(data)  # type: ignore[no-any-return]
     return Unknown(e=str(data.get("e", "?")) if isinstance(data, dict) else "?", facts=data)

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from interlock.engine.folder import RunFolder, holder, locked
-from interlock.engine.journal import read_lines
+from interlock.engine.journal import Line, event_of, read_lines
 from interlock.engine.keys import sha256
-from interlock.engine.view import View, fold, status_now
+from interlock.engine.view import View, fold
 from interlock.errors import Refused, Status, nearest
 
 _TAIL = 65_536
@@ -105,21 +105,16 @@ class Entry:
         first = self.first
         if first.get("e") != "started":
             return None
-        status, why, changed = Status.WORKING, "", first["at"]
+        view, changed = View(), first["at"]
         for line in self._last_lines():
-            event = line["event"]
-            changed = max(changed, line["at"])
-            if event["e"] in ("ended", "paused"):
-                status, why = Status(event["status"]), event.get("reason") or event.get("why") or ""
-                break
-            if event["e"] == "left":
-                status = Status.FAILED if event["how"] == "fault" else Status.INTERRUPTED
-                why = event.get("what", "")
-                break
+            at, event = line["at"], line["event"]
+            changed = max(changed, at)
+            if event["e"] in ("ended", "paused", "left"):
+                view.take(Line(line["seq"], datetime.fromisoformat(at), "", event_of(event)))
             if event["e"] not in ("refused", "intended", "undone", "warned"):
                 break
-        status = status_now(status, worked_on=self.holder() is not None)
-        about = first["playbook"], first["key"], first.get("headline", ""), status, why
+        status = view.status_now(worked_on=self.holder() is not None)
+        about = first["playbook"], first["key"], first.get("headline", ""), status, view.why
         return Head(self.id, self.order, *about, *map(datetime.fromisoformat, (first["at"], changed)))
 
     def _last_lines(self) -> Iterator[dict[str, Any]]:

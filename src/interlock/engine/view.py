@@ -399,7 +399,10 @@ class View:
         return [remark for call in self.calls.values() if call.report for remark in call.report.remarks]
 
     def status_now(self, worked_on: bool) -> Status:
-        return status_now(self.status, worked_on=worked_on)
+        """How it stands, given whether a process works on it: without one a working run was interrupted."""
+        if worked_on and self.status.is_open:
+            return Status.WORKING
+        return Status.INTERRUPTED if self.status is Status.WORKING else self.status
 
     def to_json(self, *, worked_on: bool = False, output: str = "") -> dict[str, Any]:
         """The run as `--json`, MCP and notices tell it; these names are kept."""
@@ -424,13 +427,6 @@ class View:
             "started_at": start.at.isoformat() if start else None,
             "finished_at": self.ended_at.isoformat() if self.ended_at else None,
         }
-
-
-def status_now(told: Status, *, worked_on: bool) -> Status:
-    """How a run stands, given whether a process works on it: without one a working run was interrupted."""
-    if worked_on and told.is_open:
-        return Status.WORKING
-    return Status.INTERRUPTED if told is Status.WORKING else told
 
 
 def _named(one: object, names: str) -> dict[str, Any]:
