@@ -25,10 +25,8 @@ from interlock.engine.replay import Recorder, Told
 from interlock.engine.run import Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.engine.world import World
-from interlock.errors import BadInput, Diverged, Exit, InterlockError, JournalDamaged, WorkspaceFailed
+from interlock.errors import BadInput, Diverged, InterlockError, JournalDamaged, Status, WorkspaceFailed
 from interlock.workspace.values import Landing, Tree
-
-EXITS = {"complete": Exit.DONE, "degraded": Exit.FINDINGS, "stopped": Exit.STOPPED, "cancelled": Exit.STOPPED}
 
 
 class Player:
@@ -173,7 +171,7 @@ def _end(recorder: Recorder, outcome: Outcome, *, at_a_verb: bool = False) -> No
     digest = folder.put(output.encode("utf-8", "backslashreplace")) if output else None
     ended = ev.Ended(
         status=outcome.status,  # type: ignore[arg-type]
-        exit=int(EXITS[outcome.status] if outcome.exit is None else outcome.exit),
+        exit=int(Status(outcome.status).exit if outcome.exit is None else outcome.exit),
         reason=outcome.reason,
         output=digest,
         next=outcome.next,
