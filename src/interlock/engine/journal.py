@@ -217,13 +217,17 @@ def _line(piece: bytes, number: int, prev: str) -> tuple[Line, str]:
         raise ValueError("is nested too deeply") from None
     if data.get("seq") != number or data.get("prev") != prev:
         raise ValueError("does not follow the one before it")
-    return Line(number, datetime.fromisoformat(data["at"]), data["key"], event_of(data["event"])), seal[:-2].decode()
+    return line_of(data), seal[:-2].decode()
 
 
-def event_of(data: Any) -> Event:
-    with suppress(ValidationError):
-        return EVENTS.validate_python(data)  # type: ignore[no-any-return]
-    return Unknown(e=str(data.get("e", "?")) if isinstance(data, dict) else "?", facts=data)
+def line_of(data: dict[str, Any]) -> Line:
+    """A line as it stands in JSON."""
+    event = data["event"]
+    try:
+        known: Event = EVENTS.validate_python(event)
+    except ValidationError:
+        known = Unknown(e=str(event.get("e", "?")) if isinstance(event, dict) else "?", facts=event)
+    return Line(data["seq"], datetime.fromisoformat(data["at"]), data["key"], known)
 
 
 def read_lines(path: Path) -> list[Line]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.engine.folder import RunFolder, holder, locked
-from interlock.engine.journal import Line, event_of, read_lines
+from interlock.engine.journal import line_of, read_lines
 from interlock.engine.keys import sha256
 from interlock.engine.view import View, fold
 from interlock.errors import Refused, Status, nearest
@@ -107,11 +107,10 @@ class Entry:
             return None
         view, changed = View(), first["at"]
         for line in self._last_lines():
-            at, event = line["at"], line["event"]
-            changed = max(changed, at)
-            if event["e"] in ("ended", "paused", "left"):
-                view.take(Line(line["seq"], datetime.fromisoformat(at), "", event_of(event)))
-            if event["e"] not in ("refused", "intended", "undone", "warned"):
+            changed, kind = max(changed, line["at"]), line["event"]["e"]
+            if kind in ("ended", "paused", "left"):
+                view.take(line_of(line))
+            if kind not in ("refused", "intended", "undone", "warned"):
                 break
         status = view.status_now(worked_on=self.holder() is not None)
         about = first["playbook"], first["key"], first.get("headline", ""), status, view.why
