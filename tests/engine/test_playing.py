@@ -70,12 +70,11 @@ def test_a_gate_that_was_decided_is_an_effect_that_bad_input_does_not_take_back(
 
 
 @pytest.mark.req("RUN-19")
-@pytest.mark.parametrize("at", [8, 12])
-def test_what_breaks_the_journal_is_what_is_told_and_not_that_it_is_broken(at: int) -> None:
+def test_what_breaks_the_journal_is_what_is_told_and_not_that_it_is_broken() -> None:
     """Noting why the run stops may fail of the same."""
 
     class Full(Memory):
-        left = at
+        left = 8
 
         def append(self, chunk: bytes) -> None:
             self.left -= chunk.count(b"\n")

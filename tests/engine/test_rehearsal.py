@@ -74,24 +74,11 @@ def test_deviations_follow_by_themselves() -> None:
     assert [occasion for occasion, others in OFFERED.items() if not others <= {*came[occasion]}] == []
 
 
-def test_a_death_shifts_no_occasion() -> None:
-    """What was to happen behind it still does."""
-    late = {"round-1/reviewer#1, call 1": "verdict=revise"}
-    usual, died = _play(late), _play({"called round-1/builder#1": DIES, **late})
-    assert died.cut_off == 1
-    assert died.ended == usual.ended == {"round-1/builder#1": 1, "round-1/reviewer#1": 2}
-
-
 @pytest.mark.req("PROOF-03")
 def test_a_sample_is_the_seeds() -> None:
     drawn = [[dict(path.schedule) for path in explore(TASK, _inputs(), sample=5, seed=seed)] for seed in (1, 1, 2)]
     assert drawn[0] == drawn[1] != drawn[2]
     assert len(drawn[0]) == 6
-
-
-def test_a_fault_of_the_engine_is_told_by_its_path(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("interlock.engine.dispatch.examine", lambda *_, **__: 1 / 0)
-    assert broken(_play({}))[0] == "every path comes to an end: ZeroDivisionError: division by zero"
 
 
 SCARS: dict[str, tuple[dict[str, str], dict[str, Any]]] = {
