@@ -11,7 +11,7 @@ import pytest
 
 from interlock.app import Watcher, playbook_named
 from interlock.engine.view import View
-from interlock.errors import BadInput, Status
+from interlock.errors import Status
 from tests.whole.bench import Bench
 
 ID = "TASK-001"
@@ -188,97 +188,6 @@ END
 } > "$out"
 echo "I did it."
 """
-
-
-@pytest.mark.long
-@pytest.mark.req("RUN-08", "HN-117", "HN-39")
-def test_another_clone_goes_on_at_each_gate(tmp_path: Path) -> None:
-    """Without `.interlock/`: at the gate before Build the plan is approved there; before Complete the code is missing,
-    and Build makes it again."""
-    town = Town(tmp_path / "here")
-    assert asyncio.run(town.begin()).status is Status.WAITING
-    town.commit("a plan to be approved")
-    there = Town.clone(town, tmp_path / "there")
-    said = there.types("run", "harness")
-    assert said.code == 4 and "before Build?" in said.err
-    assert there.types("approve").code == 4
-    there.commit("built")
-    assert "return a - b" in there.read("lib.py")
-    third = Town.clone(there, tmp_path / "third")
-    said = third.types("run", "harness")
-    assert said.code == 4 and "not here: Build makes it again" in said.err, said.err
-    assert third.types("approve").code == 0
-    assert "return a + b" in third.read("lib.py")
-    assert third.calls(third.place().runs.find("latest").view()) == ["build", "qa"]
-
-
-@pytest.mark.req("RUN-17", "RUN-07", "HN-110")
-def test_two_at_once(tmp_path: Path) -> None:
-    """A `task` beside it completes; another governed task is a conflict, and changes nothing."""
-    town = Town(tmp_path / "p", AUTONOMOUS)
-    town.write("harness/tasks/TASK-002.md", TASK.replace(ID, "TASK-002"))
-    town.write("scenario.yaml", f"{SCENARIO}  - agent: builder\n    files: {{other.py: 'a + b'}}\n")
-
-    async def both() -> list[Any]:
-        beside = asyncio.ensure_future(town.start("Write other.py"))
-        came: list[Any] = []
-
-        def told(view: View, key: str) -> None:
-            if "feature-design" in key and not came:
-                came.append(asyncio.ensure_future(town.begin(task="TASK-002")))
-
-        view = await town.begin(Watcher(told=told))
-        with pytest.raises(BadInput, match="Active task conflict: run-state is for TASK-001"):
-            await came[0]
-        return [view, (await beside)[1]]
-
-    views = asyncio.run(both())
-    assert [view.status for view in views] == [Status.COMPLETE] * 2, [view.why for view in views]
-    assert "return a + b" in town.read("lib.py") and town.read("other.py") == "a + b"
-
-
-# --- killed
-
-CHANCE = r"20\d\d-\d\d-\d\d(T[\d:.]+Z)?"
-
-
-def ends_as_undisturbed(top: Path, event: int, usual: dict[str, str]) -> bool:
-    """Killed at that event and gone on; False: it had ended before."""
-    town = Town(top, AUTONOMOUS)
-    if not town.killed_at(event):
-        return False
-    view = asyncio.run(town.begin())
-    assert view.status is Status.COMPLETE, (event, view.why)
-    assert texts(town) == usual, event
-    assert town.calls(view) in ([], ORDER), event
-    return True
-
-
-def texts(town: Town) -> dict[str, str]:
-    names = town.run_git("ls-files", "-co", "--exclude-standard").split("\n")
-    return {name: re.sub(CHANCE, "", town.read(name)) for name in names}
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path) -> dict[str, str]:
-    town = Town(tmp_path / "usual", AUTONOMOUS)
-    assert asyncio.run(town.begin()).status is Status.COMPLETE
-    return texts(town)
-
-
-@pytest.mark.req("RUN-03", "RUN-05", "HN-112")
-def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
-    """Both documents byte for byte but for times, all other files, nobody who had ended called again."""
-    assert ends_as_undisturbed(tmp_path / "p", 80, undisturbed)
-
-
-@pytest.mark.long
-@pytest.mark.req("RUN-03", "RUN-05")
-def test_killed_at_every_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
-    event = 1
-    while ends_as_undisturbed(tmp_path / str(event), event, undisturbed):
-        event += 1
-    assert event > 120
 
 
 # --- in a team's own files, from the seed's text alone
