@@ -28,8 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MARK = re.compile(r"[*_`]*([A-Z]{1,5}-?\d+(?:\.\d+)*)[*_`]*[\s:.)\u2013\u2014-]")
 OBJECTIVE = ("Objective", "Goal", "Description", "Summary")
 """What is to be reached, by the names that people give it."""
-_MARKED = re.compile(r"\]\(([^()]+)\)|`([^`]+)`")
-"""A path as a link or as code, with words beside it."""
+
 _NOWHERE = ("", "...", "\u2026", "tbd", "none", "-")
 
 
@@ -83,16 +82,9 @@ def read_task(text: str, path: str) -> Task:
     problems += _wrong_paths(paths)
     if problems:
         raise BadInput.together([wrong(problem, path) for problem in problems])
-    return Task(
-        id=found,
-        path=path,
-        title=title,
-        criteria=criteria,
-        paths=paths,
-        defaults=tuple(stage for stage in WORKED if stage not in named),
-        before_build=bool(yes(said[BEFORE_BUILD])),
-        before_complete=bool(yes(said[BEFORE_COMPLETE])),
-    )
+    asks = {"before_build": bool(yes(said[BEFORE_BUILD])), "before_complete": bool(yes(said[BEFORE_COMPLETE]))}
+    defaults = tuple(stage for stage in WORKED if stage not in named)
+    return Task(id=found, path=path, title=title, criteria=criteria, paths=paths, defaults=defaults, **asks)
 
 
 def default_path(task: str, stage: Stage) -> str:
@@ -106,14 +98,11 @@ def yes(value: str) -> bool | None:
 
 def paths_in(page: Markdown) -> dict[Stage, str]:
     """The artifact paths that a document lists: bullets `Stage: path`, or a table of the two."""
-    named = [one.title for one in page.sections if "artifact" in one.title.casefold()]
-    title = "Artifact Paths" if page.field("Artifact Paths") or not named else named[0]
-    listed = [one.partition(":")[::2] for one in page.values(title, ticked=False) or ()]
-    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows(title))]
+    listed = [one.partition(":")[::2] for one in page.values("Artifact Paths", ticked=False) or ()]
+    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows("Artifact Paths"))]
     found: dict[Stage, str] = {}
     for name, path in (pair for pair in pairs if len(pair) == 2):
-        marked = _MARKED.search(path)
-        stage, value = called(name), plain_value(marked[1] or marked[2] if marked else path).removeprefix("./")
+        stage, value = called(name), plain_value(path).removeprefix("./")
         if stage in WORKED and value.casefold() not in _NOWHERE:
             found.setdefault(stage, value)
     return found

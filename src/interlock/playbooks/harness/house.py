@@ -165,8 +165,7 @@ async def begin(run: Run, inputs: Inputs) -> House:
         raise BadInput.together(problems)
     house = House(run, inputs, task, state or State.first(task, f"{run.now():%Y-%m-%d}"), given=dict(run.flags))
     if house.state.status is not Status.COMPLETE:
-        named = [line for line in inputs.check if line != "none"]
-        house.commands = [] if "none" in inputs.check else await run.commands(named)
+        house.commands = await run.commands(inputs.check)
         await run.baseline(house.commands)
         for told in _uses(house.task, contracts):
             run.warn(told)

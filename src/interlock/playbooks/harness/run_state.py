@@ -48,8 +48,8 @@ class State(Model):
     @classmethod
     def first(cls, task: Task, day: str) -> State:
         """Of a task that begins (HN-29)."""
-        asks: dict[str, Any] = {"before_build": task.before_build, "before_complete": task.before_complete}
-        return cls(task=task.id, task_file=task.path, paths=task.paths, **asks).at(Stage.SPECIFICATION, day)
+        known = task.model_dump(include={"paths", "before_build", "before_complete"})
+        return cls(task=task.id, task_file=task.path, **known).at(Stage.SPECIFICATION, day)
 
     def at(self, stage: Stage, day: str, **more: Any) -> State:
         """On that day another stage is entered: nothing behind it is completed, but Build, which is mended, or
