@@ -99,7 +99,12 @@ WRONG = [
     ("then: leave", "then: leaf", "expected go on, again, leave, or end NAME", 32),
     ("agent: builder\n", "agent: bilder\n", "the agent 'bilder' is not known", 20),
     ("  builder: {", "  idle: {}\n  builder: {", "no step calls the agent 'idle'", 9),
-    ("{tests: passed, review: pass,", "{tests: pased, review: pass,", "the outcome of tests here 'pased' is not known", 32),
+    (
+        "{tests: passed, review: pass,",
+        "{tests: pased, review: pass,",
+        "the outcome of tests here 'pased' is not known",
+        32,
+    ),
     ("{tests: passed, review: pass,", "{check: passed, review: pass,", "the step 'check' is not known", 32),
     ("          - {revise: stuck, then: end nowhere}\n", "", "does not say where it leads with", 30),
     ("          - {revise: moving, then: again}\n", "", "does not say where it leads with", 30),
@@ -135,7 +140,6 @@ WRONG = [
     ),
     ("  check: {help", "  model_dump: {help: x}\n  check: {help", "an input cannot be called 'model_dump'", 5),
     ("right: {agent", "right: {name: wrong, agent", "the name of a member is its key; right has another one", 27),
-
     ("{judges: reading}", "{judges: reading, writes: [a]}", "who judges writes nothing but what", 10),
     (
         "{judges: reading}",
@@ -317,6 +321,7 @@ def test_what_must_pass_passes_on_the_tree_that_is_delivered() -> None:
     assert "src/a.py" not in bench.world.files
 
 
+@pytest.mark.long
 @pytest.mark.req("OWN-02", "RUN-03")
 def test_killed_behind_each_line_it_ends_as_undisturbed() -> None:
     for line, usual, bench in cut_off_anywhere(lambda: _bench({1: "revise"})):

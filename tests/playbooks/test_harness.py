@@ -625,13 +625,6 @@ def test_commands_decide_before_qa_is_paid() -> None:
     assert task.stands == ("Blocked", "QA", LIMIT)
 
 
-@pytest.mark.req("HN-114")
-def test_named_commands_replace_those_that_are_found() -> None:
-    task = Task(commands=("make broken",))
-    assert task.run(check=["make mine"]).status is Status.COMPLETE
-    assert {line for line, _, _ in task.cast.ran} == {"make mine", "make broken"}, "what is found runs once at the end"
-
-
 @pytest.mark.req("HN-114", "HN-80")
 @pytest.mark.parametrize("red", [True, False])
 def test_before_complete_commands_run_again_if_the_tree_changed(red: bool) -> None:

@@ -1,17 +1,14 @@
-"""`harness`, whole, by the real world: by the command line, killed, cloned, meddled with, in a team's own files."""
+"""`harness`, whole, by the real world: by the command line, in a team's own files."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.app import Watcher, playbook_named
-from interlock.engine.view import View
-from interlock.errors import Status
+from interlock.app import playbook_named
 from tests.whole.bench import Bench
 
 ID = "TASK-001"
@@ -62,9 +59,6 @@ class Town(Bench):
         self.write(f"harness/tasks/{ID}.md", task)
         if self.git:
             self.commit("a task")
-
-    def calls(self, view: View) -> list[str]:
-        return [call.agent for call in view.calls.values() if call.report]
 
 
 @pytest.mark.req("HN-23", "HN-07", "HN-80", "HN-88", "HN-97", "RUN-08", "CLI-04", "TREE-14", "PERSON-05")
@@ -122,49 +116,13 @@ def test_options_of_one_process_reach_it_from_resume(tmp_path: Path) -> None:
     assert wrong.code == 2 and "Implementation Planning" in wrong.err
 
 
-@pytest.mark.req("TREE-03", "TREE-04", "PERSON-04", "HN-05", "HN-89")
-@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
-def test_a_person_works_on_meanwhile_and_an_agent_sets_everything_back(tmp_path: Path, mode: str) -> None:
-    """Their unsaved lines, a new file, a remark in run-state and the plan as they changed it at its gate stay."""
-    town = Town(tmp_path / "p", mode=mode)
-    town.write("interlock.toml", f'{SETTINGS.replace("played", "mine")}[sandbox]\nmode = "{mode}"\n')
-    argv = 'type = "command"\nargv = ["sh", "agent.sh"]'
-    town.write(
-        "interlock.toml", town.read("interlock.toml").replace('type = "scripted"\nscenario = "scenario.yaml"', argv)
-    )
-    town.write("agent.sh", AGENT)
-    town.commit("agents")
-    town.write("notes.txt", "one\nTWO, unsaved\nthree\n")
-
-    def told(view: View, key: str) -> None:
-        if "feature-design" in key and "Ann" not in town.read(STATE):
-            town.write(STATE, town.read(STATE) + "\nAnn looks after this.\n")
-            town.write("new.txt", "of theirs\n")
-
-    view = asyncio.run(town.begin(Watcher(told=told)))
-    assert view.status is Status.WAITING, view.why
-    plan = f"harness/artifacts/{ID}/implementation-planning.md"
-    town.write(plan, town.read(plan) + "\n- and mind the umlauts\n")
-    entry = town.place().runs.find("latest")
-    for _ in range(2):
-        town.place().decide(entry, "approve")
-        view = town.resume()
-    assert view.status is Status.COMPLETE, view.why
-    assert town.read("notes.txt") == "one\nTWO, unsaved\nthree\n" and town.read("new.txt") == "of theirs\n"
-    assert "umlauts" in town.read(plan) and "Ann looks after this." in town.read(STATE)
-    assert "return a + b" in town.read("lib.py") and town.calls(view) == ORDER
-    assert town.run_git("log", "--format=%s").split("\n") == ["agents", "a task", "first"]
-
-
 AGENT = """\
-# each writes its artifact; whoever builds sets everything back first
+# each writes its artifact
 cat > brief.txt
 out=$(sed -n 's/^The stage is finished when `\\([^`]*\\)`.*/\\1/p' brief.txt)
 rm brief.txt
 case "$INTERLOCK_AGENT" in
-  build)
-    git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .
-    sed -i 's/a - b/a + b/' lib.py; git add -A; git -c user.name=A -c user.email=a@a commit -qm mine ;;
+  build) sed -i 's/a - b/a + b/' lib.py ;;
 esac
 mkdir -p "$(dirname "$out")"
 {
@@ -183,7 +141,7 @@ Approval Readiness: Ready
 
 ## Acceptance Criteria
 
-- [x] AC1: add(1, 2) is 3
+1. add(1, 2) is 3: met, see check.sh
 END
 } > "$out"
 echo "I did it."
@@ -252,9 +210,6 @@ Status: Ready
 - Require Approval Before Build: No
 - Require Approval Before Complete: Yes
 """
-OWN_AGENT = AGENT.replace("git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .", ":").replace(
-    "- [x] AC1: add(1, 2) is 3", "1. add(1, 2) is 3: met, see check.sh"
-)
 
 
 @pytest.mark.req("AGENT-07", "AGENT-02", "PERSON-07", "HN-12", "HN-53", "HN-89", "HN-91")
@@ -280,7 +235,7 @@ def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
         town.write(f"harness/templates/{name}", text)
     town.write("harness/roles/orchestrator.md", "# The orchestrator\n")
     town.write(f"harness/tasks/{ID}.md", OWN_TASK)
-    town.write("agent.sh", OWN_AGENT)
+    town.write("agent.sh", AGENT)
     town.commit("as the team has it")
     town.trust()
     shown = town.types("plan", "harness", ID)

@@ -1,4 +1,4 @@
-"""`router`, whole, by the real world: in the files of the seed, by the command line, late, killed, three deep."""
+"""`router`, whole, by the real world: in the files of the seed, by the command line, late, three deep."""
 
 from __future__ import annotations
 
