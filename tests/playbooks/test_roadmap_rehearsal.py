@@ -17,7 +17,6 @@ from interlock.engine.simulation import Act, Clean
 from interlock.engine.stage import EACH
 from interlock.playbooks.roadmap import ROADMAP, decisions, playbook
 from interlock.playbooks.roadmap.decisions import PIPELINES, Step
-from interlock.playbooks.roadmap.documents import Complexity
 from interlock.playbooks.roadmap.playbook import Inputs, Settings
 from tests.engine.bench import SAMPLED, cut_off_anywhere, wrong
 from tests.playbooks.broken import Copy, swap
@@ -77,7 +76,7 @@ MIXED = (Step.IMPLEMENT, Step.REVIEW, Step.TESTING)
 SIMPLE = item(1)
 ORDERED, FIX, JUDGED, UNASKED = ROADMAP.invariants
 COPIES = {
-    "reviews first": Copy(ORDERED, "", swap(decisions, "PIPELINES", {Complexity.SIMPLE: MIXED}), world(SIMPLE)),
+    "reviews first": Copy(ORDERED, "", swap(decisions, "PIPELINES", {"simple": MIXED}), world(SIMPLE)),
     "does all of it again": Copy(FIX, FAILS, swap(decisions, "RETRIES", PIPELINES), ROADMAP),
     "hears no judge": Copy(JUDGED, FAILS, swap(playbook, "judge", _believes), ROADMAP),
     "asks": Copy(UNASKED, "", playbook=replace(ROADMAP, play=_asks)),

@@ -46,21 +46,14 @@ MOST_COMBINATIONS, LISTED = 2048, 12
 SAMPLES: Mapping[str, Any] = {"number": 1, "switch": True}
 
 
+OFFERS: Mapping[Any, tuple[str, ...]] = {AgentStep: VERDICTS, Together: VERDICTS, RunStep: COMMANDS, Repeat: TURNS}
+
+
 def offers(step: Any) -> dict[str, tuple[str, ...]]:
     """The columns that a step offers to later tables, each with all that it can be."""
-    match step:
-        case AgentStep():
-            return {step_name(step): VERDICTS}
-        case Together():
-            return dict.fromkeys((*step.members, step.name), VERDICTS)
-        case RunStep():
-            return {step.name: COMMANDS}
-        case AskStep():
-            return {step.name: tuple(step.choices) or GATE}
-        case Repeat():
-            return {step.name: TURNS}
-        case _:
-            return {}
+    words = (tuple(step.choices) or GATE) if isinstance(step, AskStep) else OFFERS.get(type(step), ())
+    names = (*(step.members if isinstance(step, Together) else ()), step_name(step))
+    return dict.fromkeys(names, words) if words else {}
 
 
 def going_on(step: Any, words: Sequence[str]) -> Sequence[str]:

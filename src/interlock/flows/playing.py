@@ -91,12 +91,9 @@ class Performance:
                         await self.report(member, reports[name])
                 self.said[step.name] = tuple(part for name in step.members for part in self.said[name])
                 self.outcomes[step.name] = max((self.outcomes[name] for name in step.members), key=VERDICTS.index)
-            case RunStep():
+            case RunStep() | AskStep():
                 with self.run.step(step.name):
-                    await self.runs(step)
-            case AskStep():
-                with self.run.step(step.name):
-                    await self.ask(step)
+                    await (self.runs(step) if isinstance(step, RunStep) else self.ask(step))
             case Decide():
                 return self.decide(step)
             case Repeat():
@@ -122,8 +119,9 @@ class Performance:
             parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
         return list(dict.fromkeys(parts))
 
-    def settle(self, step: Any, name: str, word: str, said: str, exit_code: int | None = None) -> None:
+    def settle(self, step: Any, word: str, said: str) -> None:
         """A step is over: texts and tables know its outcome; what nobody asks about has to have gone well."""
+        name = step_name(step)
         self.outcomes[name] = word
         part = Quoted(f"{name}: {word}", said[-TAIL:] or "Nothing was said.")
         self.said[name] = (part,) if said else ()
@@ -132,6 +130,7 @@ class Performance:
             self.found.append(part)
         if name not in self.asked and word not in going_on(step, words):
             first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
+            exit_code = 5 if word == "failed" and isinstance(step, AgentStep) else None
             raise Stop(Outcome.stopped(", ".join(filter(None, (f"{name}: {word}", first))), exit=exit_code))
 
     # -- agents
@@ -160,7 +159,7 @@ class Performance:
         )
 
     async def report(self, step: AgentStep, report: Report) -> None:
-        name, agent = step_name(step), self.flow.agents[step.agent]
+        agent = self.flow.agents[step.agent]
         form = report.form if isinstance(report.form, dict) else {}
         word, said, claims = "pass", [str(form.get("summary") or "")], form.get("already_so") or ()
         if report.reason == "conflict":
@@ -178,7 +177,7 @@ class Performance:
         documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
         text = "\n".join(filter(None, (*said, *documents)))
         text = text or ("" if form else self.run.text(report.text).strip())
-        self.settle(step, name, word, text, exit_code=5 if word == "failed" else None)
+        self.settle(step, word, text)
 
     # -- commands
 
@@ -194,7 +193,7 @@ class Performance:
             (proved,) = await self.run.prove([self.command(step, self.inputs)])
             self.proved[step.name] = proved
             word = "failed" if self.run.against([proved]) else "passed"
-        self.settle(step, step.name, word, self.shown(proved))
+        self.settle(step, word, self.shown(proved))
 
     def shown(self, proved: Proved) -> str:
         """What a command said; of what must pass and does not, with the word of its pair."""
@@ -211,7 +210,7 @@ class Performance:
             choices=tuple(step.choices) or ("approve", "reject"),
             shows=tuple(self.fill(path) for path in step.shows),
         )
-        self.settle(step, step.name, decided.choice, decided.note)
+        self.settle(step, decided.choice, decided.note)
 
     def decide(self, step: Decide) -> str:
         def leads(**columns: str) -> str:
