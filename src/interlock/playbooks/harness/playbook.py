@@ -285,12 +285,11 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
         left = f"{run_state.CHANGED} {changed}" if changed else f"{run_state.DELIVERED} nothing is to be"
         evidence = [*evidence, left]
     entered = house.state.at(stage.next, house.day, completed=stage.next.before)
-    waits = entered.status is Status.AWAITING
     open_ = (entered.run_id, entered.stage, "-", Came.NOT_REQUIRED, house.now, house.now, "", "")
-    rows = [row, open_] if stage.next in stages.GATES and not waits and not entered.approved(stage.next) else [row]
-    event = f"{stage} completed; {entered.stage} is next{', once it is approved' if waits else ''}."
-    await house.keep(entered, event, rows=rows, evidence=evidence)
-    if house.inputs.until == stage and not waits:
+    asks = {Stage.BUILD: entered.before_build, Stage.APPROVAL: entered.before_complete}.get(entered.stage, True)
+    event = f"{stage} completed; {entered.stage} is next{', once it is approved' if entered.gate else ''}."
+    await house.keep(entered, event, rows=[row] if asks else [row, open_], evidence=evidence)
+    if house.inputs.until == stage and not entered.gate:
         with run.step("bound"):
             if run.once("stops", {}, lambda: not run.stopped):
                 why = f"Bounded orchestration test: stopped after {stage}"
@@ -334,7 +333,7 @@ async def complete(house: House) -> None:
     if await missing(house):
         return None
     changed = ", ".join(one.path for one in await run.changed())
-    if state.due is Status.AWAITING:
+    if state.gate:
         asks = f"Approve {task.id}, {task.title}, for Complete?"
         code = f"Code: {changed}. See it: interlock diff {run.id}" if changed else "No code was changed."
         await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)

@@ -62,23 +62,19 @@ class State(Model):
             "approvals": tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before),
         }
         state = state.model_copy(update=entered)
-        asks = f"Approval required before {Stage.BUILD if stage is Stage.BUILD else Stage.COMPLETE}"
-        return state.model_copy(update={"status": state.due, "stop": asks if state.due is Status.AWAITING else NONE})
+        if state.gate:
+            return state.stopped(Status.AWAITING, f"Approval required before {state.gate}")
+        return state.stopped(Status.COMPLETE if stage is Stage.COMPLETE else Status.ACTIVE, NONE)
 
     @property
-    def due(self) -> Status:
-        """Its status, unless something has stopped it."""
+    def gate(self) -> str:
+        """Before what an approval is required here and not recorded; empty: nobody is waited for."""
         build = self.stage is Stage.BUILD and self.before_build and Stage.BUILD not in self.completed
-        complete = self.stage is Stage.APPROVAL and self.before_complete
-        if (build and not self.approved("Build")) or (complete and not self.approved("Complete")):
-            return Status.AWAITING
-        return Status.COMPLETE if self.stage is Stage.COMPLETE else Status.ACTIVE
+        gate = "Build" if build else "Complete" if self.stage is Stage.APPROVAL and self.before_complete else ""
+        return "" if any(one.startswith(gate) for one in self.approvals) else gate
 
     def stopped(self, status: Status, why: str) -> State:
         return self.model_copy(update={"status": status, "stop": " ".join(why.split())})
-
-    def approved(self, gate: str) -> bool:
-        return any(one.startswith(gate) for one in self.approvals)
 
     def position(self) -> dict[str, str | list[str]]:
         """The fields that are the engine's own, as documents spell them."""
@@ -108,7 +104,7 @@ class State(Model):
         waits, complete = self.status is Status.AWAITING, self.stage is Stage.COMPLETE
         if (self.status is Status.COMPLETE) != complete or (waits and self.stage not in GATES):
             return f"Current Status {self.status} does not fit {here}"
-        if self.stage is Stage.BUILD and self.status is Status.ACTIVE and self.due is Status.AWAITING:
+        if self.status is Status.ACTIVE and self.gate == "Build":
             return f"{here} is {self.status}, but {BEFORE_BUILD} is Yes and no approval is recorded"
         return ""
 
