@@ -268,20 +268,20 @@ def test_a_conflict_with_a_person_blocks_the_stage_and_theirs_stands() -> None:
     assert task.go_on().status is Status.COMPLETE
 
 
-@pytest.mark.req("HN-14", "HN-12")
-def test_a_required_input_that_is_missing_stops_the_run() -> None:
-    """Nobody is called; supplied, the stage goes on."""
-    contracts = Task().text("harness/standards/stage-input-contracts.md")
-    wants = contracts.replace(
-        "artifact:Specification]\nwrites: [artifact:Design]", "path:docs/a.md]\nwrites: [artifact:Design]"
+@pytest.mark.req("HN-14", "HN-12", "RUN-08")
+@pytest.mark.parametrize(("stage", "called"), [("Design", 1), ("QA", 4)])
+def test_a_required_input_that_is_missing_stops_the_run(stage: str, called: int) -> None:
+    """Nobody is called; supplied, the stage goes on, and nothing is paid for twice."""
+    wants = (
+        Task().text(CONTRACTS).replace(f"stage: {stage}\nrequired: [", f"stage: {stage}\nrequired: [path:docs/a.md, ")
     )
-    task = Task(files={"harness/standards/stage-input-contracts.md": wants})
+    task = Task(files={CONTRACTS: wants})
     assert task.code(task.run()) == 3
-    why = "Input contract of Design not satisfiable: docs/a.md missing"
-    assert task.stands == ("Blocked", "Design", why) and why in task.text(REPORT) and task.called == ["po-spec"]
+    why = f"Input contract of {stage} not satisfiable: docs/a.md missing"
+    assert task.stands == ("Blocked", stage, why) and why in task.text(REPORT) and task.called == ORDER[:called]
     task.writes("docs/a.md", "here\n")
     assert task.go_on().status is Status.COMPLETE
-    assert "`docs/a.md`" in task.briefs("feature-design")[0]
+    assert task.called == ORDER and "`docs/a.md`" in task.briefs(ORDER[called])[0]
 
 
 # --- the documents on disk
