@@ -82,7 +82,7 @@ class House:
 
     async def write(self, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> str:
         wrote = await self.run.change(path, edit, may_fail=may_fail)
-        if wrote.state == "edited":
+        if wrote.state == "edited" and not may_fail:
             raise self.edited(wrote.why)
         return self.run.text(wrote.text)
 

@@ -14,7 +14,6 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, clash, difference
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
-from interlock.errors import Status as Ended
 from interlock.playbooks.harness import run_state, stages
 from interlock.playbooks.harness.documents import Contract, place_of, present, read_contracts, read_task, task_file
 from interlock.playbooks.harness.house import Flags, House, Inputs, begin
@@ -371,14 +370,14 @@ def _in_order(view: View) -> bool:
     places = [order.index(call.agent) for call in view.calls.values() if call.calls]
     steps = zip([-1, *places], places, strict=False)
     ordered = all(now <= last + 1 and (now >= last or order[now] in back) for last, now in steps)
-    return ordered and (view.status is not Ended.COMPLETE or places[-1] == len(order) - 1)
+    return ordered and (view.status != "complete" or places[-1] == len(order) - 1)
 
 
 def _approved(view: View) -> bool:
     """Nobody builds before a person approved the plan, and nothing is complete before a person approved it."""
     opened = {one.gate for one in view.gates.values() if one.decision and one.decision.choice == "approve"}
     built = any(call.agent == AGENTS[Stage.BUILD] and call.calls for call in view.calls.values())
-    return ("build" in opened or not built) and ("complete" in opened or view.status is not Ended.COMPLETE)
+    return ("build" in opened or not built) and ("complete" in opened or view.status != "complete")
 
 
 def _bounded(view: View) -> bool:
