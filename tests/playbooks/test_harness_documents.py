@@ -71,7 +71,7 @@ def test_a_task_file_is_read_as_people_write_it(name: str) -> None:
 @pytest.mark.parametrize(
     "paths",
     [
-        "- Specification: docs/s.md\n- Implementation Plan: `docs/p.md`\n- QA: TBD\n",
+        "- Specification: [the spec](docs/s.md)\n- Implementation Plan: `docs/p.md` (the plan)\n- QA: TBD\n",
         "| Stage | Path |\n| --- | --- |\n| Spec | docs/s.md |\n| Implementation Planning | docs/p.md |\n",
         "1. Specification: docs/s.md\n2. Planning: docs/p.md  # the plan\n3. Design: ...\n",
     ],

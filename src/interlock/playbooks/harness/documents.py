@@ -29,6 +29,8 @@ _MARK = re.compile(r"[*_`]*([A-Z]{1,5}-?\d+(?:\.\d+)*)[*_`]*[\s:.)\u2013\u2014-]
 OBJECTIVE = ("Objective", "Goal", "Description", "Summary")
 """What is to be reached, by the names that people give it."""
 
+_MARKED = re.compile(r"\]\(([^()]+)\)|`([^`]+)`")
+"""A path as a link or as code, with words beside it."""
 _NOWHERE = ("", "...", "\u2026", "tbd", "none", "-")
 
 
@@ -102,7 +104,8 @@ def paths_in(page: Markdown) -> dict[Stage, str]:
     pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows("Artifact Paths"))]
     found: dict[Stage, str] = {}
     for name, path in (pair for pair in pairs if len(pair) == 2):
-        stage, value = called(name), plain_value(path).removeprefix("./")
+        marked = _MARKED.search(path)
+        stage, value = called(name), plain_value(marked[1] or marked[2] if marked else path).removeprefix("./")
         if stage in WORKED and value.casefold() not in _NOWHERE:
             found.setdefault(stage, value)
     return found
