@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from datetime import timedelta
 from functools import partial
 from typing import Annotated, Any
 
@@ -81,7 +80,7 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
             "delegation_depth": depth,
             "delegation_path": [*path, agent],
             "timeout": timeout,
-            "deadline": f"{begun + timedelta(seconds=timeout):%Y-%m-%dT%H:%M:%SZ}",
+            "deadline": f"{begun.fromtimestamp(begun.timestamp() + timeout, begun.tzinfo):%Y-%m-%dT%H:%M:%SZ}",
         }
         decisions.check_size(context, rules.max_context_bytes)
         run.note("routed", agent=agent, timeout=timeout, delegation_path=context["delegation_path"])
