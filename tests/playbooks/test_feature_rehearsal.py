@@ -114,8 +114,6 @@ def test_cut_off_behind_any_line_it_ends_with_the_same_documents() -> None:
         assert {path: BY_CHANCE.sub(b"", text) for path, text in bench.world.files.items()} == documents, line
 
 
-# --- liars
-
 GOOD, BAD = WORK + b"right\n", b"broken\n"
 
 

@@ -1,17 +1,14 @@
-"""`harness`, whole, by the real world: by the command line, killed, cloned, meddled with, in a team's own files."""
+"""`harness`, whole, by the real world: by the command line, in a team's own files."""
 
 from __future__ import annotations
 
-import asyncio
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from interlock.app import Watcher, playbook_named
-from interlock.engine.view import View
-from interlock.errors import BadInput, Status
+from interlock.app import playbook_named
 from tests.whole.bench import Bench
 
 ID = "TASK-001"
@@ -62,9 +59,6 @@ class Town(Bench):
         self.write(f"harness/tasks/{ID}.md", task)
         if self.git:
             self.commit("a task")
-
-    def calls(self, view: View) -> list[str]:
-        return [call.agent for call in view.calls.values() if call.report]
 
 
 @pytest.mark.req("HN-23", "HN-07", "HN-80", "HN-88", "HN-97", "RUN-08", "CLI-04", "TREE-14", "PERSON-05")
@@ -122,49 +116,13 @@ def test_options_of_one_process_reach_it_from_resume(tmp_path: Path) -> None:
     assert wrong.code == 2 and "Implementation Planning" in wrong.err
 
 
-@pytest.mark.req("TREE-03", "TREE-04", "PERSON-04", "HN-05", "HN-89")
-@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
-def test_a_person_works_on_meanwhile_and_an_agent_sets_everything_back(tmp_path: Path, mode: str) -> None:
-    """Their unsaved lines, a new file, a remark in run-state and the plan as they changed it at its gate stay."""
-    town = Town(tmp_path / "p", mode=mode)
-    town.write("interlock.toml", f'{SETTINGS.replace("played", "mine")}[sandbox]\nmode = "{mode}"\n')
-    argv = 'type = "command"\nargv = ["sh", "agent.sh"]'
-    town.write(
-        "interlock.toml", town.read("interlock.toml").replace('type = "scripted"\nscenario = "scenario.yaml"', argv)
-    )
-    town.write("agent.sh", AGENT)
-    town.commit("agents")
-    town.write("notes.txt", "one\nTWO, unsaved\nthree\n")
-
-    def told(view: View, key: str) -> None:
-        if "feature-design" in key and "Ann" not in town.read(STATE):
-            town.write(STATE, town.read(STATE) + "\nAnn looks after this.\n")
-            town.write("new.txt", "of theirs\n")
-
-    view = asyncio.run(town.begin(Watcher(told=told)))
-    assert view.status is Status.WAITING, view.why
-    plan = f"harness/artifacts/{ID}/implementation-planning.md"
-    town.write(plan, town.read(plan) + "\n- and mind the umlauts\n")
-    entry = town.place().runs.find("latest")
-    for _ in range(2):
-        town.place().decide(entry, "approve")
-        view = town.resume()
-    assert view.status is Status.COMPLETE, view.why
-    assert town.read("notes.txt") == "one\nTWO, unsaved\nthree\n" and town.read("new.txt") == "of theirs\n"
-    assert "umlauts" in town.read(plan) and "Ann looks after this." in town.read(STATE)
-    assert "return a + b" in town.read("lib.py") and town.calls(view) == ORDER
-    assert town.run_git("log", "--format=%s").split("\n") == ["agents", "a task", "first"]
-
-
 AGENT = """\
-# each writes its artifact; whoever builds sets everything back first
+# each writes its artifact
 cat > brief.txt
 out=$(sed -n 's/^The stage is finished when `\\([^`]*\\)`.*/\\1/p' brief.txt)
 rm brief.txt
 case "$INTERLOCK_AGENT" in
-  build)
-    git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .
-    sed -i 's/a - b/a + b/' lib.py; git add -A; git -c user.name=A -c user.email=a@a commit -qm mine ;;
+  build) sed -i 's/a - b/a + b/' lib.py ;;
 esac
 mkdir -p "$(dirname "$out")"
 {
@@ -183,102 +141,11 @@ Approval Readiness: Ready
 
 ## Acceptance Criteria
 
-- [x] AC1: add(1, 2) is 3
+1. add(1, 2) is 3: met, see check.sh
 END
 } > "$out"
 echo "I did it."
 """
-
-
-@pytest.mark.long
-@pytest.mark.req("RUN-08", "HN-117", "HN-39")
-def test_another_clone_goes_on_at_each_gate(tmp_path: Path) -> None:
-    """Without `.interlock/`: at the gate before Build the plan is approved there; before Complete the code is missing,
-    and Build makes it again."""
-    town = Town(tmp_path / "here")
-    assert asyncio.run(town.begin()).status is Status.WAITING
-    town.commit("a plan to be approved")
-    there = Town.clone(town, tmp_path / "there")
-    said = there.types("run", "harness")
-    assert said.code == 4 and "before Build?" in said.err
-    assert there.types("approve").code == 4
-    there.commit("built")
-    assert "return a - b" in there.read("lib.py")
-    third = Town.clone(there, tmp_path / "third")
-    said = third.types("run", "harness")
-    assert said.code == 4 and "not here: Build makes it again" in said.err, said.err
-    assert third.types("approve").code == 0
-    assert "return a + b" in third.read("lib.py")
-    assert third.calls(third.place().runs.find("latest").view()) == ["build", "qa"]
-
-
-@pytest.mark.req("RUN-17", "RUN-07", "HN-110")
-def test_two_at_once(tmp_path: Path) -> None:
-    """A `task` beside it completes; another governed task is a conflict, and changes nothing."""
-    town = Town(tmp_path / "p", AUTONOMOUS)
-    town.write("harness/tasks/TASK-002.md", TASK.replace(ID, "TASK-002"))
-    town.write("scenario.yaml", f"{SCENARIO}  - agent: builder\n    files: {{other.py: 'a + b'}}\n")
-
-    async def both() -> list[Any]:
-        beside = asyncio.ensure_future(town.start("Write other.py"))
-        came: list[Any] = []
-
-        def told(view: View, key: str) -> None:
-            if "feature-design" in key and not came:
-                came.append(asyncio.ensure_future(town.begin(task="TASK-002")))
-
-        view = await town.begin(Watcher(told=told))
-        with pytest.raises(BadInput, match="Active task conflict: run-state is for TASK-001"):
-            await came[0]
-        return [view, (await beside)[1]]
-
-    views = asyncio.run(both())
-    assert [view.status for view in views] == [Status.COMPLETE] * 2, [view.why for view in views]
-    assert "return a + b" in town.read("lib.py") and town.read("other.py") == "a + b"
-
-
-# --- killed
-
-CHANCE = r"20\d\d-\d\d-\d\d(T[\d:.]+Z)?"
-
-
-def ends_as_undisturbed(top: Path, event: int, usual: dict[str, str]) -> bool:
-    """Killed at that event and gone on; False: it had ended before."""
-    town = Town(top, AUTONOMOUS)
-    if not town.killed_at(event):
-        return False
-    view = asyncio.run(town.begin())
-    assert view.status is Status.COMPLETE, (event, view.why)
-    assert texts(town) == usual, event
-    assert town.calls(view) in ([], ORDER), event
-    return True
-
-
-def texts(town: Town) -> dict[str, str]:
-    names = town.run_git("ls-files", "-co", "--exclude-standard").split("\n")
-    return {name: re.sub(CHANCE, "", town.read(name)) for name in names}
-
-
-@pytest.fixture
-def undisturbed(tmp_path: Path) -> dict[str, str]:
-    town = Town(tmp_path / "usual", AUTONOMOUS)
-    assert asyncio.run(town.begin()).status is Status.COMPLETE
-    return texts(town)
-
-
-@pytest.mark.req("RUN-03", "RUN-05", "HN-112")
-def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
-    """Both documents byte for byte but for times, all other files, nobody who had ended called again."""
-    assert ends_as_undisturbed(tmp_path / "p", 80, undisturbed)
-
-
-@pytest.mark.long
-@pytest.mark.req("RUN-03", "RUN-05")
-def test_killed_at_every_event_it_ends_as_undisturbed(tmp_path: Path, undisturbed: dict[str, str]) -> None:
-    event = 1
-    while ends_as_undisturbed(tmp_path / str(event), event, undisturbed):
-        event += 1
-    assert event > 120
 
 
 # --- in a team's own files, from the seed's text alone
@@ -343,9 +210,6 @@ Status: Ready
 - Require Approval Before Build: No
 - Require Approval Before Complete: Yes
 """
-OWN_AGENT = AGENT.replace("git stash -uq; git reset -q --hard; git clean -qfdx; git checkout -q .", ":").replace(
-    "- [x] AC1: add(1, 2) is 3", "1. add(1, 2) is 3: met, see check.sh"
-)
 
 
 @pytest.mark.req("AGENT-07", "AGENT-02", "PERSON-07", "HN-12", "HN-53", "HN-89", "HN-91")
@@ -371,7 +235,7 @@ def test_a_teams_own_harness_works_as_it_is(tmp_path: Path) -> None:
         town.write(f"harness/templates/{name}", text)
     town.write("harness/roles/orchestrator.md", "# The orchestrator\n")
     town.write(f"harness/tasks/{ID}.md", OWN_TASK)
-    town.write("agent.sh", OWN_AGENT)
+    town.write("agent.sh", AGENT)
     town.commit("as the team has it")
     town.trust()
     shown = town.types("plan", "harness", ID)

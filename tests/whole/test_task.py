@@ -21,16 +21,6 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Bench:
     return Bench(tmp_path / "project", mode=request.param)
 
 
-@pytest.mark.req("TS-08", "TREE-14", "EVID-06")
-def test_a_red_check_is_mended_and_the_work_delivered(bench: Bench) -> None:
-    """Red before, green after, accepted: the work is in the tree, and the pair is called mended."""
-    view = bench.run()
-    assert (view.status, view.why) == (Status.COMPLETE, "Accepted in round 1")
-    assert "a + b" in bench.read("lib.py")
-    assert [pair.proved.word for pair in view.pairs.values() if pair.proved] == ["mended"]
-    assert bench.run_git("status", "--porcelain") == "M lib.py"
-
-
 @pytest.mark.req("TREE-03", "TREE-05")
 def test_what_is_not_committed_survives_an_agent_that_takes_everything_back(bench: Bench) -> None:
     """stash, reset, clean and checkout take nothing of the person's, and nothing ignored leaves the layer."""
@@ -57,62 +47,6 @@ def test_what_is_not_committed_survives_an_agent_that_takes_everything_back(benc
     assert bench.run_git("log", "--format=%s") == "first"
 
 
-@pytest.mark.req("TREE-14", "TS-05")
-def test_what_stays_red_is_not_accepted_and_not_delivered(bench: Bench) -> None:
-    """Three rounds that mend nothing end with 3; no reviewer is paid, and the tree is as it was."""
-    bench.act("builder", "echo '# tried' >> lib.py; echo tried")
-    before = bench.read("lib.py")
-    view = bench.run()
-    assert view.status is Status.STOPPED
-    assert bench.calls(view) == ["builder:1"] * 3
-    assert bench.read("lib.py") == before
-    assert view.pending is not None
-    assert view.pending.base != view.pending.work
-
-
-@pytest.mark.req("EVID-04", "EVID-03")
-def test_a_judge_that_lies_about_a_command_is_refuted(bench: Bench) -> None:
-    """A green that is red when it is run again is asked about once, then it counts against the work."""
-    bench.act(
-        "reviewer",
-        """
-        cat <<'END'
-        ```json
-        {"verdict": "accept", "criteria": [{"criterion": "the request", "met": true}],
-         "checks": [{"command": "grep -q nothing lib.py", "result": "green"}]}
-        ```
-        END
-        """,
-    )
-    view = bench.run(rounds=1)
-    assert view.status is Status.STOPPED
-    assert "a - b" in bench.read("lib.py")
-    judged = next(call for call in view.calls.values() if call.agent == "reviewer")
-    assert judged.calls == 2
-    assert judged.report is not None
-    assert [check.word for check in judged.report.checks] == ["refuted"]
-
-
-@pytest.mark.req("TREE-08", "TREE-12")
-def test_files_that_steer_tools_are_held_back(bench: Bench) -> None:
-    """An edited interlock.toml and a planted hook stay out of the tree; the rest is delivered, as settings say."""
-    named = '[sandbox]\nguarded = ["interlock.toml", "Steering"]\n'
-    settings = bench.read("interlock.toml").replace("[sandbox]\n", named)
-    bench.write("interlock.toml", settings)
-    bench.act(
-        "builder",
-        "sed -i 's/a - b/a + b/' lib.py; echo '# x' >> interlock.toml; mkdir -p .husky; echo evil > .husky/pre-commit;"
-        "echo evil > Steering; echo good > CLAUDE.md",
-    )
-    view = bench.run()
-    assert view.status is Status.COMPLETE, view.why
-    assert bench.read("interlock.toml") == settings
-    assert not (bench.top / ".husky").exists()
-    held = [path for remark in view.remarks if remark.kind == "held back" for path in remark.paths]
-    assert held == [".husky/pre-commit", "Steering", "interlock.toml"]
-    assert (bench.top / "CLAUDE.md").exists()
-
-
 @pytest.mark.req("TREE-04", "TREE-02")
 def test_a_person_who_edits_the_same_lines_meanwhile_keeps_theirs(bench: Bench) -> None:
     """Both changed one line: the person's version stands, and the agent makes its change again on it."""
@@ -133,39 +67,6 @@ def test_a_person_who_edits_the_same_lines_meanwhile_keeps_theirs(bench: Bench) 
     assert view.status is Status.COMPLETE, view.why
     assert view.why == "Accepted in round 2"
     assert "return a + b  # hers" in bench.read("lib.py")
-
-
-@pytest.mark.req("EVID-08", "TS-07")
-def test_nothing_to_do_is_a_success_of_its_own(bench: Bench) -> None:
-    """A builder that changes nothing and names the check that shows it is judged, and accepted."""
-    bench.write("lib.py", "def add(a, b):\n    return a + b\n")
-    bench.act(
-        "builder",
-        """
-        cat <<'END'
-        ```json
-        {"status": "done", "already_so": ["sh check.sh"]}
-        ```
-        END
-    """,
-    )
-    view = bench.run()
-    assert view.status is Status.COMPLETE, view.why
-    assert not [one for one in view.delivered if one.state == "done"]
-
-
-def test_undo_takes_a_run_back_and_apply_brings_it_again(bench: Bench) -> None:
-    """What was delivered is taken out hunk by hunk; what a person wrote since stays."""
-    bench.run()
-    person = bench.read("lib.py").replace("'x'", "'mine'")
-    bench.write("lib.py", person)
-    place = bench.place()
-    undone = asyncio.run(place.undo(place.runs.find("latest")))
-    assert undone.paths == ("lib.py",)
-    assert bench.read("lib.py") == person.replace("a + b", "a - b")
-    place = bench.place()
-    asyncio.run(place.apply(place.runs.find("latest")))
-    assert bench.read("lib.py") == person
 
 
 @pytest.mark.req("TREE-06", "RUN-05")
@@ -355,8 +256,6 @@ def test_two_runs_at_once_leave_each_others_work_alone(bench: Bench) -> None:
     bench.act(
         "builder",
         """
-        grep -q name "$INTERLOCK_BRIEF" 2>/dev/null
-        case "$INTERLOCK_RUN_ID" in *) : ;; esac
         sed -i 's/a - b/a + b/' lib.py; echo "$INTERLOCK_RUN_ID" > "by-$INTERLOCK_RUN_ID.txt"; echo done
     """,
     )

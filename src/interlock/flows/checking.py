@@ -19,9 +19,10 @@ from interlock.errors import BadInput, DocumentInvalid, unknown
 from interlock.flows import texts
 from interlock.flows.format import (
     COMMANDS,
+    ENDS,
     FINDINGS,
     GATE,
-    MOST_STEPS,
+    ON,
     PROGRESS,
     THEN,
     TURNS,
@@ -34,7 +35,6 @@ from interlock.flows.format import (
     Repeat,
     RunStep,
     Together,
-    Way,
     step_name,
     walk,
 )
@@ -43,24 +43,17 @@ Known = Mapping[str, tuple[str, ...]]
 """What can be asked about at a place: names with the outcomes that are possible there."""
 TURN, MEMBER = "turn", "member"
 MOST_COMBINATIONS, LISTED = 2048, 12
-SAMPLES: Mapping[str, Any] = {"number": 1, "switch": True, "list": ["one"]}
+SAMPLES: Mapping[str, Any] = {"number": 1, "switch": True}
+
+
+OFFERS: Mapping[Any, tuple[str, ...]] = {AgentStep: VERDICTS, Together: VERDICTS, RunStep: COMMANDS, Repeat: TURNS}
 
 
 def offers(step: Any) -> dict[str, tuple[str, ...]]:
     """The columns that a step offers to later tables, each with all that it can be."""
-    match step:
-        case AgentStep():
-            return {step_name(step): VERDICTS}
-        case Together():
-            return dict.fromkeys((*step.members, step.name), VERDICTS)
-        case RunStep():
-            return {step.name: COMMANDS}
-        case AskStep():
-            return {step.name: tuple(step.choices) or GATE}
-        case Repeat():
-            return {step.name: TURNS}
-        case _:
-            return {}
+    words = (tuple(step.choices) or GATE) if isinstance(step, AskStep) else OFFERS.get(type(step), ())
+    names = (*(step.members if isinstance(step, Together) else ()), step_name(step))
+    return dict.fromkeys(names, words) if words else {}
 
 
 def going_on(step: Any, words: Sequence[str]) -> Sequence[str]:
@@ -113,10 +106,7 @@ class _Walk:
             if texts.word(name) in words or hasattr(Model, texts.word(name)):
                 self.add(("inputs", name), f"an input cannot be called {name!r}", remedy="Give it another name.")
             words.add(texts.word(name))
-        steps = list(walk(self.flow.steps))
-        if len(steps) > MOST_STEPS:
-            self.add(("steps",), "there are too many steps", expected=f"at most {MOST_STEPS:,}")
-        for step, at in steps:
+        for step, at in walk(self.flow.steps):
             for name, one in ((step_name(step), step), *(step.members.items() if isinstance(step, Together) else ())):
                 if texts.word(name) in words:
                     self.add(at, f"the name {name!r} is given twice", remedy="Give the step one of its own: name: ...")
@@ -255,22 +245,20 @@ class _Walk:
             self.add(place, f"{step.name!r} is never used up: no way leads to its second turn", expected=expected)
         return _joined(ways) if ways else None
 
-    def go(self, way: Way, known: Known, at: Keys) -> bool:
+    def go(self, way: str, known: Known, at: Keys) -> bool:
         """Whether it goes on from here; where it goes elsewhere, what is known comes along."""
-        if way.goes == "go on":
-            return True
-        if way.goes == "end":
-            if way.ending in self.arrivals:
-                self.arrivals[way.ending].append(known)
+        if way.startswith(ENDS):
+            if (ending := way.removeprefix(ENDS)) in self.arrivals:
+                self.arrivals[ending].append(known)
             else:
-                self.unknown(at, "the ending", way.ending, self.arrivals)
+                self.unknown(at, "the ending", ending, self.arrivals)
                 self.lost = True
-        elif self.around:
-            (self.around[-1].again if way.goes == "again" else self.around[-1].left).append(known)
-        else:
-            self.add(at, f"`{way.words}` stands outside of every repeat", expected="go on, or end NAME")
+        elif way != ON and self.around:
+            (self.around[-1].again if way == "again" else self.around[-1].left).append(known)
+        elif way != ON:
+            self.add(at, f"`{way}` stands outside of every repeat", expected="go on, or end NAME")
             self.lost = True
-        return False
+        return way == ON
 
     # -- tables
 
@@ -317,16 +305,8 @@ class _Walk:
                 place = (*at, "rows", number, column)
                 if column not in known:
                     self.not_known(place, column, known)
-                    continue
-                for one in words:
-                    if one in known[column]:
-                        continue
-                    if one in offers(self.places[column]).get(column, ()):
-                        remedy = "An earlier step or table sends the run elsewhere then."
-                        expected = f"one of {', '.join(known[column])}"
-                        self.add(place, f"{column!r} cannot be {one!r} here", expected=expected, remedy=remedy)
-                    else:
-                        self.unknown(place, f"the outcome of {column}", one, known[column])
+                for one in set(words) - {*known.get(column, words)}:
+                    self.unknown(place, f"the outcome of {column} here", one, known[column])
         return len(self.wrong) == before
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Union
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union
 
 from pydantic import (
     AfterValidator,
@@ -27,7 +27,7 @@ from interlock.documents.problems import load
 from interlock.documents.reading import Keys, Source, Text, read_yaml
 from interlock.errors import DocumentInvalid, nearest, place
 
-MOST_CHARACTERS, MOST_STEPS, MOST_TURNS, MOST_ROWS = 200_000, 1000, 100, 100
+MOST_CHARACTERS, MOST_TURNS, MOST_ROWS = 200_000, 100, 100
 THEN, FINDINGS = "then", "findings"
 
 VERDICTS = ("pass", "revise", "blocked", "failed")
@@ -60,38 +60,26 @@ def _is_inside(path: Any) -> Any:
     return path
 
 
-class Way(NamedTuple):
-    """Where a row, or a repeat that is used up, leads."""
-
-    goes: Literal["go on", "again", "leave", "end"]
-    ending: str = ""
-
-    @property
-    def words(self) -> str:
-        return f"end {self.ending}" if self.ending else self.goes
+NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
+_WAYS = f"^(go on|again|leave|end {NAME})$"
 
 
-def _way(value: Any) -> Any:
+def _way(value: Any) -> str:
     words = " ".join(str(value).split())
-    if words in ("go on", "again", "leave"):
-        return Way(words)  # type: ignore[arg-type]
-    if words.startswith("end "):
-        return Way("end", words.removeprefix("end "))
-    raise ValueError("expected go on, again, leave, or end NAME")
+    if not re.match(_WAYS, words):
+        raise ValueError("expected go on, again, leave, or end NAME")
+    return words
 
 
 _ONE_OR_MANY = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}]}
-NAME = r"[A-Za-z][A-Za-z0-9_-]{0,59}"
 Name = Annotated[str, Field(pattern=f"^{NAME}$")]
 Words = Annotated[tuple[str, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
 Path = Annotated[str, BeforeValidator(_is_inside)]
 Paths = Annotated[tuple[Path, ...], BeforeValidator(_alone), Field(strict=False), WithJsonSchema(_ONE_OR_MANY)]
 Duration = Annotated[int, BeforeValidator(_duration), WithJsonSchema({"type": ["string", "integer"]})]
-Goes = Annotated[
-    Way,
-    BeforeValidator(_way),
-    WithJsonSchema({"type": "string", "pattern": f"^(go on|again|leave|end {NAME})$"}),
-]
+Goes = Annotated[str, BeforeValidator(_way), WithJsonSchema({"type": "string", "pattern": _WAYS})]
+"""Where a row, or a repeat that is used up, leads."""
+ON, ENDS = "go on", "end "
 
 
 # --- parts

@@ -8,13 +8,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from interlock.engine.prompts import filled
-from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run
+from interlock.engine.run import Call, Command, Outcome, Proved, Report, Row, Run, Stop
 from interlock.flows import texts
 from interlock.flows.answers import reader, sample
 from interlock.flows.checking import MEMBER, TURN, going_on, offers
 from interlock.flows.format import (
+    ENDS,
     FINDINGS,
+    ON,
     VERDICTS,
     AgentStep,
     AskStep,
@@ -24,14 +25,13 @@ from interlock.flows.format import (
     Repeat,
     RunStep,
     Together,
-    Way,
     step_name,
     walk,
 )
 
 TAIL = 6000
 """Characters at the end of what a step said that are handed on."""
-ON = Way("go on")
+
 _TIMES = re.compile(r"\b\d+(?:\.\d+)? ?(?:ms|s|sec|secs|seconds)\b|\b\d+:\d+(?::\d+(?:\.\d+)?)?\b|\b0x[0-9a-fA-F]+\b")
 """What differs between two outputs that say the same: how long it took, when it was, where in memory."""
 
@@ -43,24 +43,13 @@ class Quoted(NamedTuple):
     text: str
 
 
-class Over(Exception):
-    """A step that nobody asks about did not go well."""
-
-    def __init__(self, why: str, exit_code: int | None = None) -> None:
-        super().__init__(why)
-        self.exit = exit_code
-
-
 class Performance:
     """One run of a flow: the outcomes so far, what was said, and what did not go well."""
 
     def __init__(self, flow: Flow, rows: Mapping[str, Row], run: Run, inputs: Mapping[str, Any]) -> None:
-        self.flow, self.rows, self.run = flow, rows, run
+        self.flow, self.rows, self.run, self.inputs = flow, rows, run, inputs
         self.asked = flow.asked_about
         self.outcomes: dict[str, str] = {}
-        self.known = dict(inputs)
-        """What texts can fill in: the inputs, and the outcomes under their names there."""
-        self.inputs = dict(inputs)
         self.said: dict[str, tuple[Quoted, ...]] = {}
         self.turns: list[tuple[str, int]] = []
         self.found: list[Quoted] = []
@@ -68,28 +57,25 @@ class Performance:
         self.before: list[Quoted] = []
         self.last: dict[tuple[str, str], list[str]] = {}
         """What a table knew to have gone wrong when it asked last whether a repeat moves."""
-        self.must = [step for step, _ in walk(flow.steps) if isinstance(step, RunStep) and step.must]
+        steps = [step for step, _ in walk(flow.steps)]
+        self.endings = {ENDS + step.name: step for step in steps if isinstance(step, End)}
+        self.must = [self.command(step, inputs) for step in steps if isinstance(step, RunStep) and step.must]
         self.proved: dict[str, Proved] = {}
         """Of what must pass, the last word."""
 
     async def whole(self) -> Outcome:
         with self.run.step("before"):
-            await self.run.baseline([self.command(step, self.inputs) for step in self.must])
-        try:
-            way = await self.steps(self.flow.steps)
-            endings = (step for step, _ in walk(self.flow.steps) if isinstance(step, End))
-            return await self.end(next(step for step in endings if step.name == way.ending))
-        except Over as over:
-            return Outcome.stopped(str(over), exit=over.exit)
+            await self.run.baseline(self.must)
+        return await self.end(self.endings[await self.steps(self.flow.steps)])
 
-    async def steps(self, steps: Sequence[Any]) -> Way:
+    async def steps(self, steps: Sequence[Any]) -> str:
         """Where these steps lead."""
         for step in steps:
-            if (way := await self.one(step)).goes != "go on":
+            if (way := await self.one(step)) != ON:
                 return way
         return ON
 
-    async def one(self, step: Any) -> Way:
+    async def one(self, step: Any) -> str:
         match step:
             case AgentStep():
                 with self.run.step(step_name(step)):
@@ -104,32 +90,28 @@ class Performance:
                     for name, member in step.members.items():
                         await self.report(member, reports[name])
                 self.said[step.name] = tuple(part for name in step.members for part in self.said[name])
-                self.comes_out(step.name, max((self.outcomes[name] for name in step.members), key=VERDICTS.index))
-            case RunStep():
+                self.outcomes[step.name] = max((self.outcomes[name] for name in step.members), key=VERDICTS.index)
+            case RunStep() | AskStep():
                 with self.run.step(step.name):
-                    await self.runs(step)
-            case AskStep():
-                with self.run.step(step.name):
-                    await self.ask(step)
+                    await (self.runs(step) if isinstance(step, RunStep) else self.ask(step))
             case Decide():
                 return self.decide(step)
             case Repeat():
                 return await self.repeat(step)
             case End():
-                return Way("end", step.name)
+                return ENDS + str(step.name)
         return ON
 
     # -- texts, and what comes of a step
 
     @property
     def values(self) -> dict[str, Any]:
-        return {**self.known, TURN: self.turns[-1][1]} if self.turns else self.known
+        """What texts can fill in."""
+        outcomes = {texts.word(name): one for name, one in self.outcomes.items()}
+        return {**self.inputs, **outcomes, **({TURN: self.turns[-1][1]} if self.turns else {})}
 
     def fill(self, text: str, **more: Any) -> str:
-        return filled(text, {**self.values, **more}, self.flow.playbook)
-
-    def comes_out(self, name: str, word: str) -> None:
-        self.outcomes[name] = self.known[texts.word(name)] = word
+        return texts.filled(text, {**self.values, **more}, self.flow.playbook)
 
     def quoted(self, names: Sequence[str]) -> list[Quoted]:
         parts: list[Quoted] = []
@@ -137,9 +119,10 @@ class Performance:
             parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
         return list(dict.fromkeys(parts))
 
-    def settle(self, step: Any, name: str, word: str, said: str, exit_code: int | None = None) -> None:
+    def settle(self, step: Any, word: str, said: str) -> None:
         """A step is over: texts and tables know its outcome; what nobody asks about has to have gone well."""
-        self.comes_out(name, word)
+        name = step_name(step)
+        self.outcomes[name] = word
         part = Quoted(f"{name}: {word}", said[-TAIL:] or "Nothing was said.")
         self.said[name] = (part,) if said else ()
         words = offers(step)[name]
@@ -147,7 +130,8 @@ class Performance:
             self.found.append(part)
         if name not in self.asked and word not in going_on(step, words):
             first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
-            raise Over(", ".join(filter(None, (f"{name}: {word}", first))), exit_code)
+            exit_code = 5 if word == "failed" and isinstance(step, AgentStep) else None
+            raise Stop(Outcome.stopped(", ".join(filter(None, (f"{name}: {word}", first))), exit=exit_code))
 
     # -- agents
 
@@ -175,7 +159,7 @@ class Performance:
         )
 
     async def report(self, step: AgentStep, report: Report) -> None:
-        name, agent = step_name(step), self.flow.agents[step.agent]
+        agent = self.flow.agents[step.agent]
         form = report.form if isinstance(report.form, dict) else {}
         word, said, claims = "pass", [str(form.get("summary") or "")], form.get("already_so") or ()
         if report.reason == "conflict":
@@ -193,7 +177,7 @@ class Performance:
         documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
         text = "\n".join(filter(None, (*said, *documents)))
         text = text or ("" if form else self.run.text(report.text).strip())
-        self.settle(step, name, word, text, exit_code=5 if word == "failed" else None)
+        self.settle(step, word, text)
 
     # -- commands
 
@@ -209,7 +193,7 @@ class Performance:
             (proved,) = await self.run.prove([self.command(step, self.inputs)])
             self.proved[step.name] = proved
             word = "failed" if self.run.against([proved]) else "passed"
-        self.settle(step, step.name, word, self.shown(proved))
+        self.settle(step, word, self.shown(proved))
 
     def shown(self, proved: Proved) -> str:
         """What a command said; of what must pass and does not, with the word of its pair."""
@@ -226,17 +210,16 @@ class Performance:
             choices=tuple(step.choices) or ("approve", "reject"),
             shows=tuple(self.fill(path) for path in step.shows),
         )
-        self.settle(step, step.name, decided.choice, decided.note)
+        self.settle(step, decided.choice, decided.note)
 
-    def decide(self, step: Decide) -> Way:
+    def decide(self, step: Decide) -> str:
         def leads(**columns: str) -> str:
             number = step.row_for(lambda column: columns[texts.word(column)])
             assert number is not None, "the file is not taken where a table is not total"
-            return step.rows[number].then.words
+            return step.rows[number].then
 
         leads.__name__ = step.name
-        words = self.run.decide(leads, **{texts.word(column): self.column(step, column) for column in step.columns})
-        return next(row.then for row in step.rows if row.then.words == words)
+        return self.run.decide(leads, **{texts.word(column): self.column(step, column) for column in step.columns})
 
     def column(self, step: Decide, column: str) -> str:
         turn = next((turn for name, turn in self.turns if name == column), None)
@@ -246,19 +229,19 @@ class Performance:
         last, self.last[step.name, column] = self.last.get((step.name, column)), found
         return "stuck" if turn > 1 and last == found else "moving"
 
-    async def repeat(self, step: Repeat) -> Way:
+    async def repeat(self, step: Repeat) -> str:
         for inner, _ in walk(step.steps):
             self.last.pop((step_name(inner), step.name), None)
-        self.comes_out(step.name, "used up")
+        self.outcomes[step.name] = "used up"
         async for turn in self.run.loop(step.name):
             self.before, self.found = self.found, []
             self.turns.append((step.name, turn))
             way = await self.steps(step.steps)
             self.turns.pop()
-            if way.goes == "leave":
-                self.comes_out(step.name, "left")
+            if way == "leave":
+                self.outcomes[step.name] = "left"
                 return ON
-            if way.goes == "end":
+            if way.startswith(ENDS):
                 return way
         return step.when_used_up
 
@@ -276,13 +259,12 @@ class Performance:
             return await self.complete(said, output)
 
     async def complete(self, said: str, output: str) -> Outcome:
-        commands = [self.command(one, self.inputs) for one in self.must]
-        proved = await self.run.prove(commands)
+        proved = await self.run.prove(self.must)
         for one in proved:
             if one.after is None or not one.after.green:
                 whose = ": it is red on your own tree, too" if one.word == "theirs" else ""
                 return Outcome.stopped(f"{one.name} must pass, and does not{whose}", self.shown(one))
-        landed = await self.run.land(commands, proved[0].tree if proved else None)
+        landed = await self.run.land(self.must, proved[0].tree if proved else None)
         if landed.state == "away":
             why = "another branch is checked out: nothing was delivered"
             return Outcome.degraded(f"{said}; {why}", output, next=f"interlock apply {self.run.id}")

@@ -53,7 +53,7 @@ def outline(flow: Flow) -> str:
             case Together():
                 said, below = ", side by side:", [f"{name}: {one.agent}" for name, one in step.members.items()]
             case Repeat():
-                said = f", at most {step.at_most} times, then: {step.when_used_up.words}"
+                said = f", at most {step.at_most} times, then: {step.when_used_up}"
             case RunStep():
                 said = f": {quoted(step.command)}{', which must pass' if step.must else ''}"
             case AskStep():
@@ -62,7 +62,7 @@ def outline(flow: Flow) -> str:
                 said = ", a table:"
                 for row in step.rows:
                     cells = ", ".join(f"{column} {' or '.join(words)}" for column, words in row.cells.items())
-                    below.append(f"{cells} leads to: {row.then.words}")
+                    below.append(f"{cells} leads to: {row.then}")
             case End():
                 said = f": it ends, {step.status}: {_line(step.words)}"
         indent = "  " * (at.count("steps") - 1)

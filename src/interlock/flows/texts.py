@@ -1,7 +1,7 @@
 """Texts of a flow: what they may say is checked when the file is read, so that filling them in cannot fail.
 
-A text fills in names, and may ask with `if` or go through a list with `for`.  It calls nothing, looks into nothing and
-computes nothing: those are the parts of jinja2 that can fail, and a process is not to be hidden in them.
+A text fills in names, and may ask with `if`.  It calls nothing, looks into nothing and computes nothing: those are the
+parts of jinja2 that can fail, and a process is not to be hidden in them.
 """
 
 from __future__ import annotations
@@ -11,12 +11,9 @@ import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from interlock.engine.prompts import filled, parsed
+from interlock.engine import prompts
 
-FILTERS = ("join", "lower", "trim", "upper")
-_PARTS = frozenset(
-    ("Template", "Output", "TemplateData", "Name", "Const", "If", "For", "CondExpr", "Compare", "Operand", "And", "Or")
-) | {"Not", "Filter"}
+_PARTS = ("Template", "Output", "TemplateData", "Name", "Const", "If", "CondExpr", "Compare", "Operand", "And", "Or")
 _SPOKEN = {"Call": "a call", "Getattr": "a look into a value", "Getitem": "a look into a value"}
 _ALONE = re.compile(r"\s*\{\{\s*\w+\s*\}\}\s*")
 
@@ -28,34 +25,20 @@ def word(name: str) -> str:
 
 def wrong(text: str, known: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a text where these names are known, each with a sample of its value."""
-    tree = parsed(text)
+    tree = prompts.parsed(text)
     yield from [tree] if isinstance(tree, str) else _wrong(tree, known)
 
 
 def _wrong(node: Any, known: Mapping[str, Any]) -> Iterator[str]:
     match type(node).__name__:
-        case "For":
-            if not _is_list(node.iter, known):
-                yield "`for` goes through what is no list; expected the name of an input of type list"
-            known = {**known, getattr(node.target, "name", ""): ""}
         case "Compare" if not all(op.op in ("eq", "ne") or _numbers(node.expr, op, known) for op in node.ops):
             yield "these cannot be compared; expected == or !=, and < or > for numbers such as `turn`"
         case "Name" if node.name not in known:
             yield f"the name {node.name!r} is not known; expected one of {', '.join(sorted(known))}"
-        case "Output" if any(_is_list(one, known) for one in node.nodes):
-            yield "a list is no text; expected `for`, or the filter join"
-        case "Filter" if node.name not in FILTERS or node.kwargs:
-            yield f"the filter {node.name!r} is not known; expected one of {', '.join(FILTERS)}"
-        case "Filter" if _is_list(node.node, known) != (node.name == "join") or (node.args and node.name != "join"):
-            yield f"the filter {node.name!r} cannot be used so; expected join for a list, the others for a text"
-        case kind if kind not in _PARTS:
-            yield f"it has {_SPOKEN.get(kind, kind.lower())}; expected names, `if` and `for`: tables decide the rest"
+        case kind if kind not in (*_PARTS, "Not"):
+            yield f"it has {_SPOKEN.get(kind, kind.lower())}; expected names and `if`: tables decide the rest"
     for inner in node.iter_child_nodes():
         yield from _wrong(inner, known)
-
-
-def _is_list(node: Any, known: Mapping[str, Any]) -> bool:
-    return isinstance(known.get(getattr(node, "name", "")), list) and type(node).__name__ == "Name"
 
 
 def _numbers(first: Any, op: Any, known: Mapping[str, Any]) -> bool:
@@ -63,13 +46,20 @@ def _numbers(first: Any, op: Any, known: Mapping[str, Any]) -> bool:
     return op.op in ("gt", "gteq", "lt", "lteq") and all(isinstance(value, int) for value in values)
 
 
+def filled(text: str, values: Mapping[str, Any], where: str) -> str:
+    """A text with its values; a list stands with spaces between."""
+    return _filled(text, values, where, str)
+
+
 def fill_command(text: str, values: Mapping[str, Any], where: str) -> str:
     """A command: what is filled in is one word of it; one that is a name alone is taken as it was given."""
-    return filled(text, values if _ALONE.fullmatch(text) else {name: _one(it) for name, it in values.items()}, where)
+    return _filled(text, values, where, str if _ALONE.fullmatch(text) else shlex.quote)
 
 
-def _one(value: Any) -> Any:
-    return shlex.quote(value) if isinstance(value, str) else [*map(_one, value)] if isinstance(value, list) else value
+def _filled(text: str, values: Mapping[str, Any], where: str, spell: Any) -> str:
+    lists = {name: " ".join(map(spell, one)) for name, one in values.items() if isinstance(one, tuple)}
+    words = {name: spell(one) for name, one in values.items() if isinstance(one, str)}
+    return prompts.filled(text, {**values, **words, **lists}, where)
 
 
 def wrong_command(text: str) -> Iterator[str]:

@@ -88,8 +88,7 @@ async def setup(work: Work) -> None:
     """Step 0. What an earlier run planned is set aside; the request and the shared memory are there."""
     run, inputs = work.run, work.inputs
     with run.step("0"):
-        named = [line for line in inputs.check if line != "none"]
-        work.commands = [] if "none" in inputs.check else await run.commands(named)
+        work.commands = await run.commands(inputs.check)
         await run.baseline(work.commands)
         if not work.commands:
             run.warn("no command checks this work: judges alone decide")

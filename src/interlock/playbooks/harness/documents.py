@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator
 
-from interlock.documents.markdown import Markdown, Section, bullet, cells, label, markdown, plain_value
+from interlock.documents.markdown import Markdown, bullet, markdown, plain_value
 from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import read_yaml
@@ -28,6 +28,7 @@ _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*")
 _MARK = re.compile(r"[*_`]*([A-Z]{1,5}-?\d+(?:\.\d+)*)[*_`]*[\s:.)\u2013\u2014-]")
 OBJECTIVE = ("Objective", "Goal", "Description", "Summary")
 """What is to be reached, by the names that people give it."""
+
 _MARKED = re.compile(r"\]\(([^()]+)\)|`([^`]+)`")
 """A path as a link or as code, with words beside it."""
 _NOWHERE = ("", "...", "\u2026", "tbd", "none", "-")
@@ -50,11 +51,6 @@ def task_file(task: str) -> str:
     return f"{TASKS}/{task}.md"
 
 
-def belongs(name: str, task: str) -> bool:
-    """Whether a file of that name is the task's: it begins with the Task ID, in any case."""
-    return re.match(rf"{re.escape(task)}(?![A-Za-z0-9])", name, re.IGNORECASE) is not None
-
-
 def wrong(what: str, path: str) -> BadInput:
     return DocumentInvalid(what, where=place(path))
 
@@ -69,7 +65,7 @@ def read_task(text: str, path: str) -> Task:
     page, problems = markdown(text), list[str]()
     found, stem = page.value("Task ID") or "", posixpath.basename(path).removesuffix(".md")
     title = next((one.title for one in page.sections if one.level == 1), page.value("Task Title") or "")
-    title = title.removeprefix(found).lstrip(" :\u2013\u2014-") or title
+
     criteria, named = _criteria(page), paths_in(page)
     objective = any(page.under(name, deep=True).strip() or page.value(name) for name in OBJECTIVE)
     needed = {"Title": title, "Task ID": found, "Objective": objective, "Acceptance Criteria": criteria}
@@ -77,7 +73,7 @@ def read_task(text: str, path: str) -> Task:
         problems.append(f"{path}: required metadata missing: {', '.join(missing)}")
     if found and not _ID.fullmatch(found):
         problems.append(f'{path}: Task ID "{found}" is none; expected letters, digits and hyphens')
-    elif found and not belongs(stem, found):
+    elif found and stem != found:
         problems.append(f"Task ID {found} does not match file {stem}.md")
     mode = (page.value("Workflow Mode") or "standard").casefold()
     if mode not in MODES:
@@ -88,16 +84,9 @@ def read_task(text: str, path: str) -> Task:
     problems += _wrong_paths(paths)
     if problems:
         raise BadInput.together([wrong(problem, path) for problem in problems])
-    return Task(
-        id=found,
-        path=path,
-        title=title,
-        criteria=criteria,
-        paths=paths,
-        defaults=tuple(stage for stage in WORKED if stage not in named),
-        before_build=bool(yes(said[BEFORE_BUILD])),
-        before_complete=bool(yes(said[BEFORE_COMPLETE])),
-    )
+    asks = {"before_build": bool(yes(said[BEFORE_BUILD])), "before_complete": bool(yes(said[BEFORE_COMPLETE]))}
+    defaults = tuple(stage for stage in WORKED if stage not in named)
+    return Task(id=found, path=path, title=title, criteria=criteria, paths=paths, defaults=defaults, **asks)
 
 
 def default_path(task: str, stage: Stage) -> str:
@@ -111,10 +100,8 @@ def yes(value: str) -> bool | None:
 
 def paths_in(page: Markdown) -> dict[Stage, str]:
     """The artifact paths that a document lists: bullets `Stage: path`, or a table of the two."""
-    named = [one.title for one in page.sections if "artifact" in one.title.casefold()]
-    title = "Artifact Paths" if page.field("Artifact Paths") or not named else named[0]
-    listed = [one.partition(":")[::2] for one in page.values(title, ticked=False) or ()]
-    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows(title))]
+    listed = [one.partition(":")[::2] for one in page.values("Artifact Paths", ticked=False) or ()]
+    pairs: Iterable[tuple[str, ...]] = [*listed, *(row.cells[:2] for row in page.rows("Artifact Paths"))]
     found: dict[Stage, str] = {}
     for name, path in (pair for pair in pairs if len(pair) == 2):
         marked = _MARKED.search(path)
@@ -176,28 +163,28 @@ class Structure(Model):
     headings: tuple[str, ...] = ()
 
 
-class Exact(Model):
-    """A contract as a block of YAML."""
+class Contract(Model):
+    """What a stage may read and write, and what its artifact must contain beside a title: an exact one is such a block
+    of YAML."""
 
     stage: StageName
-    required: Inputs = Field(min_length=1)
+    required: Inputs
     optional: Inputs = ()
     writes: Inputs = ()
     min_structure: Structure = Structure()
-
-
-class Contract(Model):
-    """What a stage may read and write, and what its artifact must contain."""
-
     prose: str = ""
     """The section as people wrote it; empty where it is exact."""
-    required: tuple[str, ...]
-    """Paths, folders and patterns; `task_file` and `artifact:STAGE` stand for those of the task."""
-    optional: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-    """Globs beside the artifact, without all that is governed."""
-    headings: tuple[str, ...] = ()
-    """Of its artifact, beside a title."""
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        return self.min_structure.headings
+
+    @property
+    def scope(self) -> tuple[str, ...]:
+        """Globs that may be written beside the artifact, without all that is governed."""
+        named = tuple(one[5:] for one in self.writes if one.startswith("path:"))
+        globs = named or (("**",) if self.stage == Stage.BUILD else ())
+        return (*globs, *KEPT_OUT) if globs else ()
 
 
 @lru_cache(maxsize=16)
@@ -207,48 +194,34 @@ def read_contracts(text: str) -> dict[Stage, Contract]:
     Raises:
         BadInput: stages without one; a block that cannot be used.
     """
-    page = markdown(text)
-    found = dict(_exact(page))
+    page, found = markdown(text), dict[Stage, Contract]()
+    for fence in (*page.fences("yaml"), *page.fences("yml")):
+        source = read_yaml(fence.content, CONTRACTS, first_line=fence.line + 1)
+        if isinstance(source.data, dict) and "stage" in source.data:
+            one = load(Contract, source)
+            found[Stage(one.stage)] = one
     for section in page.sections:
         if (stage := called(section.title)) in WORKED:
-            found.setdefault(stage, _prose(page, section, stage))
+            found.setdefault(stage, _prose(text.split("\n")[section.line - 1 : section.end - 1], stage))
     if missing := [f"No input contract for stage {stage} in {CONTRACTS}" for stage in WORKED if stage not in found]:
         raise BadInput.together([wrong(one, CONTRACTS) for one in missing])
     return found
 
 
-def _exact(page: Markdown) -> Iterator[tuple[Stage, Contract]]:
-    for fence in (*page.fences("yaml"), *page.fences("yml")):
-        source = read_yaml(fence.content, CONTRACTS, first_line=fence.line + 1)
-        if isinstance(source.data, dict) and "stage" in source.data:
-            one = load(Exact, source)
-            stage, writes = Stage(one.stage), [name[5:] for name in one.writes if name.startswith("path:")]
-            given = one.model_dump(include={"required", "optional"})
-            yield stage, Contract(**given, writes=_writes(stage, writes), headings=one.min_structure.headings)
-
-
-def _prose(page: Markdown, section: Section, stage: Stage) -> Contract:
-    """Paths in back-quotes that it lists as required, and those that it names beside."""
+def _prose(lines: Sequence[str], stage: Stage) -> Contract:
+    """Paths in back-quotes that it lists as required, and those that it names beside. A line without a path says it of
+    those below it."""
     required, named, listing = list[str](), list[str](), ""
-    lines = page.text.split("\n")[section.line - 1 : section.end - 1]
     for line in lines[1:]:
-        row, named_so = cells(line), label(line)
-        heading = line.lstrip("# ") if line.startswith("#") else row[0] if row else named_so["name"] if named_so else ""
-        if heading and not _QUOTED.search(heading):
-            listing = heading.casefold()
-        elif line.strip() and not bullet(line) and not row:
-            listing = line.casefold()
-        paths = [path.strip() for path in _QUOTED.findall(line) if _PATH.fullmatch(path.strip())]
         own = _QUOTED.sub("", line).casefold()
-        words = own if re.search(f"{_ASKS}|{_ASKS_NOT}", own) else listing
+        says = re.search(f"{_ASKS}|{_ASKS_NOT}", own)
+        paths = [f"path:{path.strip()}" for path in _QUOTED.findall(line) if _PATH.fullmatch(path.strip())]
+        if not paths and line.strip() and (says or not bullet(line)):
+            listing = own
+        words = own if says else listing
         (required if re.search(_ASKS, words) and not re.search(_ASKS_NOT, words) else named).extend(paths)
     prose = "\n".join(lines).strip()
-    return Contract(prose=prose, required=tuple(required), optional=tuple(named), writes=_writes(stage, ()))
-
-
-def _writes(stage: Stage, globs: Sequence[str]) -> tuple[str, ...]:
-    globs = globs or (("**",) if stage is Stage.BUILD else ())
-    return (*globs, *KEPT_OUT) if globs else ()
+    return Contract(stage=stage, prose=prose, required=tuple(required), optional=tuple(named))
 
 
 def place_of(name: str, task: Task) -> str:

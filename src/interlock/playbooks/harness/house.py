@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Annotated, Any, NoReturn
@@ -15,7 +15,7 @@ from interlock.documents.model import Model
 from interlock.engine.run import Command, Outcome, Run, Stop
 from interlock.errors import BadInput, Exit
 from interlock.playbooks.harness import run_state, stages
-from interlock.playbooks.harness.documents import Task, belongs, read_contracts, read_task, task_file
+from interlock.playbooks.harness.documents import Task, read_contracts, read_task, task_file
 from interlock.playbooks.harness.run_state import NONE, State, position, read_state
 from interlock.playbooks.harness.stages import CONTRACTS, REQUIRED, RUN_STATE, Came, StageName, Status
 from interlock.workspace.values import Tree
@@ -49,8 +49,6 @@ class House:
     inputs: Inputs
     task: Task
     state: State
-    report: str
-    """Where the run report lies."""
     commands: Sequence[Command] = ()
     given: dict[str, Any] = field(default_factory=dict)
     """What a person said to this process and nobody has heeded yet."""
@@ -73,43 +71,57 @@ class House:
     def day(self) -> str:
         return self.now[:10]
 
+    @property
+    def report(self) -> str:
+        return run_state.report_of(self.task.id)
+
     def row(self, came: Came, who: str = "interlock", text: str | None = None) -> tuple[str, ...]:
         """An entry of the stage history about the present stage, with the artifact that was verified."""
         path, sha = (self.task.paths[self.state.stage], digest(text.encode())) if text is not None else ("", "")
         return (self.state.run_id, self.state.stage, who, came, self.began, self.now, path, sha)
 
-    async def write(self, path: str, edit: Callable[[str], str]) -> str:
-        wrote = await self.run.change(path, edit)
-        if wrote.state == "edited":
+    async def write(self, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> str:
+        wrote = await self.run.change(path, edit, may_fail=may_fail)
+        if wrote.state == "edited" and not may_fail:
             raise self.edited(wrote.why)
         return self.run.text(wrote.text)
 
     def edited(self, why: str) -> Stop:
         """A person changed in run-state what is the engine's own: both documents are left alone."""
-        return Stop(Outcome.stopped(why, next=f"interlock run harness {self.task.id}", again=self.scope))
-
-    def edits(self, state: State, event: str, **entries: Any) -> Mapping[str, Callable[[str], str]]:
-        """What happened into the report, then, last, where the task stands into run-state (HN-59)."""
-        stop = "" if state.stop == NONE else state.stop
-        entries = {"rows": (), "evidence": (), **entries}
-        told = partial(run_state.with_entries, state=state, at=self.now, stop=stop, **entries)
-        return {self.report: told, RUN_STATE: partial(run_state.with_state, state=state, event=event)}
+        return self.stop(why, next=f"interlock run harness {self.task.id}")
 
     async def keep(
-        self, state: State, event: str, *, rows: Sequence[Sequence[str]] = (), evidence: Sequence[str] = ()
+        self,
+        state: State,
+        event: str,
+        *,
+        rows: Sequence[Sequence[str]] = (),
+        evidence: Sequence[str] = (),
+        gone: Container[str] = (),
     ) -> None:
-        for path, edit in self.edits(state, event, rows=rows, evidence=evidence).items():
-            text = await self.write(path, edit)
-        self.state = read_state(text)
+        """What happened into the report, then, last, where the task stands into run-state (HN-59).
+
+        Args:
+            gone: a document that is not there, and not made again; then the other one is written if it can be.
+        """
+        stop = "" if state.stop == NONE else state.stop
+        told = partial(run_state.with_entries, state=state, at=self.now, rows=rows, evidence=evidence, stop=stop)
+        stands = partial(run_state.with_state, state=state, event=event)
+        for path, edit in ((self.report, told), (RUN_STATE, stands)):
+            if path not in gone:
+                text = await self.write(path, edit, may_fail=bool(gone))
+        if not gone:
+            self.state = read_state(text)
 
     async def block(self, why: str, exit: Exit = Exit.STOPPED, **entries: Sequence[Any]) -> NoReturn:
         """The run stops until a person resumes the stage (HN-97, HN-116)."""
         await self.keep(self.state.stopped(Status.BLOCKED, why), f"Blocked: {why}", **entries)
         raise self.stop(why, exit)
 
-    def stop(self, why: str, exit: Exit = Exit.STOPPED, again: str = "") -> Stop:
-        go_on = f"interlock resume {self.run.id} --note TEXT"
-        return Stop(Outcome.stopped(why, exit=int(exit), next=go_on, again=again or self.scope))
+    def stop(self, why: str, exit: Exit = Exit.STOPPED, *, again: str | None = None, next: str = "") -> Stop:
+        """The run ends here; a resume does this turn again, or what begins at that scope."""
+        go_on = next or f"interlock resume {self.run.id} --note TEXT"
+        return Stop(Outcome.stopped(why, exit=int(exit), next=go_on, again=self.scope if again is None else again))
 
     def heed(self) -> dict[str, Any]:
         """What a person asks of the turn that begins, once."""
@@ -121,7 +133,7 @@ class House:
 
 async def begin(run: Run, inputs: Inputs) -> House:
     """All that is required is there and fits together; then run-state and report are there, too (HN-23 to HN-39)."""
-    problems, name = list[Any](), inputs.task
+    problems, name, path = list[Any](), inputs.task, task_file(inputs.task)
 
     def take(read: Callable[..., Any], *given: Any) -> Any:
         try:
@@ -134,33 +146,28 @@ async def begin(run: Run, inputs: Inputs) -> House:
     live = take(read_state, found) if found is not None else None
     if not name:
         raise BadInput.together(problems or [BadInput(f"No task to run: name a task or provide {RUN_STATE}")])
-    path = await _called(run, task_file(name), name)
-    texts = {path: await run.read(path) or "" for path in (*REQUIRED, path)}
+    texts = {one: await run.read(one) or "" for one in (*REQUIRED, path)}
     init = "interlock init harness writes ours."
     missing = [one for one in REQUIRED if not texts[one].strip()]
     problems += [BadInput(f"Missing required file: {one}", where=one, remedy=init) for one in missing]
     problems += [] if texts[path] else [BadInput(f"Task file not found: {path}", where=path)]
-    task = take(read_task, texts[path], path) if texts[path] else None
+    task: Any = take(read_task, texts[path], path) if texts[path] else None
     contracts = take(read_contracts, texts[CONTRACTS]) if texts[CONTRACTS].strip() else {}
     other = live if live is not None and live.task != name else None
     if other is not None and other.status is not Status.COMPLETE and not inputs.park:
         why = f"Active task conflict: run-state is for {other.task} ({other.status}); requested {name}"
         problems.append(BadInput(why, where=RUN_STATE, remedy="Finish that one, or put it by: --park."))
     kept = await run.read(run_state.shelf_of(name)) if live is None or other else None
-    state = (take(read_state, kept) if kept is not None else None) if other or live is None else live
+    state = take(read_state, kept) if kept is not None else None if other else live
     if state and task and (why := state.problem(task)):
         problems.append(BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands."))
     if problems:
         raise BadInput.together(problems)
-    assert task is not None
-    report = await _called(run, run_state.report_of(name), name) if live else run_state.report_of(name)
-    state = state or State.first(task, run.now().strftime("%Y-%m-%d"))
-    house = House(run, inputs, task, state, report, given=dict(run.flags))
+    house = House(run, inputs, task, state or State.first(task, f"{run.now():%Y-%m-%d}"), given=dict(run.flags))
     if house.state.status is not Status.COMPLETE:
-        named = [line for line in inputs.check if line != "none"]
-        house.commands = [] if "none" in inputs.check else await run.commands(named)
+        house.commands = await run.commands(inputs.check)
         await run.baseline(house.commands)
-        for told in _uses(task, contracts):
+        for told in _uses(house.task, contracts):
             run.warn(told)
     house.tick()
     await _documents(house, texts, found or "", kept, other)
@@ -172,29 +179,19 @@ async def _documents(
 ) -> None:
     """Run-state and report of the task are there, by the engine itself (HN-27 to HN-39); another task's is put by."""
     run, task, first = house.run, house.task, house.state
-    text = await run.read(house.report)
     run.watch(RUN_STATE, position)
     run.watch(house.report)
     if other is not None:
         await house.write(run_state.shelf_of(other.task), lambda _: found)
-    if text is None:
-        await house.write(
-            house.report, lambda text: text or run_state.new_report(templates[stages.REPORT_TEMPLATE], first, task)
-        )
+    if await run.read(house.report) is None:
+        begun = run_state.new_report(templates[stages.REPORT_TEMPLATE], first, task)
+        await house.write(house.report, lambda text: text or begun)
     if not found or other is not None:
         event = f"Initialised by orchestration; {first.stage} is next."
-        begun = kept or run_state.new_state(templates[stages.STATE_TEMPLATE], first, event)
-        there = await house.write(RUN_STATE, lambda text: begun if text == found else text)
-        house.state = read_state(there)
+        stands = kept or run_state.new_state(templates[stages.STATE_TEMPLATE], first, event)
+        await house.write(RUN_STATE, lambda text: stands if text == found else text)
         if kept is not None:
             await run.set_aside(run_state.shelf_of(task.id))
-
-
-async def _called(run: Run, usual: str, task: str) -> str:
-    """Where the task's file of a folder lies: at its usual place, else the only one that is called by the Task ID."""
-    folder, _, name = usual.rpartition("/")
-    found = [one for one in await run.names(folder, "*.md") if belongs(one, task) and not one.endswith("-run-state.md")]
-    return usual if name in found or len(found) != 1 else f"{folder}/{found[0]}"
 
 
 def _uses(task: Task, contracts: Mapping[Any, Any]) -> Iterator[str]:
@@ -202,7 +199,6 @@ def _uses(task: Task, contracts: Mapping[Any, Any]) -> Iterator[str]:
     if task.defaults:
         folder = task.paths[task.defaults[0]].rpartition("/")[0]
         yield f"{task.path} names no artifact path for {', '.join(task.defaults)}: it lies in {folder}/"
-    own = {stage: ", ".join(one.required) for stage, one in contracts.items() if one.prose}
+    own = [f"{stage}: {', '.join(one.required) or 'nothing'}" for stage, one in contracts.items() if one.prose]
     if own:
-        asks = "; ".join(f"{stage}: {paths or 'nothing'}" for stage, paths in own.items())
-        yield f"{CONTRACTS} requires, as it is written: {asks}"
+        yield f"{CONTRACTS} requires, as it is written: {'; '.join(own).replace('path:', '')}"

@@ -5,26 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, NamedTuple
 
 from interlock.documents.files import digest
 from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, Stop, clash, difference
+from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, clash, difference
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
-from interlock.errors import Status as Ended
 from interlock.playbooks.harness import run_state, stages
-from interlock.playbooks.harness.documents import (
-    Contract,
-    belongs,
-    place_of,
-    present,
-    read_contracts,
-    read_task,
-    task_file,
-)
+from interlock.playbooks.harness.documents import Contract, place_of, present, read_contracts, read_task, task_file
 from interlock.playbooks.harness.house import Flags, House, Inputs, begin
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
 from interlock.playbooks.harness.run_state import State, read_state
@@ -64,10 +55,10 @@ async def turn(house: House) -> bool:
     run, task = house.run, house.task
     house.began, house.scope = house.tick(), run.scope
     texts = {path: await _text(run, path) or "" for path in (RUN_STATE, house.report)}
-    answers = {path: "YES" if text.strip() else "NO" for path, text in texts.items()}
-    run.note("checkpoint", **answers)
-    if "NO" in answers.values():
-        await unverified(house, answers)
+    run.note("checkpoint", **{path: "YES" if text.strip() else "NO" for path, text in texts.items()})
+    if gone := [path for path, text in texts.items() if not text.strip()]:
+        await house.keep(house.state.stopped(Status.BLOCKED, UNVERIFIED), UNVERIFIED, gone=gone)
+        raise house.stop(UNVERIFIED, Exit.FAILED, again="", next=f'interlock run harness {task.id} --note "go on"')
     house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
     if not asked["resumed"] and (changed := difference(house.state.position(), state.position())):
@@ -107,15 +98,6 @@ async def _text(run: Run, path: str) -> str | None:
         return None
 
 
-async def unverified(house: House, answers: dict[str, str]) -> NoReturn:
-    """A checkpoint that says NO: nobody is called, nothing is repaired, and what can be written is (HN-41)."""
-    for path, edit in house.edits(house.state.stopped(Status.BLOCKED, UNVERIFIED), UNVERIFIED).items():
-        if answers[path] == "YES":
-            await house.run.change(path, edit, may_fail=True)
-    go_on = f'interlock run harness {house.task.id} --note "go on"'
-    raise Stop(Outcome.stopped(UNVERIFIED, exit=int(Exit.FAILED), next=go_on))
-
-
 async def negative(house: House, why: Sequence[str], row: Sequence[str] = (), evidence: Sequence[str] = ()) -> None:
     """Back to Build, as often as that is allowed (HN-74 to HN-79)."""
     state, row = house.state, row or house.row(Came.RETURNED)
@@ -145,17 +127,18 @@ class Done(NamedTuple):
     """What a stage came to."""
 
     came: Came
-    exit: Exit
+    exit: Exit = Exit.DONE
     why: str = ""
     """Why it does not count."""
-    judged: Judged | None = None
     against: Sequence[str] = ()
     """What sends it back to Build."""
+    result: str = ""
+    """Of QA, in its own words."""
 
 
 async def work(house: House, *, by_person: bool) -> None:
     """One stage by its own agent, or by a person who asked for that; its artifact decides."""
-    run, task, state, stage = house.run, house.task, house.state, house.state.stage
+    run, task, stage = house.run, house.task, house.state.stage
     path = task.paths[stage]
     try:
         contract = read_contracts(await run.read(CONTRACTS) or "")[stage]
@@ -163,38 +146,44 @@ async def work(house: House, *, by_person: bool) -> None:
         await house.block(problem.what)
     if stage is Stage.QA and await missing(house):
         return None
-    required = [place_of(one, task) for one in contract.required]
-    beside = [place_of(one, task) for one in contract.optional]
-    beside += [task.paths[Stage.QA]] if _returned(state) else []
-    paths = list(dict.fromkeys((*required, *beside)))
-    there = await run.look("inputs", partial(present, paths=paths), paths=paths)
-    if gone := [one for one in required if one not in there]:
-        await house.block(f"Input contract of {stage} not satisfiable: {', '.join(gone)} missing")
+    reads = await _inputs(house, contract)
     proved = await run.prove(house.commands) if stage is Stage.QA else []
-    checks = [f"`{one.command}`: {one.word}" for one in proved]
+    told = [f"`{one.command}`: {one.word}" for one in proved]
     if red := run.against(proved):
         house.against = "\n\n".join(red.values())
-        return await negative(house, list(red), evidence=checks)
-    old = await _text(run, path)
+        return await negative(house, list(red), evidence=told)
+    text = await _text(run, path)
     if by_person:
-        done, who = supplied(house, contract, old, proved), "a person (fallback)"
+        done, who = supplied(house, contract, text, proved), "a person (fallback)"
     else:
-        report = await run.dispatch(await _call(house, contract, there, old, proved))
+        report = await run.dispatch(await _call(house, contract, reads, text, proved))
         house.tick()
         if report.reason == "edited":
             raise house.edited(report.complaint)
         if stage is Stage.QA and report.conflicts:
             house.against = clash(report.conflicts)
             return await negative(house, [house.against])
-        old = await _text(run, path) or ""
-        done, who = await _came_to(house, report, flaw(old, contract.headings)), AGENTS[stage]
-    row = house.row(done.came, who, None if done.why else old)
-    checks.append(done.why or f"{path}: verified{', supplied by a person' if by_person else ''}")
+        text = await _text(run, path) or ""
+        done, who = await _came_to(house, report, flaw(text, contract.headings)), AGENTS[stage]
+    row = house.row(done.came, who, None if done.why else text)
+    told.append(done.why or f"{path}: verified{', supplied by a person' if by_person else ''}")
     if done.why:
-        await house.block(done.why, done.exit, rows=[row], evidence=checks)
-    checks += [f"QA result: {done.judged.summary}"] if done.judged else []
-    house.against = "" if done.judged else "\n\n".join(done.against)
-    return await (negative(house, done.against, row, checks) if done.against else advance(house, row, checks))
+        await house.block(done.why, done.exit, rows=[row], evidence=told)
+    told += [f"QA result: {done.result}"] if done.result else []
+    house.against = "" if done.result else "\n\n".join(done.against)
+    return await (negative(house, done.against, row, told) if done.against else advance(house, row, told))
+
+
+async def _inputs(house: House, contract: Contract) -> list[str]:
+    """What the stage may read, as far as it is there; all that is required is, or the run stops (HN-14)."""
+    state, task = house.state, house.task
+    required, beside = ([place_of(one, task) for one in names] for names in (contract.required, contract.optional))
+    beside += [task.paths[Stage.QA]] if _returned(state) else []
+    paths = list(dict.fromkeys((*required, *beside)))
+    there: list[str] = await house.run.look("inputs", partial(present, paths=paths), paths=paths)
+    if gone := [one for one in required if one not in there]:
+        await house.block(f"Input contract of {state.stage} not satisfiable: {', '.join(gone)} missing")
+    return there
 
 
 def _returned(state: State) -> bool:
@@ -203,7 +192,7 @@ def _returned(state: State) -> bool:
 
 
 async def _call(
-    house: House, contract: Contract, there: Sequence[str], old: str | None, proved: Sequence[Proved]
+    house: House, contract: Contract, reads: Sequence[str], old: str | None, proved: Sequence[Proved]
 ) -> Call:
     """What the agent of the present stage is asked."""
     run, task, state, stage = house.run, house.task, house.state, house.state.stage
@@ -212,7 +201,7 @@ async def _call(
     about = f"{state.run_id}, {len(house.history)}"
     sample = "\n\n".join([f"# {stage} {about}", *(f"{title}\n\nPlayed." for title in contract.headings)])
     return Call(
-        replace(ROWS[stage], outputs=(path,), read=read, writes=contract.writes),
+        replace(ROWS[stage], outputs=(path,), read=read, writes=contract.scope),
         inputs={"task": task.id, "stage": stage, "run_id": state.run_id},
         texts={
             "title": task.title,
@@ -226,7 +215,7 @@ async def _call(
             "checked": bool(proved),
             "weakened": [name for one in proved for name in one.weakened],
         },
-        reads=tuple(there),
+        reads=tuple(reads),
         criteria=criteria,
         samples={} if stage is Stage.QA else {path: f"{sample}\n"},
         known={"about": about} if stage is Stage.QA else {},
@@ -238,48 +227,53 @@ async def _call(
 async def _came_to(house: House, report: Report, flawed: str) -> Done:
     """What a dispatch comes to."""
     run, stage, path = house.run, house.state.stage, house.task.paths[house.state.stage]
-    strays = [path for remark in report.remarks if remark.kind in STRAYS for path in remark.paths]
+    strays = [one for remark in report.remarks if remark.kind in STRAYS for one in remark.paths]
     said, unusable = Answer.model_validate(report.form or {}), report.reason in ("unusable", "error")
-    lines = [line for line in report.complaint.splitlines() if line.startswith(path)] or report.complaint.splitlines()
-    words = "; ".join(lines) or report.reason
+    lines = report.complaint.splitlines()
+    words = "; ".join([line for line in lines if line.startswith(path)] or lines) or report.reason
     ended = "cannot be dispatched" if report.reason in UNSTARTED else "did not finish"
-    ends = run.decide(
-        stages.counts,
-        stage=stage,
-        governed=[path for path in strays if scope.within(path, stages.GOVERNED)],
-        strays=strays if report.reason == "scope" else [],
-        conflicts=report.conflicts if report.reason == "conflict" else [],
-        status=said.status,
-        reason=said.reason or "no reason given",
-        trouble="" if report.ok or unusable else f"{ended}: {words}",
-        flaw=words if unusable else flawed and f"{path}: {flawed}",
+    done = Done(
+        *run.decide(
+            stages.counts,
+            stage=stage,
+            governed=[one for one in strays if scope.within(one, stages.GOVERNED)],
+            strays=strays if report.reason == "scope" else [],
+            conflicts=report.conflicts if report.reason == "conflict" else [],
+            status=said.status,
+            reason=said.reason or "no reason given",
+            trouble="" if report.ok or unusable else f"{ended}: {words}",
+            flaw=words if unusable else flawed and f"{path}: {flawed}",
+        )
     )
-    if ends[2] or stage not in (Stage.BUILD, Stage.QA):
-        return Done(*ends)
-    if stage is Stage.BUILD:  # EVID-08: who changed nothing shows that it is so already
+    if stage is Stage.BUILD and not done.why:  # EVID-08: who changed nothing shows that it is so already
         built = Built.model_validate(report.form)
         idle = "" if report.paths and run.has_work else await run.idle(built.already_so if report.paths else ())
-        return Done(*ends, against=[idle] if idle else ())
-    house.judged, ruling = report.shown, report.ruling
-    against = ruling.against if ruling and not ruling.passes else ()
-    return Done(*ends, Judged.model_validate(report.form), against)
+        return done._replace(against=[idle] if idle else [])
+    if stage is Stage.QA and not done.why:
+        house.judged, ruling = report.shown, report.ruling
+        against = ruling.against if ruling and not ruling.passes else ()
+        return done._replace(against=against, result=Judged.model_validate(report.form).summary)
+    return done
 
 
 def supplied(house: House, contract: Contract, text: str | None, proved: Sequence[Proved]) -> Done:
     """An artifact that a person wrote in the place of an agent: opened and checked like any other (HN-02)."""
     task, stage, path = house.task, house.state.stage, house.task.paths[house.state.stage]
-    why = "missing" if text is None else flaw(text, contract.headings)
-    if stage is not Stage.QA or why:
-        return Done(Came.FAILED, Exit.FAILED, f"{path}: {why}") if why else Done(Came.COMPLETED, Exit.DONE)
+    failed = partial(Done, Came.FAILED, Exit.FAILED)
+    if why := "missing" if text is None else flaw(text, contract.headings):
+        return failed(f"{path}: {why}")
+    if stage is not Stage.QA:
+        return Done(Came.COMPLETED)
     judged = read_judged(text or "", path, task.criteria)
     if isinstance(judged, Unusable):
-        return Done(Came.FAILED, Exit.FAILED, "; ".join(judged.problems))
+        return failed("; ".join(judged.problems))
     if run_state.judged_before(house.history, stage, digest((text or "").encode())):
-        return Done(Came.FAILED, Exit.FAILED, f"{path}: malformed: it is the one that was judged before")
+        return failed(f"{path}: malformed: it is the one that was judged before")
     green = [one.command for one in proved if one.after and one.after.green]
     ruling = judge(judged.claim(task.criteria), criteria=task.criteria, green=green)
     house.judged = proved[0].tree if proved else None
-    return Done(Came.COMPLETED, Exit.DONE, "", judged, () if ruling.passes else ruling.against)
+    against = () if ruling.passes else ruling.against
+    return Done(Came.COMPLETED, against=against, result=judged.summary)
 
 
 async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> None:
@@ -290,17 +284,16 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
         left = f"{run_state.CHANGED} {changed}" if changed else f"{run_state.DELIVERED} nothing is to be"
         evidence = [*evidence, left]
     entered = house.state.at(stage.next, house.day, completed=stage.next.before)
-    waits = entered.status is Status.AWAITING
     open_ = (entered.run_id, entered.stage, "-", Came.NOT_REQUIRED, house.now, house.now, "", "")
-    rows = [row, open_] if stage.next in stages.GATES and not waits and not entered.approved(stage.next) else [row]
-    event = f"{stage} completed; {entered.stage} is next{', once it is approved' if waits else ''}."
-    await house.keep(entered, event, rows=rows, evidence=evidence)
-    if house.inputs.until == stage and not waits:
+    asks = {Stage.BUILD: entered.before_build, Stage.APPROVAL: entered.before_complete}.get(entered.stage, True)
+    event = f"{stage} completed; {entered.stage} is next{', once it is approved' if entered.gate else ''}."
+    await house.keep(entered, event, rows=[row] if asks else [row, open_], evidence=evidence)
+    if house.inputs.until == stage and not entered.gate:
         with run.step("bound"):
             if run.once("stops", {}, lambda: not run.stopped):
                 why = f"Bounded orchestration test: stopped after {stage}"
                 await house.keep(entered.stopped(Status.ACTIVE, why), why)
-                raise house.stop(why, Exit.WAITING, run.scope)
+                raise house.stop(why, Exit.WAITING, again=run.scope)
 
 
 # --- the gates
@@ -339,7 +332,7 @@ async def complete(house: House) -> None:
     if await missing(house):
         return None
     changed = ", ".join(one.path for one in await run.changed())
-    if state.due is Status.AWAITING:
+    if state.gate:
         asks = f"Approve {task.id}, {task.title}, for Complete?"
         code = f"Code: {changed}. See it: interlock diff {run.id}" if changed else "No code was changed."
         await ask(house, "Complete", asks, Stage.BUILD, (task.paths[Stage.QA], task.paths[Stage.BUILD]), code)
@@ -362,9 +355,9 @@ async def complete(house: House) -> None:
 
 
 def _settle(inputs: Inputs, read: Callable[[str], str | None]) -> Inputs:
-    """The Task ID, where a person names the file; the task of run-state, where they name none."""
-    known = markdown(read(task_file(inputs.task) if inputs.task else RUN_STATE) or "").value("Task ID")
-    return inputs.model_copy(update={"task": known}) if known and belongs(inputs.task or known, known) else inputs
+    """The task of run-state, where a person names none."""
+    known = inputs.task or markdown(read(RUN_STATE) or "").value("Task ID") or ""
+    return inputs.model_copy(update={"task": known})
 
 
 # --- what holds on every path
@@ -377,14 +370,14 @@ def _in_order(view: View) -> bool:
     places = [order.index(call.agent) for call in view.calls.values() if call.calls]
     steps = zip([-1, *places], places, strict=False)
     ordered = all(now <= last + 1 and (now >= last or order[now] in back) for last, now in steps)
-    return ordered and (view.status is not Ended.COMPLETE or places[-1] == len(order) - 1)
+    return ordered and (view.status != "complete" or places[-1] == len(order) - 1)
 
 
 def _approved(view: View) -> bool:
     """Nobody builds before a person approved the plan, and nothing is complete before a person approved it."""
     opened = {one.gate for one in view.gates.values() if one.decision and one.decision.choice == "approve"}
     built = any(call.agent == AGENTS[Stage.BUILD] and call.calls for call in view.calls.values())
-    return ("build" in opened or not built) and ("complete" in opened or view.status is not Ended.COMPLETE)
+    return ("build" in opened or not built) and ("complete" in opened or view.status != "complete")
 
 
 def _bounded(view: View) -> bool:

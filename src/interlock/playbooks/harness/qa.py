@@ -175,14 +175,14 @@ def spell_judged(form: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, s
     """The artifact that says so: the inverse of `read_judged`."""
     one = Judged.model_validate(form)
     words = ("Passed", "Ready") if one.verdict == "accept" else ("Issues Found", "Back to Build")
-    checks = [f"- `{each.command}`: exit {int(each.result == 'red')}" for each in one.checks]
+    expected = {True: ", expected", False: ""}
     lines = [
         *(f"# QA {one.about}", f"Validation Result: {words[0]}", f"Approval Readiness: {words[1]}"),
         *("## Blocking Issues", *(f"- {each.text}" for each in one.findings), *([] if one.findings else ["- None"])),
         *("## Acceptance Criteria", *(f"- [{'x' if each.met else ' '}] {each.criterion}" for each in one.criteria)),
         *([] if one.criteria else ["(none)"]),
         "## Checks",
-        *(f"{line}{', expected' if each.expected else ''}" for line, each in zip(checks, one.checks, strict=True)),
+        *(f"- `{each.command}`: exit {int(each.result == 'red')}{expected[each.expected]}" for each in one.checks),
         *([f"- None: {one.no_check}"] if one.no_check else []),
         *(["## Weakened", *(f"- `{each.path}`: {each.why}" for each in one.weakened)] if one.weakened else []),
     ]

@@ -48,8 +48,8 @@ class State(Model):
     @classmethod
     def first(cls, task: Task, day: str) -> State:
         """Of a task that begins (HN-29)."""
-        asks: dict[str, Any] = {"before_build": task.before_build, "before_complete": task.before_complete}
-        return cls(task=task.id, task_file=task.path, paths=task.paths, **asks).at(Stage.SPECIFICATION, day)
+        known = task.model_dump(include={"paths", "before_build", "before_complete"})
+        return cls(task=task.id, task_file=task.path, **known).at(Stage.SPECIFICATION, day)
 
     def at(self, stage: Stage, day: str, **more: Any) -> State:
         """On that day another stage is entered: nothing behind it is completed, but Build, which is mended, or
@@ -62,23 +62,19 @@ class State(Model):
             "approvals": tuple(one for one in state.approvals if stage not in GATES[one.startswith("Complete")].before),
         }
         state = state.model_copy(update=entered)
-        asks = f"Approval required before {Stage.BUILD if stage is Stage.BUILD else Stage.COMPLETE}"
-        return state.model_copy(update={"status": state.due, "stop": asks if state.due is Status.AWAITING else NONE})
+        if state.gate:
+            return state.stopped(Status.AWAITING, f"Approval required before {state.gate}")
+        return state.stopped(Status.COMPLETE if stage is Stage.COMPLETE else Status.ACTIVE, NONE)
 
     @property
-    def due(self) -> Status:
-        """Its status, unless something has stopped it."""
+    def gate(self) -> str:
+        """Before what an approval is required here and not recorded; empty: nobody is waited for."""
         build = self.stage is Stage.BUILD and self.before_build and Stage.BUILD not in self.completed
-        complete = self.stage is Stage.APPROVAL and self.before_complete
-        if (build and not self.approved("Build")) or (complete and not self.approved("Complete")):
-            return Status.AWAITING
-        return Status.COMPLETE if self.stage is Stage.COMPLETE else Status.ACTIVE
+        gate = "Build" if build else "Complete" if self.stage is Stage.APPROVAL and self.before_complete else ""
+        return "" if any(one.startswith(gate) for one in self.approvals) else gate
 
     def stopped(self, status: Status, why: str) -> State:
         return self.model_copy(update={"status": status, "stop": " ".join(why.split())})
-
-    def approved(self, gate: str) -> bool:
-        return any(one.startswith(gate) for one in self.approvals)
 
     def position(self) -> dict[str, str | list[str]]:
         """The fields that are the engine's own, as documents spell them."""
@@ -108,7 +104,7 @@ class State(Model):
         waits, complete = self.status is Status.AWAITING, self.stage is Stage.COMPLETE
         if (self.status is Status.COMPLETE) != complete or (waits and self.stage not in GATES):
             return f"Current Status {self.status} does not fit {here}"
-        if self.stage is Stage.BUILD and self.status is Status.ACTIVE and self.due is Status.AWAITING:
+        if self.status is Status.ACTIVE and self.gate == "Build":
             return f"{here} is {self.status}, but {BEFORE_BUILD} is Yes and no approval is recorded"
         return ""
 
@@ -176,65 +172,35 @@ def with_state(text: str, state: State, event: str) -> str:
 def with_event(text: str, event: str) -> str:
     """`Last Event` is the engine's line of the Notes; the others are people's."""
     page = markdown(text)
-    notes = page.field("Notes")
     if page.field("Last Event"):
         return set_fields(text, {"Last Event": event})
-    if notes is not None and notes.spelling != "section" and notes.value:
-        return set_fields(text, {"Notes": f"{notes.value.partition('Last Event:')[0]}Last Event: {event}"})
     return add_below(text, "Notes" if page.find("Notes") else "## Notes", f"- Last Event: {event}")
 
 
 def new_state(template: str, state: State, event: str) -> str:
     """The first text of a run-state."""
+    values, text = state.position(), _filled(template, {**state.position(), "Notes": f"Last Event: {event}"})
     settings = {BEFORE_BUILD: state.before_build, BEFORE_COMPLETE: state.before_complete}
-    modes = [f"{name}: {'Yes' if asked else 'No'}" for name, asked in settings.items()]
-    notes = {"Notes": f"Last Event: {event}", "Last Event": event}
-    return with_event(filled(template, {**state.position(), "Approval Mode": modes}, notes), event)
+    modes = {name: "Yes" if asked else "No" for name, asked in settings.items()}
+    alone = all(map(markdown(text).field, modes))
+    asks = modes if alone else {"Approval Mode": [f"{name}: {word}" for name, word in modes.items()]}
+    return with_event(_with_fields(text, {**values, **asks}), event)
 
 
-def filled(template: str, values: Values, holes: Values) -> str:
-    """A template with its holes and its fields filled, in the spelling of its author; what it lacks comes below.
-
-    Args:
-        holes: what is filled in where there is a hole for it, and else has its own place.
-    """
-    known = {name.casefold(): value for name, value in {**values, **holes}.items()}
-    lines = []
-    for line in template.split("\n"):
-        whole = re.fullmatch(rf"(\s*)(?:[-*+]\s+)?{_HOLE.pattern}\s*", line)
-        many = known.get(_name(whole[2])) if whole else None
-        if whole and many is not None and not isinstance(many, str):
-            lines += [f"{whole[1]}- {one}" for one in many]
-        else:
-            lines.append(_HOLE.sub(lambda hole: _inline(known.get(_name(hole[1])), hole[0]), line))
-    text, plain = "\n".join(lines), dict(values)
-    settings = dict(one.split(": ") for one in plain.get("Approval Mode", ()))
-    if settings and all(map(markdown(text).field, settings)):
-        plain |= settings
-        del plain["Approval Mode"]
-    return set_fields(_with_paths(text, dict(one.split(": ", 1) for one in plain.pop("Artifact Paths"))), plain)
+def _filled(template: str, values: Values) -> str:
+    """A template with its holes filled; one that nobody knows stays."""
+    known = {name.casefold(): one if isinstance(one, str) else ", ".join(one) for name, one in values.items()}
+    return _HOLE.sub(lambda hole: known.get(" ".join(re.split(r"[\s_-]+", hole[1])).casefold(), hole[0]), template)
 
 
-def _with_paths(text: str, paths: Mapping[str, str]) -> str:
-    """Beside the name that each stage has there: in its row, or in its bullet."""
-    page = markdown(text)
-    if rows := page.rows("Artifact Paths"):
-        names = {called(row.cells[0]): row.cells[0] for row in rows}
-        for stage in (one for one in paths if Stage(one) not in names):
-            text = add_row(text, "Artifact Paths", dict(zip(rows[0].cells, (stage, ""), strict=False)))
-        return set_fields(text, {names.get(Stage(stage), stage): path for stage, path in paths.items()})
-    listed = page.values("Artifact Paths", ticked=False) or []
-    names = {called(one): one.partition(":")[0] for one in listed}
-    bullets = [f"{names.get(Stage(stage), stage)}: {path}" for stage, path in paths.items()]
-    return set_fields(text, {"Artifact Paths": [*bullets, *(one for one in listed if called(one) is None)]})
-
-
-def _name(hole: str) -> str:
-    return " ".join(re.split(r"[\s_-]+", hole)).casefold()
-
-
-def _inline(value: str | Sequence[str] | None, hole: str) -> str:
-    return hole if value is None else value if isinstance(value, str) else ", ".join(value)
+def _with_fields(text: str, values: Values) -> str:
+    """The fields in the spelling of its author, artifact paths in the rows of their stages and as bullets beside what
+    else is listed; what it lacks comes below."""
+    page, paths = markdown(text), dict(one.split(": ", 1) for one in values["Artifact Paths"])
+    rows = {row.cells[0]: paths.get(called(row.cells[0]) or "", "") for row in page.rows("Artifact Paths")}
+    text = set_fields(text, {name: path for name, path in rows.items() if path})
+    others = [one for one in page.values("Artifact Paths", ticked=False) or () if called(one) is None]
+    return set_fields(text, {**values, "Artifact Paths": [*values["Artifact Paths"], *others]})
 
 
 # --- the report
@@ -258,7 +224,7 @@ def _head(state: State) -> dict[str, str]:
 def new_report(template: str, state: State, task: Task) -> str:
     """The first text of a report."""
     values = {**_head(state), "Task Title": task.title, "Artifact Paths": state.position()["Artifact Paths"]}
-    text = filled(template, values, dict.fromkeys(SECTIONS, ""))
+    text = _with_fields(_filled(template, {**values, **dict.fromkeys(SECTIONS, "")}), values)
     missing = [name for name in SECTIONS if not _title(text, name)]
     return "\n".join([text.rstrip(), *(f"\n## {name}" for name in missing), ""])
 

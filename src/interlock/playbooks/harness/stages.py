@@ -72,40 +72,27 @@ class Came(StrEnum):
 
 
 ORDER = tuple(Stage)
-AGENTS = {
-    Stage.SPECIFICATION: "po-spec",
-    Stage.DESIGN: "feature-design",
-    Stage.PLANNING: "tech-lead",
-    Stage.BUILD: "build",
-    Stage.QA: "qa",
-}
+AGENTS = dict(zip(ORDER, ("po-spec", "feature-design", "tech-lead", "build", "qa"), strict=False))
 WORKED = tuple(AGENTS)
 """The stages that an agent carries out."""
 GATES = (Stage.BUILD, Stage.APPROVAL)
 """Where a task can wait for a person's approval (5.1)."""
 SUFFIXES = dict(zip(ORDER, ("SPEC", "DESIGN", "PLAN", "BUILD", "QA", "APPROVAL", "COMPLETE"), strict=True))
-_CALLED = {
-    Stage.SPECIFICATION: ("specification", "spec"),
-    Stage.DESIGN: ("design",),
-    Stage.PLANNING: ("implementation planning", "implementation plan", "planning", "plan"),
-    Stage.BUILD: ("build",),
-    Stage.QA: ("qa", "quality assurance"),
-}
+_SAID = dict(zip(ORDER, ("spec(ification)?", "design", "plan(ning)?", "build", "qa|quality assurance"), strict=False))
 
 
 def called(text: str) -> Stage | None:
     """The one stage that a text names, by its name or a shorter one; None: it names none, or several."""
     words = " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
-    found = [stage for stage in ORDER if stage.casefold() == words]
-    found += [stage for stage, names in _CALLED.items() if any(f" {name} " in f" {words} " for name in names)]
-    return found[0] if len(set(found)) == 1 else None
+    found = {stage for stage in ORDER if stage.casefold() == words}
+    found |= {stage for stage, said in _SAID.items() if re.search(rf"\b({said})\b", words)}
+    return found.pop() if len(found) == 1 else None
 
 
 def _working(name: str) -> str:
-    stage = called(name) if name else None
-    if name and stage not in WORKED:
+    if name and called(name) not in WORKED:
         raise ValueError(f"it is no stage that an agent carries out; expected one of {', '.join(WORKED)}")
-    return stage or ""
+    return called(name) or ""
 
 
 StageName = Annotated[str, AfterValidator(_working)]

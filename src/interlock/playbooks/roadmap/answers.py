@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
 from interlock.documents.markdown import Markdown, label
@@ -207,7 +207,7 @@ def _parts(text: str) -> dict[str, str]:
     return {name: "\n".join(lines).strip() for name, lines in found.items()}
 
 
-def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Form | Unusable:
+def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Any:
     evidence, learned = said.get("evidence", ""), said.get("learnings", "")
     status, verdict = (said.get(name, "").strip(" *_`.!\n").casefold() for name in ("status", "verdict"))
     if verdict == "pass" and not (form is Tested and green):
@@ -222,10 +222,7 @@ def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Form | U
         "decision": {"adr": evidence or learned},
         "evidence": {"checks": WORST},
     }
-    try:
-        return form.model_validate(data)
-    except ValidationError as error:
-        return Unusable(problems=tuple(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+    return read_form(form, data, "")
 
 
 def _entries(text: str) -> list[str]:

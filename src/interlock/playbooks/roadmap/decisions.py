@@ -5,29 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal
 
-from interlock.playbooks.roadmap.documents import MOST_RETRIES, Complexity, Item
+from interlock.playbooks.roadmap.documents import MOST_RETRIES, Item
 
-
-class Pick(StrEnum):
-    SELECTED = "selected"
-    RESUMED = "resumed"
-    """Left in progress, by a run of another clone maybe (RM-98)."""
-    COMPLETE = "complete"
-    NOTHING = "nothing"
+Pick = Literal["selected", "resumed", "complete", "nothing"]
+Research = Literal["skipped", "full", "narrowed"]
+Came = Literal["passed", "failed", "stopped"]
+"""How an attempt ended; stopped: an agent says that it cannot go on, and repeating does not help."""
+Then = Literal["done", "retry", "blocked"]
 
 
 def select(items: Sequence[Item]) -> tuple[Pick, str]:
-    """What there is to do, and the id of the item that comes next; the order of the array never decides."""
+    """What there is to do, and the id of the item that comes next; the order of the array never decides. What was left
+    in progress, by a run of another clone maybe, is resumed first (RM-98)."""
     if (begun := next((item for item in items if item.status == "in_progress"), None)) is not None:
-        return Pick.RESUMED, str(begun.id)
+        return "resumed", str(begun.id)
     if all(item.passes for item in items):
-        return Pick.COMPLETE, ""
+        return "complete", ""
     for item in sorted((item for item in items if item.status == "ready"), key=lambda item: item.order):
         if not waits_on(item, items):
-            return Pick.SELECTED, str(item.id)
-    return Pick.NOTHING, ""
+            return "selected", str(item.id)
+    return "nothing", ""
 
 
 def waits_on(item: Item, items: Sequence[Item]) -> list[Item]:
@@ -38,10 +37,10 @@ def waits_on(item: Item, items: Sequence[Item]) -> list[Item]:
 def upcoming(items: Sequence[Item]) -> str:
     """The next candidate, as the report names it (RM-93)."""
     pick, identity = select(items)
-    if pick in (Pick.SELECTED, Pick.RESUMED):
+    if identity:
         return next(item.name for item in items if str(item.id) == identity)
     blocked, waiting = (sum(item.status == word for item in items) for word in ("blocked", "ready"))
-    return "COMPLETE" if pick is Pick.COMPLETE else f"none ({blocked} blocked, {waiting} waiting)"
+    return "COMPLETE" if pick == "complete" else f"none ({blocked} blocked, {waiting} waiting)"
 
 
 class Step(StrEnum):
@@ -55,26 +54,17 @@ class Step(StrEnum):
 
 _BUILD = (Step.IMPLEMENT, Step.TESTING, Step.REVIEW)
 _CHECKED = (Step.IMPLEMENT, Step.VALIDATION, Step.TESTING, Step.REVIEW)
-PIPELINES = {
-    Complexity.SIMPLE: _BUILD,
-    Complexity.MEDIUM: (Step.RESEARCH, Step.DESIGN, *_BUILD),
-    Complexity.COMPLEX: (Step.RESEARCH, Step.DESIGN, *_CHECKED),
-}
-RETRIES = {Complexity.SIMPLE: _BUILD, Complexity.MEDIUM: _BUILD, Complexity.COMPLEX: _CHECKED}
+_FOUND_OUT = (Step.RESEARCH, Step.DESIGN)
+PIPELINES = {"simple": _BUILD, "medium": (*_FOUND_OUT, *_BUILD), "complex": (*_FOUND_OUT, *_CHECKED)}
+RETRIES = {"simple": _BUILD, "medium": _BUILD, "complex": _CHECKED}
 """A complex retry is validated, too, else drift is never seen cured."""
 
 
-class Research(StrEnum):
-    SKIPPED = "skipped"
-    FULL = "full"
-    NARROWED = "narrowed"
-
-
-def research(complexity: Complexity, known: bool, edited: Sequence[str]) -> Research:
+def research(complexity: str, known: bool, edited: Sequence[str]) -> Research:
     """What a pipeline's research has to find out: a complex item is always researched, and nothing twice."""
     if not known:
-        return Research.FULL
-    return Research.NARROWED if edited or complexity is Complexity.COMPLEX else Research.SKIPPED
+        return "full"
+    return "narrowed" if edited or complexity == "complex" else "skipped"
 
 
 def is_empty(research: Any) -> bool:
@@ -94,22 +84,7 @@ def changed_scope(item: Item) -> list[str]:
     return [name for name in fields if json.dumps(known[name]) != json.dumps(now[name])]
 
 
-class Came(StrEnum):
-    """How an attempt ended."""
-
-    PASSED = "passed"
-    FAILED = "failed"
-    STOPPED = "stopped"
-    """An agent says that it cannot go on: repeating does not help."""
-
-
-class Then(StrEnum):
-    DONE = "done"
-    RETRY = "retry"
-    BLOCKED = "blocked"
-
-
 def after_attempt(came: Came, retries: int) -> Then:
-    if came is Came.PASSED:
-        return Then.DONE
-    return Then.RETRY if came is Came.FAILED and retries < MOST_RETRIES else Then.BLOCKED
+    if came == "passed":
+        return "done"
+    return "retry" if came == "failed" and retries < MOST_RETRIES else "blocked"

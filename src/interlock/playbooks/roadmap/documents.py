@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from enum import StrEnum
 from functools import lru_cache
 from graphlib import CycleError, TopologicalSorter
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from interlock.documents.changing import ABSENT, set_json
 from interlock.documents.problems import problems, shown
@@ -20,12 +19,6 @@ MOST_RETRIES = 2
 Text = Annotated[str, StringConstraints(pattern=r"\S")]
 Texts = Annotated[list[Text], Field(min_length=1, description="array of non-empty strings")]
 Id = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] | int
-
-
-class Complexity(StrEnum):
-    SIMPLE = "simple"
-    MEDIUM = "medium"
-    COMPLEX = "complex"
 
 
 class Reason(BaseModel):
@@ -46,7 +39,7 @@ class Item(BaseModel):
 
     id: Id = Field(description="integer or string of letters, digits, . _ -")
     title: Text = Field(description="non-empty string")
-    complexity: Annotated[Complexity, Strict(False)] = Field(description="simple | medium | complex")
+    complexity: Literal["simple", "medium", "complex"] = Field(description="simple | medium | complex")
     priority: int = Field(description="integer")
     status: Literal["ready", "in_progress", "done", "blocked"] = Field(
         description="ready | in_progress | done | blocked"

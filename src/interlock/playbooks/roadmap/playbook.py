@@ -19,7 +19,7 @@ from interlock.engine.view import CallView, View
 from interlock.errors import BadInput, WorkspaceFailed
 from interlock.playbooks.roadmap import answers, decisions
 from interlock.playbooks.roadmap.answers import Answer, Built, Designed, Found, Reviewed, Tested, Validated
-from interlock.playbooks.roadmap.decisions import Came, Pick, Research, Step, Then, upcoming, waits_on
+from interlock.playbooks.roadmap.decisions import Came, Step, Then, upcoming, waits_on
 from interlock.playbooks.roadmap.documents import MOST_RETRIES, Item, find, parsed, with_state
 from interlock.workspace.values import Tree, Where
 
@@ -132,7 +132,7 @@ async def roadmap(run: Run, inputs: Inputs) -> Outcome:
     async for _ in run.loop("item"):
         items = read(await run.read(file, read))
         pick, identity = run.decide(decisions.select, items=items)
-        if pick is Pick.COMPLETE:
+        if pick == "complete":
             run.say(TOKEN)
             return Outcome.complete(f"all {len(items)} items pass")
         ordered = sorted((one for one in items if not one.passes), key=lambda one: one.order)
@@ -146,15 +146,15 @@ async def roadmap(run: Run, inputs: Inputs) -> Outcome:
         for one, on in left:
             if one.status == "ready" and one.order < item.order:
                 run.note("passed over", item=one.name, waits_on=on)
-        work = Work(run, inputs, file, item, pick is Pick.RESUMED or bool(item.retryCount or item.blockedReasons))
+        work = Work(run, inputs, file, item, pick == "resumed" or bool(item.retryCount or item.blockedReasons))
         then = await iteration(work)
         items = read(await run.read(file, read))
         run.say(run.fill("iteration", work=work, item=item, now=find(items, identity), upcoming=upcoming(items)))
-        if then is Then.BLOCKED:
+        if then == "blocked":
             run.say(run.fill("blocked", item=work.item, failures=work.failures, file=file))
             why = " ".join(work.failures[-1]["reason"].split())
             return Outcome.stopped(f"item {identity} is blocked: {why}", next=again)
-        ends = then is Then.DONE and run.once("once", {}, lambda: bool(run.flags.get("once")))
+        ends = then == "done" and run.once("once", {}, lambda: bool(run.flags.get("once")))
         if ends and upcoming(items) != "COMPLETE":
             return Outcome.complete(f"one item done; next candidate: {upcoming(items)}")
     return Outcome.stopped("as many items as one run takes", next=again)
@@ -176,12 +176,12 @@ async def iteration(work: Work) -> Then | None:
         async for _ in run.loop("attempt"):
             came = await attempt(work, pipelines[item.complexity])
             then = run.decide(decisions.after_attempt, came, work.item.retryCount)
-            if then is Then.DONE:
+            if then == "done":
                 await work.keep(passes=True, status="done", blockedReasons=None)
                 if work.inputs.commit:
                     await commit(work)
                 return then
-            if then is Then.BLOCKED:
+            if then == "blocked":
                 await work.keep(status="blocked", blockedReasons=work.failures)
                 return then
             await work.keep(retryCount=work.item.retryCount + 1)
@@ -214,7 +214,7 @@ async def attempt(work: Work, pipeline: tuple[Step, ...]) -> Came:
                 await deliver(work)
     except Over as over:
         return over.came
-    return Came.FAILED if work.has_failed else Came.PASSED
+    return "failed" if work.has_failed else "passed"
 
 
 async def research(work: Work, step: Step) -> None:
@@ -224,8 +224,8 @@ async def research(work: Work, step: Step) -> None:
         work.parts["Known from planning"] = told
     known, edited = not decisions.is_empty(planned), decisions.changed_scope(item)
     wanted = work.run.decide(decisions.research, item.complexity, known, edited)
-    if wanted is not Research.SKIPPED:
-        report = await ask(work, step, changed=edited if wanted is Research.NARROWED else None)
+    if wanted != "skipped":
+        report = await ask(work, step, changed=edited if wanted == "narrowed" else None)
         work.parts = {"Research findings": answers.findings(Found.model_validate(report.form))}
 
 
@@ -312,14 +312,14 @@ async def ask(work: Work, step: Step, **inputs: Any) -> Report:
         why = clash(report.conflicts) if report.conflicts else "\n".join(answer.reasons) or "no reason given"
         if report.conflicts and step is not Step.DESIGN:  # a document's author is asked once more
             work.fails("Engine", why)
-            raise Over(Came.FAILED)
+            raise Over("failed")
         if answer.status == "blocked":
             work.fails(title, why)
-            raise Over(Came.STOPPED)
+            raise Over("stopped")
         if row.judges or (answer.status == "success" and report.ok):
             return report
     work.fails(title, f"not finished when asked again: {why}")
-    raise Over(Came.STOPPED)
+    raise Over("stopped")
 
 
 STEPS = {Step.RESEARCH: research, Step.DESIGN: design, Step.IMPLEMENT: implement}

@@ -14,7 +14,7 @@ from interlock.engine.playbook import Playbook
 from interlock.engine.run import Based, Call, Command, Outcome, Proved, Report, Row, Run, clash
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status
-from interlock.workspace.values import Tree, Where
+from interlock.workspace.values import Tree
 
 ROUNDS = 3
 
@@ -60,8 +60,7 @@ THE_REQUEST = "the request"
 async def task(run: Run, inputs: Inputs) -> Outcome:
     """Rounds of work, checks and review, until it is accepted."""
     with run.step("before"):
-        named = [line for line in inputs.check if line != "none"]
-        commands = [] if "none" in inputs.check else await run.commands(named)
+        commands = await run.commands(inputs.check)
         if not commands and not inputs.review:
             raise BadInput(
                 "nothing would judge this work: there is no check, and --no-review",
@@ -110,10 +109,10 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
 
 
 def _build(inputs: Inputs, based: Sequence[Based]) -> dict[str, Any]:
-    states = [("green" if one.run.green else "red", one) for one in based]
+    states = [(one.command, "green" if one.run.green else "red") for one in based]
     return {
         "request": inputs.request,
-        "checks": [{"command": one.command, "state": state, "red": state == "red"} for state, one in states],
+        "checks": [{"command": line, "state": state, "red": state == "red"} for line, state in states],
         "all_green": bool(based) and all(one.run.green for one in based),
         "accept_baseline": inputs.accept_baseline,
     }
@@ -184,15 +183,13 @@ async def _finish(
             return Outcome.complete(said, next="interlock diff")
     if not problem and run.against(await run.prove_commit(commands, message, branch)):
         problem = "red without what you have not committed"
-    committed = None if problem else await run.commit(message, branch=branch)
-    if committed is None or committed.problem:
-        why = problem or (committed.problem if committed else "")
-        no, go_on = (
-            ("no branch", f"interlock apply {run.id}") if branch else ("not committed", f"interlock diff {run.id}")
-        )
-        return Outcome.degraded(f"{said}; {no}: {why}", next=go_on)
+    made = None if problem else await run.commit(message, branch=branch)
+    if made is None or made.problem:
+        no, look = ("no branch", "apply") if branch else ("not committed", "diff")
+        why = f"{said}; {no}: {made.problem if made else problem}"
+        return Outcome.degraded(why, next=f"interlock {look} {run.id}")
     if not branch:
-        return Outcome.complete(f"{said}, commit {committed.commit[:10]}", next=f"git show {committed.commit[:10]}")
+        return Outcome.complete(f"{said}, commit {made.commit[:10]}", next=f"git show {made.commit[:10]}")
     if not inputs.pr:
         return Outcome.complete(f"{said}, on branch {branch}", next=f"git diff HEAD...{branch}")
     opened = await run.pull_request(branch, message.splitlines()[0], run.receipt())
@@ -203,23 +200,15 @@ async def _finish(
 
 def _message(inputs: Inputs) -> str:
     first, _, rest = inputs.request.strip().partition("\n")
-    if len(first) <= 72:
-        return f"{first}\n\n{rest.strip()}".strip() + "\n"
-    cut = first[:72].rsplit(" ", 1)[0]
-    return f"{cut}\n\n{inputs.request.strip()}\n"
+    if len(first) > 72:
+        first, rest = first[:72].rsplit(" ", 1)[0], inputs.request.strip()
+    return f"{first}\n\n{rest.strip()}".strip() + "\n"
 
 
 def _branch(inputs: Inputs) -> str:
     """The new branch that was asked for; empty: the run's own."""
-    return inputs.branch or (f"interlock/{_slug(inputs.request)}" if inputs.pr else "")
-
-
-def _slug(text: str) -> str:
-    return re.sub("[^a-z0-9]+", "-", text.lower()).strip("-")[:40].strip("-") or "task"
-
-
-def _key(inputs: Inputs, where: Where) -> str:
-    return f"{' '.join(inputs.request.split())} @ {where.place} @ {where.branch}"
+    slug = re.sub("[^a-z0-9]+", "-", inputs.request.lower()).strip("-")[:40].strip("-") or "task"
+    return inputs.branch or (f"interlock/{slug}" if inputs.pr else "")
 
 
 def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
@@ -264,14 +253,6 @@ def _as_asked(view: View) -> bool:
     return asked or not made if view.status is not Status.COMPLETE else asked == made
 
 
-INVARIANTS = {
-    "what is accepted, the reviewer accepted last": _by_its_last_word,
-    "no reviewer is paid for red work": _unpaid,
-    "blocked ends it": _blocked,
-    "a commit is made where it was asked for": _as_asked,
-}
-
-
 TASK = Playbook(
     name="task",
     play=task,
@@ -279,10 +260,15 @@ TASK = Playbook(
     rows=(BUILDER, REVIEWER),
     caps={"round": ROUNDS},
     headline=lambda inputs: inputs.request,
-    key=_key,
+    key=lambda inputs, where: f"{' '.join(inputs.request.split())} @ {where.place} @ {where.branch}",
     package="interlock.playbooks.task",
     settings=Settings,
     summary="A request, one agent, your checks, one reviewer.",
     check=_check,
-    invariants=INVARIANTS,
+    invariants={
+        "what is accepted, the reviewer accepted last": _by_its_last_word,
+        "no reviewer is paid for red work": _unpaid,
+        "blocked ends it": _blocked,
+        "a commit is made where it was asked for": _as_asked,
+    },
 )
