@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.values import News, NewsKind
 from interlock.engine import commits, delivery, junit
 from interlock.engine import events as ev
+from interlock.engine.halts import Parked
 from interlock.engine.prompts import fence
-from interlock.engine.world import Command
+from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput
 from interlock.workspace.values import Standing, Tree
 
@@ -32,37 +34,33 @@ AGAIN = 3
 
 async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
     """The checks of this run: named by a person, else found; fixed here, before the work (EVID-05)."""
-    slot = run.slot("commands", {}, ev.Got)
-    if slot.outcome is None:
-        place = run.where.place
-        found = await run.world.toolbox(run.start.standing.tree, place)
-        chosen = [{"name": f"check-{n}", "line": line, "origin": "named"} for n, line in enumerate(named, 1)]
-        if not chosen:
-            chosen = [{"name": one.name, "line": one.line, "origin": one.origin} for one in found.commands]
-        setup = {"line": found.setup.line, "origin": found.setup.origin} if found.setup else None
-        slot.settle(ev.Got(verb="commands", value={"commands": chosen, "setup": setup}))
-    value = slot.settled.value
-    run.setup = Command("setup", **value["setup"]) if value["setup"] else None
+
+    async def find() -> Toolbox:
+        found = await run.world.toolbox(run.start.standing.tree, run.where.place)
+        chosen = [Command(f"check-{n}", line) for n, line in enumerate(named, 1)]
+        return Toolbox(chosen or found.commands, found.setup)
+
+    value = await run.found("commands", {}, find)
+    run.setup = Command(**{"name": "setup", **value["setup"]}) if value["setup"] else None
     mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
-    lines = [{**one, "line": mended[n] if n < len(mended) else one["line"]} for n, one in enumerate(value["commands"])]
-    return [Command(name=one["name"], line=one["line"], origin=one["origin"]) for one in lines]
+    known = value["commands"]
+    if len(mended) > len(known):
+        why = f"--check was given {len(mended)} times, and this run has {len(known)} checks: name as many"
+        raise Parked("waiting", why, f"interlock resume {run.id}")
+    lines = [*mended, *(one["line"] for one in known[len(mended) :])]
+    return [Command(**{**one, "line": line}) for one, line in zip(known, lines, strict=True)]
 
 
 async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
     """Once at the end: what is found or set and was not named; red there and not on the tree before is `broken`."""
-    if not commands:
-        return []
-    slot = run.slot("toolbox", {}, ev.Got)
-    if slot.outcome is None:
-        known = {one.line for one in commands}
-        toolbox = await run.world.toolbox(run.start.standing.tree, run.where.place)
-        left = [
-            {"name": f"also-{n}", "line": one.line, "origin": one.origin}
-            for n, one in enumerate(toolbox.commands, 1)
-            if one.line not in known
-        ]
-        slot.settle(ev.Got(verb="toolbox", value=left))
-    return [await _once(run, Command(**one), named=False) for one in slot.settled.value]
+    named = {one.line for one in commands}
+
+    async def find() -> list[Command]:
+        found = (await run.world.toolbox(run.start.standing.tree, run.where.place)).commands
+        return [replace(one, name=f"also-{n}") for n, one in enumerate(found, 1) if one.line not in named]
+
+    left = await run.found("toolbox", {}, find) if commands else ()
+    return [await _once(run, Command(**one), named=False) for one in left]
 
 
 def _pair(
@@ -77,23 +75,24 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = 
     Raises:
         BadInput: one cannot be run at all; or, with `expect_red`, all are green.
     """
-    based = []
-    for command in commands:
-        slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
-        if slot.outcome is None:
-            run.listen()
-            standing = await run.standing()
-            came = await run_on(run, command, standing, standing.tree, keeps=True)
-            if came.exit is None:
-                why = came.error or f"it was not done in {command.timeout_s:.0f} s"
-                raise BadInput(
-                    f"the check `{command.line}` cannot be run: {why}",
-                    where=f"check ({command.origin})",
-                    expected="a command that ends, green or red",
-                    remedy="Install what it needs, or name another check: --check CMD (or --check none).",
-                )
-            slot.settle(ev.Based(name=command.name, command=command.line, run=came))
-        based.append(slot.settled)
+
+    async def measure(command: Command) -> ev.Based:
+        run.listen()
+        standing = await run.standing()
+        came = await run_on(run, command, standing, standing.tree, keeps=True)
+        if came.exit is None:
+            why = came.error or f"it was not done in {command.timeout_s:.0f} s"
+            raise BadInput(
+                f"the check `{command.line}` cannot be run: {why}",
+                where=f"check ({command.origin})",
+                expected="a command that ends, green or red",
+                remedy="Install what it needs, or name another check: --check CMD (or --check none).",
+            )
+        return ev.Based(name=command.name, command=command.line, run=came)
+
+    based = [
+        await run.made(f"before-{one.name}", {"name": one.name}, ev.Based, partial(measure, one)) for one in commands
+    ]
     if expect_red and based and all(one.run.green for one in based):
         raise BadInput(
             "every check is green before the work, and --expect-red was given",
@@ -111,40 +110,36 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
         if len({one.tree for one in proved}) <= 1:
             break  # else the person's tree changed between two of them
     if proved and all(one.after and one.word not in RED for one in proved):
-        await _shown(run, commands, proved)
+        await run.found("shown", {"tree": proved[0].tree}, partial(_shown, run, commands, proved))
     return proved
 
 
 async def tell(run: Run, command: Command) -> ev.Proved:
     """A command on the run's work merged with the person's tree of this moment, run for what it says alone."""
-    slot = run.slot(command.name, {"line": command.line}, ev.Proved)
-    if slot.outcome is None:
+
+    async def hear() -> ev.Proved:
         run.listen()
-        tree = await tree_now(run)
-        after = await run_on(run, command, await run.standing(), tree)
-        slot.settle(_pair(command, tree, None, after, "told"))
-    return slot.settled
+        standing = await run.standing()
+        tree, _ = await delivery.merged(run.world, run.pending, standing.tree)
+        return _pair(command, tree, None, await run_on(run, command, standing, tree), "told")
+
+    return await run.made(command.name, {"line": command.line}, ev.Proved, hear)
 
 
 async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
     """Each command on what a commit would hold, where that is not the tree that was judged: what the person has not
     committed is not in it."""
-    slot = run.slot("commit-tree", {"branch": branch}, ev.Got)
-    if slot.outcome is None:
-        run.recorder.sync()
-        slot.settle(ev.Got(verb="commit-tree", value=await commits.tree_of_commit(run, message, branch)))
-    tree = slot.settled.value
-    proved: list[ev.Proved] = []
-    for command in commands if tree else ():
-        place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
-        if place.outcome is None:
-            standing = await run.standing()
-            before = _before(run, command)
-            after = await run_on(run, command, standing, Tree(tree))
-            word, tests = _word(run, before, after)
-            place.settle(_pair(command, Tree(tree), before, after, word, tests=_named(tests)))
-        proved.append(place.settled)
-    return proved
+    tree = await run.found("commit-tree", {"branch": branch}, partial(commits.tree_of_commit, run, message, branch))
+
+    async def on_it(command: Command) -> ev.Proved:
+        before, after = _before(run, command), await run_on(run, command, await run.standing(), tree)
+        word, tests = _word(run, before, after)
+        return _pair(command, tree, before, after, word, tests=_named(tests))
+
+    return [
+        await run.made(f"commit-{one.name}", {"name": one.name}, ev.Proved, partial(on_it, one))
+        for one in (commands if tree else ())
+    ]
 
 
 def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
@@ -205,15 +200,13 @@ async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None
 
 
 async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
-    slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
-    if slot.outcome is None:
-        run.listen()
-        slot.settle(await _prove(run, command, named=named))
-    return slot.settled
+    prove = partial(_prove, run, command, named=named)
+    return await run.made(f"prove-{command.name}", {"name": command.name}, ev.Proved, prove)
 
 
 async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     """A pair on the tree of this moment. What nobody named has its before only where it is red, and may stay so."""
+    run.listen()
     before = _before(run, command)
     standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
@@ -299,7 +292,9 @@ async def run_on(
         finally:
             _tell(run, run.setup, "done")
         if prepared is not None and prepared.exit != 0:
-            run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
+            said = f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}"
+            if said not in run.full.warnings:
+                run.recorder.add("", ev.Warned(text=said))
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
     for _ in range(AGAIN):
         _tell(run, command, "began")
@@ -365,17 +360,13 @@ async def _weakened(
     known = _tests(run, before) if before is not None else {}
     gone = junit.compare(known, _tests(run, after)).lost if known else ()
     # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
-    touched = [one.path for one in other if one.path in after.opened or one.kind != "changed"]
-    if not touched:
-        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
-
+    touched = any(one.path in after.opened or one.kind != "changed" for one in other)
     here = _tests(run, after)
     may_be_red = {test for one in (before, basis, after) if one is not None for test in _red(_tests(run, one))}
     new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
 
     async def stands_without(paths: Sequence[str]) -> bool:
-        put_back = await world.graft(tree, standing.tree, list(paths))
-        came = await run_on(run, command, standing, put_back)
+        came = await run_on(run, command, standing, await world.graft(tree, standing.tree, list(paths)))
         there = _tests(run, came)
         if (after.green and not came.green) or not _red(there) <= may_be_red:
             return False
@@ -385,10 +376,6 @@ async def _weakened(
             if state == junit.PASSED
         )
 
-    every = [one.path for one in other]
-    if await stands_without(every):
-        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
-
     async def needed(paths: list[str]) -> list[str]:
         if len(paths) == 1:
             return paths
@@ -396,28 +383,25 @@ async def _weakened(
         found = [path for half in halves if not await stands_without(half) for path in await needed(half)]
         return found or paths
 
-    return ev.Weak(paths=tuple(await needed(every)), gone=tuple(gone[:NAMES]))
+    every = [one.path for one in other]
+    paths = await needed(every) if touched and not await stands_without(every) else []
+    return ev.Weak(paths=tuple(paths), gone=tuple(gone[:NAMES])) if paths or gone else None
 
 
-async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> None:
-    """Where no pair is mended without being weakened: does any check tell this work from none (EVID-14)?"""
-    slot = run.slot("shown", {"tree": proved[0].tree}, ev.Got)
-    if slot.outcome is not None:
-        return
+async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> dict[str, Any]:
+    """Which check tells this work from none; where no pair is mended without being weakened, they are run (EVID-14)."""
+    tree = proved[0].tree
     by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
     if by is None:
         standing = await run.standing()
-        tree = proved[0].tree
+        changes = [change.path for change in await run.world.between(standing.tree, tree)]
         for command, one in zip(commands, proved, strict=True):
-            changes = await run.world.between(standing.tree, tree)
-            paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
-            if not paths:
-                continue
-            without = await run.world.graft(tree, standing.tree, paths)
-            if one.after is not None and _tells(run, one.after, await run_on(run, command, standing, without)):
+            paths = sorted(await run.world.product(command, tree, changes))
+            without = await run.world.graft(tree, standing.tree, paths) if paths else tree
+            if one.after and paths and _tells(run, one.after, await run_on(run, command, standing, without)):
                 by = command.name
                 break
-    slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
+    return {"by": by, "tree": tree}
 
 
 def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
@@ -426,9 +410,3 @@ def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
         return not without.green
     there = _tests(run, without)
     return any(state == junit.PASSED != there.get(test) for test, state in _tests(run, after).items())
-
-
-async def tree_now(run: Run) -> Tree:
-    """The run's work merged with the person's tree of this moment, their version on conflicts."""
-    standing = await run.standing()
-    return (await delivery.merged(run.world, run.pending, standing.tree))[0]

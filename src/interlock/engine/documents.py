@@ -38,35 +38,33 @@ async def read(run: Run, path: str, usable: Callable[[str | None], Any] = lambda
     Raises:
         DocumentInvalid: it is no UTF-8, or no plain file.
     """
-    slot = run.slot("read", {"path": path}, ev.Got)
-    if slot.outcome is None:
+
+    async def take() -> ev.Got:
         raw = await _now(run, path)
         text = None if raw is None else Text.of(raw, path).text
         usable(text)
-        kept = None if text is None else run.world.folder.put(text.encode())
-        slot.settle(ev.Got(verb="read", value=path, text=kept))
-    return None if slot.settled.text is None else run.text(slot.settled.text)
+        return ev.Got(verb="read", value=path, text=None if text is None else run.world.folder.put(text.encode()))
+
+    digest = (await run.made("read", {"path": path}, ev.Got, take)).text
+    return None if digest is None else run.text(digest)
 
 
 async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
     """The names of the files in a folder that fit the pattern, in order."""
-    slot = run.slot("list", {"folder": folder, "pattern": pattern}, ev.Got)
-    if slot.outcome is None:
-        found = [name for name in await run.world.names(folder) if fnmatchcase(name, pattern)]
-        slot.settle(ev.Got(verb="list", value=sorted(found)))
-    return list(slot.settled.value)
+
+    async def find() -> list[str]:
+        return sorted(name for name in await run.world.names(folder) if fnmatchcase(name, pattern))
+
+    return list(await run.found("list", {"folder": folder, "pattern": pattern}, find))
 
 
 async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -> Any:
-    """What a pure function finds in the person's tree, as plain data.
+    """What a pure function finds in the person's tree; `asked`: what it looks for, as far as it may differ."""
 
-    Args:
-        asked: what it looks for, as far as that may differ.
-    """
-    slot = run.slot(name, asked, ev.Got)
-    if slot.outcome is None:
-        slot.settle(ev.Got(verb=name, value=plain(await run.world.look((await run.standing()).tree, find))))
-    return slot.settled.value
+    async def see() -> Any:
+        return await run.world.look((await run.standing()).tree, find)
+
+    return await run.found(name, asked, see)
 
 
 def watch(run: Run, path: str, fields: Fields | None = None) -> None:

@@ -269,6 +269,19 @@ class Run:
         slot = self.slot(name, asked, kind)
         return slot.settle(make()) if slot.outcome is None else slot.outcome
 
+    async def made(self, name: str, asked: Mapping[str, Any], kind: type[O], make: Callable[[], Awaitable[O]]) -> O:
+        """The same, of what takes its time."""
+        slot = self.slot(name, asked, kind)
+        return slot.settle(await make()) if slot.outcome is None else slot.outcome
+
+    async def found(self, name: str, asked: Mapping[str, Any], find: Callable[[], Awaitable[Any]]) -> Any:
+        """What the world says once, as plain data; the same ever after."""
+
+        async def make() -> ev.Got:
+            return ev.Got(verb=name, value=plain(await find()))
+
+        return (await self.made(name, asked, ev.Got, make)).value
+
     @contextmanager
     def step(self, name: str) -> Any:
         """What is used in here has its key below the step's name."""
@@ -341,10 +354,9 @@ class Run:
 
     async def wait(self, seconds: float) -> None:
         """Let that much time pass, once."""
-        slot = self.slot("wait", {"seconds": seconds}, ev.Got)
-        if slot.outcome is None:
-            await self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
-            slot.settle(ev.Got(verb="wait"))
+        await self.found(
+            "wait", {"seconds": seconds}, lambda: self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
+        )
 
     async def left(self, report: ev.Report) -> str:
         """What an agent had changed whose work did not count, as a patch: for texts alone."""
@@ -387,11 +399,6 @@ class Run:
     def receipt(self) -> str:
         """What was reached and on what evidence, as Markdown."""
         return receipt.markdown(self.full)
-
-    def warn_live(self, text: str) -> None:
-        """Tell people something once, from within a verb."""
-        if text not in self.full.warnings:
-            self.recorder.add("", ev.Warned(text=text))
 
 
 def _word(value: Any) -> Any:
