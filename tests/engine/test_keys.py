@@ -156,14 +156,14 @@ def test_a_verb_from_a_task_that_is_no_member_is_a_fault() -> None:
 
     async def main() -> None:
         keys.begin()
-        with keys.within(keys.here().child("review")):
+        keys.enter(keys.here().child("review"))
 
-            async def verb() -> str:
-                return keys.here().path
+        async def verb() -> str:
+            return keys.here().path
 
-            assert await verb() == "review"
-            with pytest.raises(EngineFault, match="a task that is not its own"):
-                await asyncio.gather(verb())
+        assert await verb() == "review"
+        with pytest.raises(EngineFault, match="a task that is not its own"):
+            await asyncio.gather(verb())
 
     asyncio.run(main())
 

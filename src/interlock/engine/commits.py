@@ -56,6 +56,9 @@ async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -
         return order
     world, standing, ours = run.world, await run.standing(), await delivery.own(run)
     head = await world.committed(standing)
+    landed = {
+        path: one.merged for one in run.full.delivered if one.landing and one.merged for path in one.landing.paths
+    }
     for change in await world.between(head, standing.tree, list(also)):
         path, edit = change.path, also[change.path]
         now = await world.read(standing.tree, path)
@@ -66,8 +69,8 @@ async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -
             landed = [one for one in run.full.delivered if one.landing and path in one.landing.paths and one.merged]
             mine = path in ours and bool(landed) and await world.read(landed[-1].merged or head, path) == now
         if mine:
-            base, work = await world.graft(order.base, head, [path]), order.work
-            order = replace(order, base=base, work=await world.graft(work, standing.tree, [path]))
+            base = await world.graft(order.base, head, [path])
+            order = replace(order, base=base, work=await world.graft(order.work, standing.tree, [path]))
     return order
 
 
@@ -100,18 +103,17 @@ async def commit_documents(run: Run, message: str, paths: Sequence[str]) -> ev.C
 async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder, kind: Kind = "commit") -> None:
     """Plan it, note it, let the branch be there; what was noted is made, whatever the order would be now."""
     what: Kind = "branch" if order.branch else kind
-    intent = next((one for one in slot.traces if isinstance(one, ev.Intended)), None)
-    if intent is None:
+    if not slot.traces:
         planned = await run.world.plan_commit(run.where, order)
         if planned.problem:
             slot.settle(ev.Committed(what=what, problem=planned.problem, remarks=planned.remarks))
             return
         facts = {"commit": planned.commit, "branch": order.branch}
-        intent = ev.Intended(what="branch" if order.branch else "commit", facts=facts)
-        slot.add(intent, sync=True)
-    done = await run.world.publish(run.where, intent.facts["commit"], order.branch)
+        slot.add(ev.Intended(what="branch" if order.branch else "commit", facts=facts), sync=True)
+    noted: str = next(one.facts["commit"] for one in slot.traces if isinstance(one, ev.Intended))
+    done = await run.world.publish(run.where, noted, order.branch)
     ref = f"refs/heads/{order.branch}" if order.branch else run.where.branch
-    commit = "" if done.problem else intent.facts["commit"]
+    commit = "" if done.problem else noted
     slot.settle(ev.Committed(what=what, ref=ref, commit=commit, problem=done.problem, remarks=done.remarks))
 
 

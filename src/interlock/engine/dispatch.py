@@ -92,8 +92,7 @@ async def dispatch(run: Run, call: Call) -> ev.Report:
         await run.safe()
     report: ev.Report = slot.settled.report
     if row.outputs or row.may:
-        left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
-        delivered = await delivery.documents(run, left)
+        delivered = await delivery.documents(run, list(filter(row.leaves, report.paths)))
         if delivered.landing and delivered.landing.state == "conflict":
             return report.model_copy(
                 update={"outcome": "fault", "reason": "conflict", "conflicts": delivered.landing.conflicts}
@@ -401,8 +400,8 @@ class Dispatch:
                 merge = await run.world.merge(ground.shown, theirs, result)
                 if merge.tree is None:
                     clash = {"outcome": "fault", "reason": "conflict", "did": None, "paths": (), "kept": result}
-                    clash["conflicts"] = (*report.conflicts, *merge.conflicts)
-                    report = report.model_copy(update=clash)
+                    conflicts = (*report.conflicts, *merge.conflicts)
+                    report = report.model_copy(update={**clash, "conflicts": conflicts})
                 else:
                     pair = Pending(base=began, work=merge.tree)
             left = [report.did.work] if report.did else [report.kept] if report.kept else []

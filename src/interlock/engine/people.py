@@ -66,13 +66,13 @@ async def gate(
         message = message or await run.world.ask(run.full.gates[slot.key])
         if message is None:  # nothing was said here, or somewhere else meanwhile
             file, message = _waiting(run, name)
+        now, parked = await _shown(run, shows), Parked("waiting", question, f"interlock approve {run.id}")
         if message is None:
-            raise Parked("waiting", question, f"interlock approve {run.id}")
-        now = await _shown(run, shows)
+            raise parked
         if why := _wrong(message, opened, now, choices):
             _refuse(run, file, message, why)
             if not file and now == shown:
-                raise Parked("waiting", question, f"interlock approve {run.id}")
+                raise parked
             continue
         choice = _choice(message, choices)
         who, note, at = message.who, message.note, message.at

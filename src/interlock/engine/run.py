@@ -79,6 +79,10 @@ class Row:
     grace_s: float = 0
     """At its deadline partial results are asked for, and this long waited for."""
 
+    def leaves(self, path: str) -> bool:
+        """Whether it is a document of its own, which comes into the tree with its dispatch."""
+        return path in self.outputs or scope.within(path, self.may)
+
 
 @dataclass(frozen=True)
 class Call:
@@ -285,8 +289,12 @@ class Run:
     @contextmanager
     def step(self, name: str) -> Any:
         """What is used in here has its key below the step's name."""
-        with keys.within(keys.here().child(name, step=name)):
+        outer = keys.here()
+        keys.enter(outer.child(name, step=name))
+        try:
             yield
+        finally:
+            keys.enter(outer)
 
     def loop(self, name: str, cap: int | None = None) -> AsyncIterator[int]:
         """Turns from 1 to the cap, each in a scope of its own; the cap was fixed when the run began (RUN-10)."""
