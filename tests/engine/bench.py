@@ -83,6 +83,16 @@ class Bench(testing.Bench):
         self.world.folder = InMemory()
         self.world.folder.medium = Synced()
 
+    def dies(self, line: int, **inputs: Any) -> Self:
+        """The next process dies behind that line of its own."""
+        self.dies_at = line
+        medium = self.world.folder.medium
+        assert isinstance(medium, Synced)
+        with pytest.raises(Died):
+            self.resume(**inputs) if medium.content else self.start(**inputs)
+        self.dies_at = 0
+        return self
+
     def acts(self, who: str, *acts: Any) -> Self:
         """What they do, call by call; None: their best."""
         best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731
