@@ -7,7 +7,8 @@ anything ignored that an agent left.  Same command, same tree: run once.  A red 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -286,22 +287,17 @@ async def run_on(
     world = run.world
     run.recorder.sync()
     if run.setup is not None:
-        _tell(run, run.setup, "began")
-        try:
+        with _told(run, run.setup):
             prepared = await world.setup(run.setup, standing, tree)
-        finally:
-            _tell(run, run.setup, "done")
         if prepared is not None and prepared.exit != 0:
-            said = f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}"
+            last = (prepared.out.strip().splitlines() or [""])[-1][:200]
+            said = f"`{run.setup.line}` ended with {prepared.exit}: {last}"
             if said not in run.full.warnings:
                 run.recorder.add("", ev.Warned(text=said))
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
     for _ in range(AGAIN):
-        _tell(run, command, "began")
-        try:
+        with _told(run, command):
             came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
-        finally:
-            _tell(run, command, "done")
         if not came.moved:
             break
     out = world.redact(came.exit.out)
@@ -319,10 +315,15 @@ async def run_on(
     return one
 
 
-def _tell(run: Run, command: Command, state: str) -> None:
+@contextmanager
+def _told(run: Run, command: Command) -> Iterator[None]:
     """For people who watch: a command is no line of the journal before it has ended."""
-    name = "setup" if command == run.setup else "check"
-    run.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": command.line, "state": state}))
+    facts = {"name": "setup" if command == run.setup else "check", "subject": command.line}
+    run.hear("", News(kind=NewsKind.TOOL, facts={**facts, "state": "began"}))
+    try:
+        yield
+    finally:
+        run.hear("", News(kind=NewsKind.TOOL, facts={**facts, "state": "done"}))
 
 
 def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
@@ -330,10 +331,6 @@ def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
     said = run.text(one.out).rstrip().splitlines()[-lines:]
     how = one.error or ("it did not end in its time" if one.timed_out else f"it ended with {one.exit}")
     return f"{how}\n\n{fence(chr(10).join(said))}" if said else how
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:200]
 
 
 # --- weakened, and shown
@@ -346,7 +343,7 @@ async def _weakened(
     tree: Tree,
     before: ev.Run1 | None,
     after: ev.Run1,
-    basis: ev.Run1 | None = None,
+    basis: ev.Run1 | None,
 ) -> ev.Weak | None:
     """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
 

@@ -56,9 +56,6 @@ async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -
         return order
     world, standing, ours = run.world, await run.standing(), await delivery.own(run)
     head = await world.committed(standing)
-    landed = {
-        path: one.merged for one in run.full.delivered if one.landing and one.merged for path in one.landing.paths
-    }
     for change in await world.between(head, standing.tree, list(also)):
         path, edit = change.path, also[change.path]
         now = await world.read(standing.tree, path)

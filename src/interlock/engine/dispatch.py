@@ -125,7 +125,7 @@ class Dispatch:
         while True:
             if exit_ is None:
                 exit_ = await self._call(ground, session, failure)
-            used = self._used
+            used = Counter[str](trace.move for trace in self._tries)
             report = await examine(self, ground, exit_, told=used["repair"] > 0)
             move = after_try(report.reason, report.complaint, used, row.repeats, row.repairs)
             if report.reason == "budget":  # of its share; where nothing is left the next call is not made
@@ -161,10 +161,6 @@ class Dispatch:
         tried = [trace for trace in self.slot.traces if isinstance(trace, ev.Tried)]
         last = max((n for n, trace in enumerate(tried, 1) if trace.move == "gave up"), default=0)
         return tried[last:]
-
-    @property
-    def _used(self) -> Counter[str]:
-        return Counter(trace.move for trace in self._tries)
 
     # --- where it works
 

@@ -134,7 +134,9 @@ def compare(before: Tests, after: Tests) -> Pairs:
     cut_off, blind = _is_cut_off(after), _is_cut_off(before)
 
     def gone(test: str, *, was_red: bool) -> str:
-        inside = {state for other, state in after.items() if _is_in(other, test)} & {PASSED, FAILED}
+        # A file or package is told as a test where it cannot be loaded.
+        below = (f"{test}::", f"{test}.") if "::" not in test else ()
+        inside = {state for other, state in after.items() if other.startswith(below)} & {PASSED, FAILED}
         if was_red and inside:
             return "mended" if PASSED in inside else "still_red"
         if cut_off:  # it was not run: nobody took it away
@@ -182,11 +184,6 @@ def _is_cut_off(tests: Tests) -> bool:
     """Whether not all of them were run: a file or package could not be loaded, or there is nothing but the status."""
     red = [test for test, state in tests.items() if state == FAILED]
     return any("::" not in test for test in red if test != WHOLE) or (WHOLE in red and len(tests) == 1)
-
-
-def _is_in(test: str, file: str) -> bool:
-    """Whether a test belongs to a file or package, which are told as a test where they cannot be loaded."""
-    return "::" not in file and test.startswith((f"{file}::", f"{file}."))
 
 
 def _bare(test: str) -> str:
