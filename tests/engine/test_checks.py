@@ -118,6 +118,38 @@ def test_red_counts_when_it_was_red_twice_and_what_differs_is_flaky_and_counts_a
     assert len([line for line, *_ in steady.cast.ran if line == "check"]) == 4
 
 
+@pytest.mark.req("EVID-06")
+@pytest.mark.parametrize(("second", "says"), [(GREEN, "held True"), (RED, "broken False")])
+def test_what_is_red_on_the_tree_of_a_commit_alone_runs_twice_too(second: CommandExit, says: str) -> None:
+    """There what the person has not committed is not in it."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        commands = await run.commands()
+        await run.baseline(commands)
+        await run.dispatch(Call(WRITER))
+        (one,) = await run.prove_commit(commands, "Work\n")
+        return Outcome.complete(f"{one.word} {one.flaky}")
+
+    bench = Bench(small(play), files={"lib.py": b"unsaved"}, head={"lib.py": b"x"}, commands=[CHECK])
+    bench.cast.commands["check"] = [GREEN, RED, second]
+    assert bench.start().why == says
+
+
+@pytest.mark.req("EVID-08", "EVID-10")
+def test_what_could_not_be_run_does_not_show_that_it_is_so_already() -> None:
+    """The work of before conflicts with what the person wrote meanwhile."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        await run.gate("look", "Look!")
+        return Outcome.complete(await run.idle(["grep x"]))
+
+    bench = Bench(small(play)).acts("writer", said(None, {"lib.py": b"run"}))
+    bench.cast.decisions = [{"choice": "approve"}]
+    bench.cast.moments["ask look"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
+    assert "their version stands" in bench.start().why
+
+
 @pytest.mark.req("EVID-04")
 def test_the_same_command_on_the_same_tree_runs_once_also_after_a_death() -> None:
     bench = Bench()

@@ -133,9 +133,10 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
     tree = await run.found("commit-tree", {"branch": branch}, partial(commits.tree_of_commit, run, message, branch))
 
     async def on_it(command: Command) -> ev.Proved:
-        before, after = _before(run, command), await run_on(run, command, await run.standing(), tree)
+        before = _before(run, command)
+        after, flaky = await _steady(run, command, await run.standing(), tree, before)
         word, tests = _word(run, before, after)
-        return _pair(command, tree, before, after, word, tests=_named(tests))
+        return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
 
     return [
         await run.made(f"commit-{one.name}", {"name": one.name}, ev.Proved, partial(on_it, one))
@@ -160,8 +161,11 @@ async def idle(run: Run, claims: Sequence[str]) -> str:
     if not claims:
         return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
     proved = await prove(run, [Command(f"claim-{n}", line) for n, line in enumerate(claims, 1)])
-    left = [one for one in proved if one.after and not one.after.green]
-    return "\n\n".join(f"`{one.command}` is not green. {tail(run, one.after)}" for one in left if one.after)
+    return "\n\n".join(
+        f"`{one.command}` is not green. {tail(run, one.after)}" if one.after else delivery.clash(one.tests)
+        for one in proved
+        if one.after is None or not one.after.green
+    )
 
 
 @dataclass(frozen=True)
@@ -214,13 +218,9 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     if first.tree is None:
         return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
-    after = await run_on(run, command, standing, tree)
-    if before is None and not named and not after.green:
+    if before is None and not named and not (await run_on(run, command, standing, tree)).green:
         before = await run_on(run, command, standing, standing.tree)
-    flaky = False
-    if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
-        again = await run_on(run, command, standing, tree, again=True)
-        flaky, after = again.green != after.green, again
+    after, flaky = await _steady(run, command, standing, tree, before)
     basis, theirs = before, list[str]()
     if not after.green and before is not None and standing.tree != before.tree:
         basis = alone = await run_on(run, command, standing, standing.tree)
@@ -230,6 +230,17 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     stands = after.green or word not in RED
     weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
     return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
+
+
+async def _steady(
+    run: Run, command: Command, standing: Standing, tree: Tree, before: ev.Run1 | None
+) -> tuple[ev.Run1, bool]:
+    """How a command ends on a tree: what would be `broken` runs once more, and then that counts; and if both differ."""
+    first = await run_on(run, command, standing, tree)
+    if first.green or not (before is None or before.green or _by_test(run, before, first).broken):
+        return first, False
+    second = await run_on(run, command, standing, tree, again=True)
+    return second, second.green != first.green
 
 
 def _before(run: Run, command: Command) -> ev.Run1 | None:
