@@ -484,6 +484,17 @@ def test_what_is_run_again_follows_a_setting(policy: str, line: str, runs: bool)
     assert (report.checks[0].ran is not None, report.ruling.passes) == (runs, not runs)
 
 
+@pytest.mark.req("EVID-14")
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_judges_own_check_shows_the_work_where_no_other_does(shows: bool) -> None:
+    bench = Bench(small(judging), commands=[CHECK])
+    bench.cast.commands = {"check": [GREEN], "claim": by(RED if shows else GREEN, GREEN)}
+    bench.cast.acts = {"writer": [said(None, {"work.py": b"1"})], "judge": [verdict(checks=[claimed("green")])]}
+    bench.cast.decisions = [{"choice": "approve"}]
+    view = bench.start()
+    assert (view.why, view.shown_by["by"]) == ("True", "claim" if shows else None)  # type: ignore[index]
+
+
 @pytest.mark.req("EVID-04")
 def test_a_refusal_is_not_run_again() -> None:
     bench = judged(claimed("green"), word="revise")

@@ -399,21 +399,22 @@ async def _weakened(
 async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> dict[str, Any]:
     """Which check tells this work from none; where no pair is mended without being weakened, they are run (EVID-14)."""
     tree = proved[0].tree
-    by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
-    if by is None:
-        standing = await run.standing()
-        changes = [change.path for change in await run.world.between(standing.tree, tree)]
-        for command, one in zip(commands, proved, strict=True):
-            paths = sorted(await run.world.product(command, tree, changes))
-            without = await run.world.graft(tree, standing.tree, paths) if paths else tree
-            if one.after and paths and _tells(run, one.after, await run_on(run, command, standing, without)):
-                by = command.name
-                break
-    return {"by": by, "tree": tree}
+    if mended := [one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)]:
+        return {"by": mended[0], "tree": tree}
+    standing = await run.standing()
+    for command, one in zip(commands, proved, strict=True):
+        if one.after and await shows(run, command, one.after, standing, tree):
+            return {"by": command.name, "tree": tree}
+    return {"by": None, "tree": tree}
 
 
-def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
-    """Whether a check is green by the work; of one that may stay red, a test of it."""
+async def shows(run: Run, command: Command, after: ev.Run1, standing: Standing, tree: Tree) -> bool:
+    """Whether a check is green by what the work changed of the product; of one that may stay red, a test of it."""
+    changes = await run.world.between(standing.tree, tree)
+    paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
+    if not paths:
+        return False
+    without = await run_on(run, command, standing, await run.world.graft(tree, standing.tree, paths))
     if after.green:
         return not without.green
     there = _tests(run, without)

@@ -35,6 +35,12 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
         ran=bool(call.proved),
         weakened=list(dict.fromkeys(name for one in call.proved for name in one.weakened)),
     )
+    if ruling.passes and (run.full.shown_by or {"by": ""})["by"] is None:  # its own may show what the others do not
+        for n, one in enumerate(ran):
+            command = Command("claim", one.command, timeout_s=run.limits.replay_s)
+            if one.word == "agrees" and one.ran and await checks.shows(run, command, one.ran, ground.standing, tree):
+                ran[n] = one.model_copy(update={"shows": True})
+                break
     only = [check.command for check in ran if check.word == "in its layer only"]
     text = "`{}` runs as told in the judge's own layer only"
     told = (Remark(kind=RemarkKind.BY_PRODUCT, text=text.format(one)) for one in only)
