@@ -177,21 +177,26 @@ def mends(bench: Bench) -> None:
     bench.world.files["mended.txt"] = b"1"
 
 
+def red(*there: str) -> Callable[[Files], CommandExit]:
+    """Red where one of these files is."""
+    return lambda files: RED if {*there} & {*files} else GREEN
+
+
 def never_mended(files: Files) -> CommandExit:
-    return go(A="FAIL", **({"B": "FAIL"} if "broken.txt" in files else {"B": "PASS"}))
+    return go(A="FAIL", B="FAIL" if "broken.txt" in files else "PASS")
 
 
 @pytest.mark.req("EVID-06")
 @pytest.mark.parametrize(
     ("command", "person", "says", "tests"),
     [
-        (lambda files: RED if "broken.txt" in files else GREEN, breaks, "theirs", ()),
+        (red("broken.txt"), breaks, "theirs", ()),
         (lambda files: RED if "broken.txt" in files else go(A="PASS"), breaks, "theirs", ()),
         # what was red before, and is red still, is not theirs because they saved a file meanwhile
         (lambda files: RED, writes, "still red", ()),
         (never_mended, writes, "still red", ("p::A",)),
         (never_mended, breaks, "still red", ("p::A", "p::B")),
-        (lambda files: GREEN if "work.py" not in files else RED, writes, "broken", ()),
+        (red("work.py"), writes, "broken", ()),
         (lambda files: RED if not {"mended.txt"} & {*files} or "work.py" in files else GREEN, mends, "broken", ()),
         (lambda files: RED if "work.py" not in files else GREEN, writes, "mended", ()),
         # their break does not hide that with the work no test is told any more

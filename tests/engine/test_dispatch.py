@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.values import Ask, Exit, News, NewsKind, Trouble, TroubleKind, Usage
+from interlock.agents.values import Exit, News, NewsKind, Trouble, TroubleKind, Usage
 from interlock.engine.dispatch import after_try
 from interlock.engine.run import Call, Limits, Outcome, Row, Run
 from interlock.engine.simulation import Act
@@ -259,7 +259,7 @@ def test_cut_off_by_its_budget_it_goes_on_in_its_layer_and_session_when_there_is
     bench.world.call = call  # type: ignore[method-assign]
     assert bench.start().status is Status.WAITING
     assert bench.resume(budget=5.0).status is Status.COMPLETE
-    assert [ask.session for ask in bench.cast.asks] == ["", "s-1"]
+    assert [(ask.session, ask.spent.input_tokens) for ask in bench.cast.asks] == [("", None), ("s-1", 10)]
     assert bench.world.files["whole.txt"] == b"12"
 
 
@@ -275,19 +275,6 @@ def test_members_side_by_side_share_what_is_left_and_who_needs_more_gets_what_ot
 # --- repairs, and the layer
 
 
-@pytest.mark.req("EVID-01", "TREE-09")
-def test_an_unusable_answer_is_asked_for_once_more_in_the_same_layer_with_the_exact_complaint() -> None:
-    bench = ran(
-        said("I am done.", {"a.txt": b"1"}, session="s-1"),
-        lambda ask, files: said({"status": "done"}, {"b.txt": files["a.txt"]}),
-        row=STRICT,
-    )
-    assert moves(bench) == ["repair"]
-    assert report(bench).paths == ("a.txt", "b.txt")
-    assert "- there is no JSON block in the answer" in bench.briefs("writer")[1]
-    assert bench.cast.asks[1].session == "s-1"
-
-
 @pytest.mark.req("EVID-00", "EVID-01")
 @pytest.mark.parametrize(
     ("row", "status", "calls"), [(WRITER, Status.COMPLETE, 1), (STRICT, Status.FAILED, 2), (JUDGE, Status.FAILED, 2)]
@@ -299,23 +286,28 @@ def test_who_has_to_answer_and_does_not_has_failed_and_a_writers_files_are_its_a
     assert (bench.last.view.status, len(bench.world.paid)) == (status, calls)
 
 
-@pytest.mark.req("TREE-09", "RUN-03")
-@pytest.mark.parametrize("move", ["repair", "repeat", "wait"])
-def test_killed_between_two_calls_it_goes_on_in_its_layer(move: str) -> None:
+BETWEEN = {
+    "repair": said("no form", {"a.txt": b"1"}, session="s-1"),
+    "repeat": said(None, {"a.txt": b"1"}, finished=False, exit=1),
+    "wait": said(None, {"a.txt": b"1"}, finished=False, trouble=LIMIT, session="s-1"),
+}
+
+
+@pytest.mark.req("EVID-01", "TREE-09", "RUN-03")
+@pytest.mark.parametrize("dies", [False, True])
+@pytest.mark.parametrize("move", BETWEEN)
+def test_the_next_call_is_in_the_same_layer_with_the_exact_complaint_also_after_a_kill(move: str, dies: bool) -> None:
     """What the agent had left is there, and it is told what it was told."""
-    first = {
-        "repair": said("no form", {"a.txt": b"1"}),
-        "repeat": said(None, {"a.txt": b"1"}, finished=False, exit=1),
-        "wait": said(None, {"a.txt": b"1"}, finished=False, trouble=LIMIT),
-    }[move]
     bench = Bench(one(STRICT))
-    bench.cast.acts["writer"] = [first, lambda ask, files: said({"status": "done"}, {"b.txt": files["a.txt"]})]
-    bench.dies(4)
-    bench.resume()
+    bench.acts("writer", BETWEEN[move], lambda ask, files: said({"status": "done"}, {"b.txt": files["a.txt"]}))
+    if dies:
+        bench.dies(4).resume()
+    else:
+        bench.start()
     assert moves(bench) == [move]
-    assert report(bench).paths == ("a.txt", "b.txt")
-    assert ("no JSON block" in bench.briefs("writer")[1]) == (move == "repair")
-    assert report(bench).calls == 2
+    assert (report(bench).paths, report(bench).calls) == (("a.txt", "b.txt"), 2)
+    assert ("- there is no JSON block in the answer" in bench.briefs("writer")[1]) == (move == "repair")
+    assert dies or bench.cast.asks[1].session == ("" if move == "repeat" else "s-1")
 
 
 @pytest.mark.req("RUN-03")
@@ -470,27 +462,16 @@ def test_a_missing_output_is_asked_for_and_one_that_is_ignored_or_there_is_not()
 # --- side by side, and beside a person
 
 
-def writes(*files: dict[str, bytes]) -> list[Any]:
-    return [said(None, one) for one in files]
-
-
-@pytest.mark.req("TREE-02")
-def test_members_side_by_side_keep_each_others_work() -> None:
+@pytest.mark.req("TREE-02", "TREE-04")
+def test_members_keep_each_others_work_and_of_two_that_conflict_the_later_one_has_failed() -> None:
     bench = Bench(group("abc"))
-    bench.cast.acts = {name: writes({f"{name}.txt": name.encode()}) for name in "abc"}
-    assert bench.start().why == "ok ok ok"
-    assert {name: bench.text(f"{name}.txt") for name in "abc"} == {"a": "a", "b": "b", "c": "c"}
-
-
-@pytest.mark.req("TREE-04")
-def test_a_conflict_between_members_fails_the_later_one_and_keeps_what_it_had() -> None:
-    bench = Bench(group("ab"))
-    bench.cast.acts = {"a": writes({"lib.py": b"a", "a.txt": b"a"}), "b": writes({"lib.py": b"b", "b.txt": b"b"})}
-    assert bench.start().why == "ok conflict"
-    assert (bench.text("lib.py"), bench.text("a.txt"), bench.text("b.txt")) == ("a", "a", "")
-    later = report(bench)
+    work = {"a": {"lib.py": b"a", "a.txt": b"a"}, "b": {"lib.py": b"b", "b.txt": b"b"}, "c": {"c.txt": b"c"}}
+    bench.cast.acts = {name: [said(None, files)] for name, files in work.items()}  # type: ignore[arg-type]
+    assert bench.start().why == "ok conflict ok"
+    assert bench.world.files == {"lib.py": b"a", "a.txt": b"a", "c.txt": b"c"}
+    later = bench.events("done")[1].report
     assert (later.conflicts, later.did, later.paths) == (("lib.py",), None, ())
-    assert bench.world.trees[later.kept]["b.txt"] == b"b"
+    assert bench.world.trees[later.kept]["b.txt"] == b"b", "it is kept"
 
 
 async def two(run: Run, inputs: Nothing) -> Outcome:
@@ -567,24 +548,3 @@ def test_what_a_forgotten_call_said_is_never_a_later_ones_answer() -> None:
     assert len(bench.world.paid) == 2
     assert [one.n for one in bench.events("call")] == [1, 2, 3]
     assert view.calls["writer#1"].last == 3
-
-
-@pytest.mark.req("RUN-14", "AGENT-05")
-def test_what_a_call_that_was_cut_off_had_spent_is_known_to_the_one_that_goes_on_with_its_session() -> None:
-    asks: list[Ask] = []
-    bench = Bench(one())
-    usual = bench.world.call
-
-    async def call(ask: Ask, seat: Any, hear: Any) -> Exit:
-        asks.append(ask)
-        if len(asks) == 1:
-            hear(News(kind=NewsKind.SESSION, facts={"session": "s"}))
-            hear(News(kind=NewsKind.USAGE, facts={"input_tokens": 1000, "output_tokens": 0}))
-            raise Died
-        return await usual(ask, seat, hear)
-
-    bench.world.call = call  # type: ignore[method-assign]
-    with pytest.raises(Died):
-        bench.start()
-    bench.resume()
-    assert [(one.session, one.spent.input_tokens) for one in asks] == [("", None), ("s", 1000)]
