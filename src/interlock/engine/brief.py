@@ -27,11 +27,7 @@ if TYPE_CHECKING:
 def render(
     dispatch: Dispatch, ground: Ground, *, session: str, heard: Sequence[ev.Words], failure: str, held: str
 ) -> str:
-    """The Markdown that the agent gets on its standard input.
-
-    Args:
-        held: the difference of guarded paths that are held back, for who judges it.
-    """
+    """The Markdown that the agent gets on its standard input; `held`: the patch of what is held back, for a judge."""
     run, call, role, row = dispatch.run, dispatch.call, dispatch.role, dispatch.call.row
     facts = {"Run": run.id, "Step": here().step or "-", "Agent": call.member or row.agent}
     facts |= {"Attempt": str(call.attempt), "Session": session or "new"}

@@ -181,11 +181,8 @@ class Landed:
 
 
 async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None, label: str = "") -> Landed:
-    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first.
-
-    Args:
-        judged: the tree on which all is said already; None: the commands say it now.
-    """
+    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first, as
+    they do where nothing was `judged` yet."""
     proved: list[ev.Proved] = []
     for again in range(AGAIN):
         if judged is None or again:
@@ -356,11 +353,8 @@ async def _weakened(
     after: ev.Run1,
     basis: ev.Run1 | None,
 ) -> ev.Weak | None:
-    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
-
-    Args:
-        basis: what the person's tree comes to now, where that is not `before`; what is red there may be red.
-    """
+    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07);
+    what is red in `basis`, what the person's tree comes to now, may be."""
     world = run.world
     changes = await world.between(standing.tree, tree)
     product = await world.product(command, tree, [change.path for change in changes])

@@ -74,11 +74,8 @@ async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -
 async def commit(
     run: Run, message: str, *, branch: str = "", also: Mapping[str, Edit | None] | None = None
 ) -> ev.Committed:
-    """One commit; `problem` says why there is none.
-
-    Args:
-        also: documents of the process that it holds, too, where nobody else has changed them since the branch's head.
-    """
+    """One commit; `problem` says why there is none. It holds documents of the process, `also`, where nobody else has
+    changed them since the branch's head."""
     slot = run.slot("commit", {"branch": branch}, ev.Committed)
     if slot.outcome is None:
         order = _order(run, message, branch)
@@ -129,12 +126,8 @@ async def unsaved(run: Run) -> list[Change]:
 
 
 async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = False) -> str:
-    """The run belongs to that branch from here on, which is checked out; why not, or nothing.
-
-    Args:
-        new: make it where the person stands: HEAD alone moves.
-        anyway: the run belongs to it although it cannot be checked out now.
-    """
+    """The run belongs to that branch from here on (`anyway`: also where it cannot be checked out now), a `new` one is
+    made where the person stands: HEAD alone moves. Why it is not checked out, or nothing."""
     slot = run.slot("switch", {"branch": branch}, ev.Switched)
     if slot.outcome is None:
         slot.add(ev.Intended(what="switch", facts={"branch": branch}), sync=True)

@@ -76,10 +76,8 @@ async def deliver(run: Run, label: str, judged: Tree | None = None, *, unjudged:
     """Pending work into the tree, if what comes of the merge is the tree that was judged.
 
     States: `done`; `nothing` (there is no work); `other` (undelivered: another tree than the judged one, `merged`, on
-    which checks have to run first); `conflict`; `away` (another branch is checked out).
-
-    Args:
-        unjudged: whatever comes of the merge.
+    which checks have to run first); `conflict`; `away` (another branch is checked out). With `unjudged` there is no
+    other tree: whatever comes of the merge.
     """
     slot = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:

@@ -30,14 +30,8 @@ Fields = Callable[[str], Any]
 
 
 async def read(run: Run, path: str, usable: Callable[[str | None], Any] = lambda text: None) -> str | None:
-    """The text of a document as it stands now; None where there is none.
-
-    Args:
-        usable: raises where it cannot be used as it stands; mended, it is read anew by a resume.
-
-    Raises:
-        DocumentInvalid: it is no UTF-8, or no plain file.
-    """
+    """The text of a document as it stands now; None where there is none. Where it is no UTF-8 or no plain file, or
+    `usable` raises, it is for a person to mend: a resume reads it anew."""
 
     async def take() -> ev.Got:
         raw = await _now(run, path)
@@ -76,10 +70,8 @@ def watch(run: Run, path: str, fields: Fields | None = None) -> None:
 async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> ev.Wrote:
     """The document with one change; a new one where there is none.
 
-    Its state is `edited`, and nothing was written, where a person changed what is the playbook's own.
-
-    Args:
-        may_fail: a document without which the run goes on: where it cannot be read or written, its state says so.
+    Its state is `edited`, and nothing was written, where a person changed what is the playbook's own; `failed`, where
+    it cannot be read or written and `may_fail`.
     """
     slot = run.slot("write", {"path": path}, ev.Wrote)
     if slot.outcome is None:
@@ -134,11 +126,7 @@ async def set_aside(run: Run, path: str) -> str:
 
 async def overtaken(run: Run, but: str = "") -> str:
     """Of the first watched document of which a person changed what is the playbook's own: how; empty: of none. Live
-    alone.
-
-    Args:
-        but: the one that is about to be written; that another one is gone does not keep it from that.
-    """
+    alone. That one is gone does not keep another, `but`, from being written."""
     for path, fields in run.watched.items():
         if fields is not None and path in run.full.texts and path != but:
             raw = await _now(run, path)

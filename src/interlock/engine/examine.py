@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool) -> ev.Report:
-    """One report of a call.
-
-    Args:
-        told: it was asked once more already; what was set back is mended without another word.
-    """
+    """One report of a call; `told`: it was asked once more already, so what was set back is mended without a word."""
     run, call, slot = dispatch.run, dispatch.call, dispatch.slot
     row, world = call.row, run.world
     found = await ground.seat.found(await delivery.own(run))

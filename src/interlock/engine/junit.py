@@ -28,11 +28,8 @@ Tests = Mapping[str, str]
 
 
 def asking(person: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variables that make programs tell their tests: the person's own values in front, nothing changes a result.
-
-    Args:
-        folder: where reports go, as the command sees it; nothing else lies there.
-    """
+    """The variables that make programs leave reports of their tests in a folder, as the command sees it: the person's
+    own values in front, nothing changes a result."""
     # pytest fills in variables: each environment of tox has a report of its own.
     report = f"--junitxml={shlex.quote(folder)}/TEST-pytest-$TOX_ENV_NAME.xml"
     tox = person.get("TOX_OVERRIDE", "")
@@ -164,11 +161,7 @@ def compare(before: Tests, after: Tests) -> Pairs:
 
 
 def word(before: Tests, after: Tests, known: Container[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """The one word for a pair of runs (EVID-06), and the tests that made it.
-
-    Args:
-        known: tests that were red before and may stay so (`--accept-baseline`).
-    """
+    """The one word for a pair of runs (EVID-06), and the tests that made it; `known` may stay red as they were."""
     pairs = compare(before, after)
     if pairs.broken:
         return "broken", pairs.broken

@@ -35,11 +35,7 @@ async def gate(
     shows: tuple[str, ...] = (),
     given: str = "",
 ) -> ev.GateDecided:
-    """A person decides; until then the run is parked and its process may end.
-
-    Args:
-        given: what an option of this process, or a setting, says to it.
-    """
+    """A person decides, if nothing is `given` by an option; until then the run is parked and its process may end."""
     slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:

@@ -7,6 +7,7 @@ A playbook touches the world through these alone, so that the same function runs
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from interlock.engine.events import Based, Committed, Delivered, GateDecided, Pr
 from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
-from interlock.engine.tables import name_of, names_of
 from interlock.engine.toolchains import Look
 from interlock.engine.view import View
 from interlock.engine.world import Command, World
@@ -325,9 +325,12 @@ class Run:
 
     def decide(self, rule: Callable[..., T], /, *positional: Any, **named: Any) -> T:
         """Apply a rule to named inputs; computed again on replay, it has to agree."""
-        known = names_of(rule, positional) if positional else []
+        try:
+            known = [name.replace("_", " ") for name in inspect.signature(rule).parameters]
+        except ValueError:  # some built-in functions do not say
+            known = [f"input {number}" for number in range(1, len(positional) + 1)]
         inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
-        result, name = rule(*positional, **named), name_of(rule)
+        result, name = rule(*positional, **named), rule.__name__
         told = {"inputs": inputs, "result": _word(result)}
         self.outcome(name, told, ev.Decided, lambda: ev.Decided(rule=name, **told))
         return result
