@@ -37,8 +37,9 @@ CHECKS: list[tuple[tuple[str, Told, bool], ...]] = [
 CAME = ["agrees", "in its layer only", "refuted", "not run", "told"]
 CRITERIA = [(), ((WORKS, True),), ((WORKS, False),), (("It  works.", True),), ((WORKS, True), ("other", False))]
 WEAKENED = [((), ()), (("t.py",), ()), (("t.py",), ("t.py",)), ((), ("t.py",))]
-TABLE = itertools.product((True, False), CHECKS, CAME, CRITERIA, ((), ("x",)), ("", " ", "prose"), WEAKENED)
-OTHERS = list(itertools.product((True, False), (True, False), ((), ("pytest",))))
+TABLE = itertools.product((True, False), CHECKS, CAME, CRITERIA, ((), ("x",)), (" ", "prose"), WEAKENED)
+OTHERS = [(*who, green) for who in ((False, True), (True, True), (True, False)) for green in ((), ("pytest",))]
+"""Whether it only reads, whether anything ran, what was green."""
 
 
 @pytest.mark.req("EVID-03", "EVID-10")

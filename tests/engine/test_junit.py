@@ -37,6 +37,7 @@ def test_teardown(broken): pass
 def _pytest(folder: Path, reports: Path) -> tuple[str, dict[str, str]]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "TOX"))}
     env["PYTEST_ADDOPTS"] = asking({"PYTEST_ADDOPTS": "-v"}, str(reports))["PYTEST_ADDOPTS"]
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     argv = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider"]
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
     told = [place.read_bytes() for place in reports.iterdir() if is_report(place.name)]
