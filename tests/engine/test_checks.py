@@ -265,13 +265,13 @@ def test_what_keeps_a_run_from_its_first_agent(came: CommandExit, expect_red: bo
 
 
 @pytest.mark.req("RUN-16")
-@pytest.mark.parametrize(("check", "why"), [(["other"], "mended"), (["other", "more"], "name as many")])
-def test_a_check_of_a_resume_stands_in_place_of_the_one_that_was_fixed_or_is_refused(check: Any, why: str) -> None:
+def test_checks_of_a_resume_stand_in_place_of_those_that_were_fixed_and_what_is_more_is_said() -> None:
     bench = Bench(small(proving, inputs=Inputs), commands=[CHECK])
     bench.start()
     bench.cast.decisions = [{"choice": "approve"}] * 2
-    assert why in bench.resume(check=check).why
-    assert ("other" in [line for line, *_ in bench.cast.ran]) == (why == "mended")
+    view = bench.resume(check=["other", "more"])
+    assert (view.why, view.pairs["test"].command) == ("mended", "other")
+    assert ["`more` is left out" in text for text in view.warnings] == [True]
 
 
 # --- weakened

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from interlock.agents.values import News, NewsKind
 from interlock.engine import commits, delivery, junit
 from interlock.engine import events as ev
-from interlock.engine.halts import Parked
 from interlock.engine.prompts import fence
 from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput
@@ -45,11 +44,16 @@ async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
     run.setup = Command(**{"name": "setup", **value["setup"]}) if value["setup"] else None
     mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
     known = value["commands"]
-    if len(mended) > len(known):
-        why = f"--check was given {len(mended)} times, and this run has {len(known)} checks: name as many"
-        raise Parked("waiting", why, f"interlock resume {run.id}")
+    for line in mended[len(known) :]:
+        _warn(run, f"--check `{line}` is left out: the {len(known)} checks of this run were fixed when it began")
     lines = [*mended, *(one["line"] for one in known[len(mended) :])]
-    return [Command(**{**one, "line": line}) for one, line in zip(known, lines, strict=True)]
+    return [Command(**{**one, "line": line}) for one, line in zip(known, lines, strict=False)]
+
+
+def _warn(run: Run, text: str) -> None:
+    """Tell people something once, from within a verb."""
+    if text not in run.full.warnings:
+        run.recorder.add("", ev.Warned(text=text))
 
 
 async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
@@ -299,9 +303,7 @@ async def run_on(
             prepared = await world.setup(run.setup, standing, tree)
         if prepared is not None and prepared.exit != 0:
             last = (prepared.out.strip().splitlines() or [""])[-1][:200]
-            said = f"`{run.setup.line}` ended with {prepared.exit}: {last}"
-            if said not in run.full.warnings:
-                run.recorder.add("", ev.Warned(text=said))
+            _warn(run, f"`{run.setup.line}` ended with {prepared.exit}: {last}")
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
     for _ in range(AGAIN):
         with _told(run, command):
