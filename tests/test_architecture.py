@@ -42,7 +42,7 @@ PURE = {
     "hashlib",
 }
 """What of the standard library a playbook may use: nothing that touches the world or depends on it."""
-KNOWN = {"kept", "forms", "playbook", "run", "tables", "view", "prompts"}
+KNOWN = {"kept", "forms", "playbook", "run", "view", "prompts"}
 """Modules of the engine that a playbook may name."""
 BEHIND = {"world", "recorder", "full", "slot", "listen", "pair_lock", "prompts", "ran", "hear"}
 """Of a `Run`: what is the engine's own."""
@@ -155,8 +155,8 @@ def test_playbooks_touch_the_world_through_their_run_alone() -> None:
 
 @pytest.mark.req("HOUSE-02")
 def test_decisions_of_the_engine_are_pure() -> None:
-    """Forms, tables, keys, events and the folds touch nothing: no file, no clock, no process."""
-    pure = ["forms", "tables", "events", "view", "junit", "product", "receipt", "halts", "prompts", "brief"]
+    """Forms, keys, events and the folds touch nothing: no file, no clock, no process."""
+    pure = ["forms", "events", "view", "junit", "product", "receipt", "halts", "prompts", "brief"]
     touches = {"os", "pathlib", "subprocess", "asyncio", "time", "random", "secrets", "shutil", "socket", "threading"}
     found = [
         f"{stem}:{line} imports {module}"

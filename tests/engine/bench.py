@@ -82,6 +82,14 @@ class Bench(testing.Bench):
         """What the engine has recorded is not here, as for another run or in another clone."""
         self.world.folder = InMemory()
 
+    def dies(self, line: int, **inputs: Any) -> Self:
+        """The next process dies behind that line of its own."""
+        self.dies_at = line
+        with pytest.raises(Died):
+            self.resume(**inputs) if hasattr(self, "last") else self.start(**inputs)
+        self.dies_at = 0
+        return self
+
     def acts(self, who: str, *acts: Any) -> Self:
         """What they do, call by call; None: their best."""
         best: Any = lambda ask, files: Clean().agent(ask, ask.marker, files)  # noqa: E731

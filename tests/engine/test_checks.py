@@ -13,12 +13,12 @@ from interlock.engine.run import Call, Limits, Outcome, Run
 from interlock.engine.simulation import Act, Files
 from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput, Status
-from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Died, Nothing, said, small, verdict
+from tests.engine.bench import GREEN, JUDGE, RED, WRITER, Bench, Nothing, said, small, verdict
 
 CHECK = Command("test", "check", "found")
 UNOPENED = "test"
 """A file that is only there."""
-STUCK = CommandExit(timed_out=True)
+STUCK, NO_SUCH = CommandExit(timed_out=True), CommandExit(error="no such program")
 
 
 class Inputs(Nothing):
@@ -118,16 +118,45 @@ def test_red_counts_when_it_was_red_twice_and_what_differs_is_flaky_and_counts_a
     assert len([line for line, *_ in steady.cast.ran if line == "check"]) == 4
 
 
+@pytest.mark.req("EVID-06")
+@pytest.mark.parametrize(("second", "says"), [(GREEN, "held True"), (RED, "broken False")])
+def test_what_is_red_on_the_tree_of_a_commit_alone_runs_twice_too(second: CommandExit, says: str) -> None:
+    """There what the person has not committed is not in it."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        commands = await run.commands()
+        await run.baseline(commands)
+        await run.dispatch(Call(WRITER))
+        (one,) = await run.prove_commit(commands, "Work\n")
+        return Outcome.complete(f"{one.word} {one.flaky}")
+
+    bench = Bench(small(play), files={"lib.py": b"unsaved"}, head={"lib.py": b"x"}, commands=[CHECK])
+    bench.cast.commands["check"] = [GREEN, RED, second]
+    assert bench.start().why == says
+
+
+@pytest.mark.req("EVID-08", "EVID-10")
+def test_what_could_not_be_run_does_not_show_that_it_is_so_already() -> None:
+    """The work of before conflicts with what the person wrote meanwhile."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        await run.dispatch(Call(WRITER))
+        await run.gate("look", "Look!")
+        return Outcome.complete(await run.idle(["grep x"]))
+
+    bench = Bench(small(play)).acts("writer", said(None, {"lib.py": b"run"}))
+    bench.cast.decisions = [{"choice": "approve"}]
+    bench.cast.moments["ask look"] = [lambda: bench.world.files.update({"lib.py": b"person"})]
+    assert "their version stands" in bench.start().why
+
+
 @pytest.mark.req("EVID-04")
 def test_the_same_command_on_the_same_tree_runs_once_also_after_a_death() -> None:
     bench = Bench()
     bench.cast.acts["reviewer"] = [
         verdict(criteria=[{"criterion": "the request", "met": True}], checks=[{"command": "pytest", "result": "green"}])
     ]
-    bench.dies_at = 10
-    with pytest.raises(Died):
-        bench.start()
-    bench.dies_at = 0
+    bench.dies(10)
     assert bench.resume().status is Status.COMPLETE
     trees = [tuple(sorted(files)) for line, files, _ in bench.cast.ran if line == "pytest"]
     assert len(trees) == len(set(trees)) == 2
@@ -148,21 +177,26 @@ def mends(bench: Bench) -> None:
     bench.world.files["mended.txt"] = b"1"
 
 
+def red(*there: str) -> Callable[[Files], CommandExit]:
+    """Red where one of these files is."""
+    return lambda files: RED if {*there} & {*files} else GREEN
+
+
 def never_mended(files: Files) -> CommandExit:
-    return go(A="FAIL", **({"B": "FAIL"} if "broken.txt" in files else {"B": "PASS"}))
+    return go(A="FAIL", B="FAIL" if "broken.txt" in files else "PASS")
 
 
 @pytest.mark.req("EVID-06")
 @pytest.mark.parametrize(
     ("command", "person", "says", "tests"),
     [
-        (lambda files: RED if "broken.txt" in files else GREEN, breaks, "theirs", ()),
+        (red("broken.txt"), breaks, "theirs", ()),
         (lambda files: RED if "broken.txt" in files else go(A="PASS"), breaks, "theirs", ()),
         # what was red before, and is red still, is not theirs because they saved a file meanwhile
         (lambda files: RED, writes, "still red", ()),
         (never_mended, writes, "still red", ("p::A",)),
         (never_mended, breaks, "still red", ("p::A", "p::B")),
-        (lambda files: GREEN if "work.py" not in files else RED, writes, "broken", ()),
+        (red("work.py"), writes, "broken", ()),
         (lambda files: RED if not {"mended.txt"} & {*files} or "work.py" in files else GREEN, mends, "broken", ()),
         (lambda files: RED if "work.py" not in files else GREEN, writes, "mended", ()),
         # their break does not hide that with the work no test is told any more
@@ -183,14 +217,11 @@ def never_mended(files: Files) -> CommandExit:
 def test_red_on_their_own_tree_too_is_theirs_if_it_was_not_red_before(
     command: Any, person: Callable[[Bench], Any], says: str, tests: tuple[str, ...]
 ) -> None:
+    if says == "theirs":  # nor is a run that changed nothing blamed for it
+        assert word(proved(command, person=person, work={})) == says
     bench = proved(command, person=person)
     assert word(bench) == says
     assert [test for test in bench.events("proved")[0].tests if test != "(the command)"] == list(tests)
-
-
-@pytest.mark.req("EVID-06")
-def test_a_run_that_changed_nothing_is_not_blamed_for_what_the_person_broke() -> None:
-    assert word(proved(lambda files: RED if "broken.txt" in files else GREEN, person=breaks, work={})) == "theirs"
 
 
 @pytest.mark.req("EVID-09", "TS-08")
@@ -220,22 +251,27 @@ def test_setup_prepares_before_each_command_and_does_not_count() -> None:
     assert view.warnings == ["`make deps` ended with 1: no network"]
 
 
-@pytest.mark.req("EVID-06", "RUN-11")
-@pytest.mark.parametrize("came", [STUCK, CommandExit(error="no such program")])
-def test_a_check_that_cannot_be_run_at_all_stops_before_the_first_agent(came: CommandExit) -> None:
+@pytest.mark.req("EVID-06", "RUN-11", "TS-03")
+@pytest.mark.parametrize(
+    ("came", "expect_red", "why"),
+    [(STUCK, False, "cannot be run"), (NO_SUCH, False, "cannot be run"), (GREEN, True, "green before the work")],
+)
+def test_what_keeps_a_run_from_its_first_agent(came: CommandExit, expect_red: bool, why: str) -> None:
     bench = Bench()
     bench.cast.commands["pytest"] = [came]
-    with pytest.raises(BadInput, match="cannot be run"):
-        bench.start()
+    with pytest.raises(BadInput, match=why):
+        bench.start(expect_red=expect_red)
     assert bench.world.paid == []
 
 
-@pytest.mark.req("EVID-06", "TS-03")
-def test_expect_red_makes_green_before_a_stop() -> None:
-    bench = Bench()
-    bench.cast.commands["pytest"] = [GREEN]
-    with pytest.raises(BadInput, match="green before the work"):
-        bench.start(expect_red=True)
+@pytest.mark.req("RUN-16")
+def test_checks_of_a_resume_stand_in_place_of_those_that_were_fixed_and_what_is_more_is_said() -> None:
+    bench = Bench(small(proving, inputs=Inputs), commands=[CHECK])
+    bench.start()
+    bench.cast.decisions = [{"choice": "approve"}] * 2
+    view = bench.resume(check=["other", "more"])
+    assert (view.why, view.pairs["test"].command) == ("mended", "other")
+    assert ["`more` is left out" in text for text in view.warnings] == [True]
 
 
 # --- weakened
@@ -310,17 +346,9 @@ def test_of_many_changed_checks_halving_names_those_that_the_green_needs() -> No
 
 @pytest.mark.req("EVID-07", "EVID-13")
 def test_a_test_that_was_green_and_is_gone_or_skipped_is_told_and_a_judge_says_why() -> None:
-    async def play(run: Run, inputs: Nothing) -> Outcome:
-        commands = await run.commands()
-        await run.baseline(commands)
-        await run.dispatch(Call(WRITER))
-        proved = await run.prove(commands)
-        judged = await run.dispatch(Call(JUDGE, criteria=("it works",), proved=tuple(proved)))
-        assert judged.ruling is not None
-        return Outcome.complete(str(judged.ruling.passes))
-
     for explains in (False, True):
-        bench = Bench(small(play), commands=[CHECK])
+        bench = Bench(small(judging), commands=[CHECK])
+        bench.cast.decisions = [{"choice": "approve"}]
         bench.cast.commands["check"] = by(go(A="PASS", B="PASS", C="PASS"), go(A="PASS", B="SKIP"))
         bench.cast.acts["writer"] = [said(None, {"work.py": b"1"})]
         why = [{"path": name, "why": "it tested what is gone"} for name in ("p::B", "p::C")]
@@ -390,9 +418,9 @@ def test_a_person_is_asked_about_what_was_weakened_beside_the_named_checks_too()
 
 
 async def judging(run: Run, inputs: Nothing) -> Outcome:
-    await run.dispatch(Call(WRITER))
     commands = await run.commands()
     await run.baseline(commands)
+    await run.dispatch(Call(WRITER))
     proved = await run.prove(commands)
     await run.gate("look", "Look!")
     judged = await run.dispatch(Call(JUDGE, criteria=("it works",), proved=tuple(proved)))
@@ -400,11 +428,16 @@ async def judging(run: Run, inputs: Nothing) -> Outcome:
     return Outcome.complete(str(ruling and ruling.passes))
 
 
-def judged(*told: dict[str, Any], checks: bool = False, limits: Limits | None = None, **commands: Any) -> Bench:
-    """A judge that accepts, with these checks; the same again when it is asked about them."""
-    bench = Bench(small(judging), commands=[CHECK] if checks else [], limits=limits or Limits())
-    bench.cast.commands = commands
-    bench.cast.acts["judge"] = [verdict(checks=list(told))] * 2
+def judged(*told: dict[str, Any], word: str = "accept", limits: Limits | None = None, **more: Any) -> Bench:
+    """A judge that says so, with these checks, and the same again when it is asked about them."""
+    bench = Bench(small(judging), commands=[CHECK] if "check" in more else [], limits=limits or Limits())
+    if (there := more.pop("there", None)) is not None:  # a command that ends so in the judge's own layer
+        ran = bench.cast.command
+        bench.cast.command = lambda command, tree, files, *, own: (  # type: ignore[method-assign]
+            there if own and command.line == "claim" else ran(command, tree, files, own=own)
+        )
+    bench.cast.commands = more
+    bench.cast.acts["judge"] = [verdict(word, checks=list(told))] * 2
     bench.cast.decisions = [{"choice": "approve"}]
     bench.start()
     return bench
@@ -414,73 +447,63 @@ def claimed(result: str, **more: Any) -> dict[str, Any]:
     return {"command": "claim", "result": result, **more}
 
 
-class InLayer:
-    """A command that ends so in the judge's own layer alone."""
-
-    def __init__(self, bench: Bench, there: CommandExit) -> None:
-        ran = bench.cast.command
-        bench.cast.command = lambda command, tree, files, *, own: (  # type: ignore[method-assign]
-            there if own and command.line == "claim" else ran(command, tree, files, own=own)
-        )
-
-
 @pytest.mark.req("EVID-04")
 @pytest.mark.parametrize(
-    ("told", "ran", "there", "word_", "passes", "calls"),
+    ("told", "ran", "there", "word_", "passes"),
     [
-        ([claimed("green")], GREEN, GREEN, "agrees", True, 1),
-        ([claimed("green")], RED, RED, "refuted", False, 2),
-        ([claimed("green")], RED, GREEN, "in its layer only", False, 2),
-        ([claimed("green")], STUCK, GREEN, "not run", True, 1),
-        ([claimed("green")], CommandExit(error="no such program"), RED, "refuted", False, 2),
-        ([claimed("green")], CommandExit(error="no such program"), GREEN, "in its layer only", False, 2),
-        ([claimed("red", expected=True)], RED, RED, "agrees", False, 2),
-        ([claimed("red", expected=True)], GREEN, GREEN, "refuted", False, 2),
-        ([claimed("red", expected=True), {"command": "other", "result": "green"}], RED, RED, "agrees", True, 1),
-        ([claimed("green"), claimed("red", expected=True)], RED, RED, "refuted", False, 2),
+        ([claimed("green")], GREEN, GREEN, "agrees", True),
+        ([claimed("green")], RED, RED, "refuted", False),
+        ([claimed("green")], RED, GREEN, "in its layer only", False),
+        ([claimed("green")], STUCK, GREEN, "not run", True),
+        ([claimed("green")], NO_SUCH, RED, "refuted", False),
+        ([claimed("green")], NO_SUCH, GREEN, "in its layer only", False),
+        ([claimed("red", expected=True)], RED, RED, "agrees", False),
+        ([claimed("red", expected=True)], GREEN, GREEN, "refuted", False),
+        ([claimed("red", expected=True), {"command": "other", "result": "green"}], RED, RED, "agrees", True),
+        ([claimed("green"), claimed("red", expected=True)], RED, RED, "refuted", False),
     ],
 )
-def test_what_a_pass_names_is_run_again(
-    told: list[dict[str, Any]], ran: CommandExit, there: CommandExit, word_: str, passes: bool, calls: int
+def test_what_a_pass_names_is_run_again_and_asked_about_once(
+    told: list[dict[str, Any]], ran: CommandExit, there: CommandExit, word_: str, passes: bool
 ) -> None:
-    bench = Bench(small(judging), commands=[])
-    bench.cast.commands = {"claim": [ran], "other": [GREEN]}
-    InLayer(bench, there)
-    bench.cast.acts["judge"] = [verdict(checks=told)] * 2
-    bench.cast.decisions = [{"choice": "approve"}]
-    assert bench.start().why == str(passes)
+    bench = judged(*told, there=there, claim=[ran], other=[GREEN])
+    assert bench.last.view.why == str(passes)
     assert bench.events("done")[-1].report.checks[0].word == word_
-    assert len(bench.briefs("judge")) == calls
-    if word_ == "refuted":
-        assert "told green, it ended with 1" in bench.briefs("judge")[1] or ran is not RED or told[0]["result"] == "red"
+    assert len(bench.briefs("judge")) == (1 if passes else 2)
+    if ran is RED and word_ == "refuted":
+        assert "told green, it ended with 1" in bench.briefs("judge")[1]
 
 
 @pytest.mark.req("EVID-04")
 @pytest.mark.parametrize(
-    ("policy", "line", "runs", "passes"),
+    ("policy", "line", "runs"),
     [
-        ("all", "claim", 1, False),
-        ("named", "claim", 0, True),
-        ("named", "check", 1, False),
-        ("off", "claim", 0, True),
-        ("off", "check", 0, True),
+        *(("all", "claim", True), ("named", "claim", False), ("named", "check", True)),
+        *(("off", "claim", False), ("off", "check", False)),
     ],
 )
-def test_what_is_run_again_follows_a_setting(policy: str, line: str, runs: int, passes: bool) -> None:
+def test_what_is_run_again_follows_a_setting(policy: str, line: str, runs: bool) -> None:
     told = {"command": line, "result": "green"}
-    bench = judged(told, checks=True, limits=Limits(replay=policy), claim=[RED], check=[RED])
-    ruling = bench.events("done")[-1].report.ruling
-    assert ruling.passes == passes
-    check = bench.events("done")[-1].report.checks[0]
-    assert (check.ran is not None) == bool(runs)
+    bench = judged(told, limits=Limits(replay=policy), claim=[RED], check=[RED])
+    report = bench.events("done")[-1].report
+    assert (report.checks[0].ran is not None, report.ruling.passes) == (runs, not runs)
+
+
+@pytest.mark.req("EVID-14")
+@pytest.mark.parametrize("shows", [True, False])
+def test_a_judges_own_check_shows_the_work_where_no_other_does(shows: bool) -> None:
+    bench = Bench(small(judging), commands=[CHECK])
+    bench.cast.commands = {"check": [GREEN], "claim": by(RED if shows else GREEN, GREEN)}
+    bench.cast.acts = {"writer": [said(None, {"work.py": b"1"})], "judge": [verdict(checks=[claimed("green")])]}
+    bench.cast.decisions = [{"choice": "approve"}]
+    view = bench.start()
+    assert (view.why, view.shown_by["by"]) == ("True", "claim" if shows else None)  # type: ignore[index]
 
 
 @pytest.mark.req("EVID-04")
 def test_a_refusal_is_not_run_again() -> None:
-    bench = Bench(small(judging), commands=[])
-    bench.cast.acts["judge"] = [verdict("revise", checks=[claimed("green")])]
-    bench.cast.decisions = [{"choice": "approve"}]
-    assert bench.start().why == "False"
+    bench = judged(claimed("green"), word="revise")
+    assert bench.last.view.why == "False"
     assert "claim" not in [line for line, *_ in bench.cast.ran]
 
 
@@ -540,17 +563,14 @@ def test_without_a_reviewer_a_person_is_asked_about_weakened_checks(choice: str)
 @pytest.mark.req("EVID-06", "TS-05", "TS-06")
 def test_what_is_red_goes_back_with_its_output_and_no_judge_is_paid() -> None:
     bench = Bench(commands=[CHECK])
-    bench.cast.commands["check"] = lambda files: GREEN if "b.txt" in files else replace_out(RED, "E   assert 1 == 2")
+    red = CommandExit(exit=1, out="E   assert 1 == 2")
+    bench.cast.commands["check"] = lambda files: GREEN if "b.txt" in files else red
     bench.cast.acts["builder"] = [said(None, {"a.txt": b"1"}), said(None, {"b.txt": b"1"})]
     assert bench.start().why == "Accepted in round 2"
     assert [marker.partition("/")[2] for marker in bench.world.paid] == [
         *("round-1/builder#1", "round-2/builder#1", "round-2/reviewer#1")
     ]
     assert "`check` is still red. it ended with 1\n\n```\nE   assert 1 == 2\n```" in bench.briefs("builder")[1]
-
-
-def replace_out(exit_: CommandExit, out: str) -> CommandExit:
-    return exit_.model_copy(update={"out": out})
 
 
 @pytest.mark.req("TS-08", "EVID-09")

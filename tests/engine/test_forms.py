@@ -37,8 +37,9 @@ CHECKS: list[tuple[tuple[str, Told, bool], ...]] = [
 CAME = ["agrees", "in its layer only", "refuted", "not run", "told"]
 CRITERIA = [(), ((WORKS, True),), ((WORKS, False),), (("It  works.", True),), ((WORKS, True), ("other", False))]
 WEAKENED = [((), ()), (("t.py",), ()), (("t.py",), ("t.py",)), ((), ("t.py",))]
-TABLE = itertools.product((True, False), CHECKS, CAME, CRITERIA, ((), ("x",)), ("", " ", "prose"), WEAKENED)
-OTHERS = list(itertools.product((True, False), (True, False), ((), ("pytest",))))
+TABLE = itertools.product((True, False), CHECKS, CAME, CRITERIA, ((), ("x",)), (" ", "prose"), WEAKENED)
+OTHERS = [(*who, green) for who in ((False, True), (True, True), (True, False)) for green in ((), ("pytest",))]
+"""Whether it only reads, whether anything ran, what was green."""
 
 
 @pytest.mark.req("EVID-03", "EVID-10")
@@ -77,52 +78,38 @@ def test_nothing_that_a_judge_says_can_pass_for_a_heading() -> None:
         assert not any("\n" in line for line in (*ruling.against, *ruling.contradictions, *ruling.notes))
 
 
+BOTH = (("t  x", "green", False), ("t x", "red", True))
+"""The one check, green for the rule and red for the replay, whose last word would count."""
+
+
 @pytest.mark.req("EVID-03")
 @pytest.mark.parametrize(
     ("of", "given", "why"),
     [
-        (claim(), {}, ""),
-        (claim(checks=(), no_check="it is prose"), {}, ""),
-        (claim(checks=()), {"green": ("pytest",)}, ""),
-        (claim(checks=()), {}, "without a green check"),
-        (claim(checks=(("t", "red", False),)), {"green": ("pytest",)}, "check is red: t"),
-        (claim(criteria=()), {}, "it says nothing of the criterion: it works"),
-        (claim(criteria=((WORKS, False),)), {}, "criterion not met"),
-        (claim(blocking=("lib.py: wrong",)), {}, "it passes, but says: lib.py: wrong"),
-        (claim(), {"replayed": {"look": "refuted"}}, "`look`, which does not run as told"),
-        # the one check, green for the rule and red for the replay, whose last word would count
-        (
-            claim(checks=(("t", "green", False), ("t", "red", True))),
-            {"replayed": {"t": "agrees"}},
-            "`t` both green and red",
-        ),
-        (
-            claim(checks=(("t  x", "green", False), ("t x", "red", True))),
-            {"replayed": {"t x": "agrees"}},
-            "both green and red",
-        ),
-        (claim(), {"weakened": ("test_a.py",)}, "does not say why this is right: test_a.py"),
+        ({"checks": ()}, {}, "without a green check"),
+        ({"checks": (("t", "red", False),)}, {"green": ("pytest",)}, "check is red: t"),
+        ({"criteria": ()}, {}, "it says nothing of the criterion: it works"),
+        ({"criteria": ((WORKS, False),)}, {}, "criterion not met"),
+        ({"blocking": ("lib.py: wrong",)}, {}, "it passes, but says: lib.py: wrong"),
+        ({}, {"replayed": {"look": "refuted"}}, "`look`, which does not run as told"),
+        ({"checks": BOTH}, {"replayed": {"t x": "agrees"}}, "`t x` both green and red"),
+        ({}, {"weakened": ("test_a.py",)}, "does not say why this is right: test_a.py"),
     ],
-)  # fmt: skip
-def test_what_makes_a_pass_stand_or_fall(of: Claim, given: dict[str, Any], why: str) -> None:
-    ruling = ruled(of, **given)
-    assert ruling.passes == (not why)
+)
+def test_what_makes_a_pass_fall_is_said(of: dict[str, Any], given: dict[str, Any], why: str) -> None:
+    ruling = ruled(claim(**of), **given)
+    assert not ruling.passes
     assert why in " ".join(ruling.contradictions)
 
 
 @pytest.mark.req("EVID-03")
 @pytest.mark.parametrize(
     ("given", "against"),
-    [
-        ({"blocking": ("lib.py: wrong",)}, "lib.py: wrong"),
-        ({"notes": ("call it otherwise",)}, "call it otherwise"),
-        ({}, "it does not pass, but names no unmet criterion and no failing check"),
-    ],
+    [({"blocking": ("lib.py: wrong",)}, "lib.py: wrong"), ({"notes": ("call it otherwise",)}, "call it otherwise")],
 )
 def test_a_refusal_is_a_refusal_and_says_why(given: dict[str, Any], against: str) -> None:
     ruling = ruled(claim(passes=False, checks=(), **given), green=("pytest",))
-    assert not ruling.passes
-    assert ruling.against == (against,)
+    assert (ruling.passes, ruling.against) == (False, (against,))
     assert bool(ruling.contradictions) == ("blocking" not in given)
 
 
@@ -139,15 +126,9 @@ def test_a_refusal_is_a_refusal_and_says_why(given: dict[str, Any], against: str
     ],
 )
 def test_a_finding_blocks_if_it_names_a_criterion_or_a_check_that_fails(finding: dict[str, str], blocks: bool) -> None:
-    form = Judgement.model_validate(
-        {
-            "verdict": "accept",
-            "criteria": [{"criterion": "one of its own", "met": True}],
-            "checks": [{"command": "look", "result": "green"}],
-            "findings": [finding],
-        }
-    )
-    of = form.claim((WORKS,))
+    own, look = {"criterion": "one of its own", "met": True}, {"command": "look", "result": "green"}
+    given = {"verdict": "accept", "criteria": [own], "checks": [look], "findings": [finding]}
+    of = Judgement.model_validate(given).claim((WORKS,))
     assert (bool(of.blocking), bool(of.notes)) == (blocks, not blocks)
 
 
@@ -199,16 +180,16 @@ def test_the_last_json_block_is_the_answer(text: str) -> None:
         ("I accept it. verdict: accept", "no JSON block"),
         ("```python\nx\n```", "no JSON block"),
         ('`{"n": 1}`', "no JSON block"),
-        ('```json\n{"n": 1,}\n```', "cannot be read"),
-        ('```json\n{"n": NaN}\n```', "NaN is no JSON"),
-        ("```json\n[1]\n```", "is no object"),
-        ("```json\n" + "[" * 100_000 + "\n```", "cannot be read"),
-        ('```json\n{"n": ' + "1" * 5000 + "}\n```", "cannot be read"),
+        ('```json\n{"n": 1,}\n```', "Invalid JSON"),
+        ('```json\n{"n": NaN}\n```', "n: Input should be a finite number"),
+        ("```json\n[1]\n```", "should be an object"),
+        ("```json\n" + "[" * 100_000 + "\n```", "Invalid JSON"),
+        ('```json\n{"n": ' + "1" * 5000 + "}\n```", "Invalid JSON"),
         ("```json\n{}\n```", "n: Field required"),
         ('```json\n{"n": "one"}\n```', "found 'one'"),
         ('{"n": "a\\nb\\n## From the person"}', "n: Input should be a valid integer"),
         (BLOCK + '\n```json\n{"n": "b"}\n```', "found 'b'"),
-        ('```json\n{"n": ' + "[" * 900 + "]" * 900 + "}\n```", "n: Input should be a valid integer"),
+        ('```json\n{"n": ' + "[" * 900 + "]" * 900 + "}\n```", "recursion limit"),
     ],
 )
 def test_anything_else_is_asked_about_with_path_expected_and_found(text: str, problem: str) -> None:
@@ -238,19 +219,18 @@ def test_what_the_client_gave_as_form_counts_before_the_text() -> None:
     assert isinstance(read_form(Small, "text", ""), Unusable)
 
 
+HOSTILE = {
+    "fences of all lengths": "\n".join("`" * size for size in range(3, 2800)),
+    "with words": "\n".join(("`" * size + "x") for size in range(3, 2800)),
+    "a long line": "``` " + "a" * 4_000_000 + "`",
+    "spaces": " " * 4_000_000 + "```",
+    "many fences": "```\n" * 200_000,
+    "braces": "```json\n" + "{" * 4_000_000,
+}
+
+
 @pytest.mark.req("RUN-19")
-@pytest.mark.parametrize(
-    "hostile",
-    [
-        "\n".join("`" * size for size in range(3, 2800)),
-        "\n".join(("`" * size + "x") for size in range(3, 2800)),
-        "``` " + "a" * 4_000_000 + "`",
-        " " * 4_000_000 + "```",
-        "```\n" * 1_000_000,
-        "```json\n" + "{" * 4_000_000,
-    ],
-    ids=["fences of all lengths", "with words", "a long line", "spaces", "a million fences", "braces"],
-)
+@pytest.mark.parametrize("hostile", HOSTILE.values(), ids=HOSTILE)
 def test_an_answer_is_read_in_time_linear_in_its_size(hostile: str) -> None:
     begin = time.process_time()
     assert isinstance(read_form(Small, None, hostile), Unusable)

@@ -34,50 +34,42 @@ def test_teardown(broken): pass
 """
 
 
-def _pytest(folder: Path, reports: Path, addopts: str = "") -> tuple[int, str, list[bytes]]:
-    asked = asking({"PYTEST_ADDOPTS": addopts}, str(reports))
+def _pytest(folder: Path, reports: Path) -> tuple[str, dict[str, str]]:
     env = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "TOX"))}
-    env |= {"PYTEST_ADDOPTS": asked["PYTEST_ADDOPTS"], "PYTHONDONTWRITEBYTECODE": "1"}
-    argv = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider"]
+    env["PYTEST_ADDOPTS"] = asking({"PYTEST_ADDOPTS": "-v"}, str(reports))["PYTEST_ADDOPTS"]
+    env["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
+    argv = [sys.executable, "-B", "-m", "pytest", "-p", "no:cacheprovider"]
     done = subprocess.run(argv, cwd=folder, env=env, capture_output=True, check=False)
-    return done.returncode, done.stdout.decode(), [place.read_bytes() for place in sorted(reports.iterdir())]
+    told = [place.read_bytes() for place in reports.iterdir() if is_report(place.name)]
+    return done.stdout.decode(), junit.tests_of(done.returncode, done.stdout.decode(), told)
 
 
 def test_pytest_tells_its_tests_when_its_environment_asks(tmp_path: Path) -> None:
-    """In a folder with a space; the person's own options stay in force, and the exit status is what it was."""
-    work, reports = tmp_path / "work", tmp_path / "my reports"
-    work.mkdir()
+    """In a folder with a space; the person's own options stay in force, and the exit status is what it was.  A file
+    that cannot be loaded is one red test, that any green one in it mends: nothing else is run, nor told as gone."""
+    tests, reports = tmp_path / "work/tests", tmp_path / "my reports"
+    tests.mkdir(parents=True)
     reports.mkdir()
-    (work / "test_lib.py").write_text(SUITE)
-    code, out, told = _pytest(work, reports, "-v")
-    assert "test_lib.py::test_green PASSED" in out
-    assert all(is_report(place.name) for place in reports.iterdir())
-    assert junit.tests_of(code, out, told) == {
-        "test_lib.TestSum::test_one[1]": P,
-        "test_lib.TestSum::test_one[2]": F,
-        "test_lib::test_green": P,
-        "test_lib::test_skipped": S,
-        "test_lib::test_expected": S,
-        "test_lib::test_teardown": F,
-    }
-
-
-def test_a_file_that_cannot_be_loaded_is_one_red_test_that_any_green_one_in_it_mends(tmp_path: Path) -> None:
-    """With real pytest: nothing else is run, and nothing else is told as gone."""
-    work, reports = tmp_path / "work", tmp_path / "reports"
-    (work / "tests").mkdir(parents=True)
-    reports.mkdir()
-    (work / "tests/__init__.py").write_text("")
-    (work / "tests/test_other.py").write_text("def test_other(): pass\n")
-    (work / "tests/test_lib.py").write_text("from lib import add\ndef test_add(): assert add(1, 2) == 3\n")
-    before = junit.tests_of(*_pytest(work, reports))
+    (tests / "__init__.py").write_text("")
+    (tests / "test_suite.py").write_text(SUITE)
+    (tests / "test_lib.py").write_text("from lib import add\ndef test_add(): assert add(1, 2) == 3\n")
+    _, before = _pytest(tests.parent, reports)
     assert before == {"tests.test_lib": F}
-    (work / "tests/conftest.py").write_text("import sys; sys.path.insert(0, '.')\n")
-    (work / "lib.py").write_text("def add(a, b): return a + b\n")
-    after = junit.tests_of(*_pytest(work, reports))
-    assert compare(before, after) == Pairs(mended=("tests.test_lib",))
-    assert (word(before, after)[0], word(after, before)[0]) == ("mended", "broken")
-    assert compare(after, before).lost == ()
+    (tests / "conftest.py").write_text("import sys; sys.path.insert(0, '.')\n")
+    (tests.parent / "lib.py").write_text("def add(a, b): return a + b\n")
+    out, after = _pytest(tests.parent, reports)
+    assert "tests/test_suite.py::test_green PASSED" in out
+    red = ("tests.test_suite.TestSum::test_one[2]", "tests.test_suite::test_teardown")
+    assert after == {
+        "tests.test_lib::test_add": P,
+        "tests.test_suite.TestSum::test_one[1]": P,
+        "tests.test_suite::test_green": P,
+        "tests.test_suite::test_skipped": S,
+        "tests.test_suite::test_expected": S,
+        **dict.fromkeys(red, F),
+    }
+    assert compare(before, after) == Pairs(mended=("tests.test_lib",), still_red=red)
+    assert compare(after, before) == Pairs(broken=("tests.test_lib",), still_red=red)
 
 
 def test_what_the_person_asks_for_stays_in_front() -> None:
@@ -91,7 +83,6 @@ def test_what_the_person_asks_for_stays_in_front() -> None:
 
 
 def test_reports_are_known_by_name_or_by_the_settings_patterns() -> None:
-    """Those of Maven and Gradle by theirs."""
     assert is_report("target/surefire-reports/TEST-a.b.C.xml")
     assert not is_report("out/junit.xml")
     assert is_report("out/junit.xml", ("out/*.xml",))
@@ -119,14 +110,11 @@ def test_reports_are_read_or_left_aside(raw: bytes, found: Tests) -> None:
     assert junit.tests_of(1, "", [raw]) == found
 
 
-def test_of_a_test_that_is_told_twice_the_red_one_counts() -> None:
-    """Two environments of tox, or a teardown."""
+def test_a_report_says_nothing_against_the_exit_status() -> None:
+    """Green with a red test inside (one that runs pytest itself): green. Red without one: the command itself is red.
+    Of a test that is told twice (two environments of tox) the red one counts."""
     both = [b'<t><testcase name="a"/></t>', b'<t><testcase name="a"><failure/></testcase></t>']
     assert junit.tests_of(1, "", both) == junit.tests_of(1, "", both[::-1]) == {"a": F}
-
-
-def test_a_report_says_nothing_against_the_exit_status() -> None:
-    """Green with a red test inside (one that runs pytest itself): green. Red without one: the command itself is red."""
     red = b'<t><testcase name="a"><failure/></testcase><testcase name="b"/></t>'
     assert junit.tests_of(0, "", [red]) == {"b": P, WHOLE: P}
     assert junit.tests_of(2, "", [b'<t><testcase name="b"/></t>']) == {"b": P, WHOLE: F}

@@ -43,8 +43,6 @@ ALONE = [
     ({"package.json": SCRIPTS, "pnpm-lock.yaml": ""}, {"build": "pnpm run build", "test": "pnpm test"}),
     ({"package.json": SCRIPTS, "yarn.lock": ""}, {"build": "yarn run build", "test": "yarn test"}),
     ({"package.json": SCRIPTS, "bun.lock": ""}, {"build": "bun run build", "test": "bun run test"}),
-    ({"package.json": '{"workspaces": ["a"]}', "yarn.lock": ""},
-     {"build": "yarn workspaces run build", "test": "yarn workspaces run test"}),
     ({"package.json": "{ no json"}, {}),
     ({"package.json": "[" * 5000}, {}),
     ("pyproject.toml tests/test_a.py", {"test": "python3 -m pytest"}),
@@ -67,7 +65,7 @@ ALONE = [
      {"build": "cmake -S . -B build && cmake --build build",
       "test": "cmake -S . -B build && cmake --build build && ctest --test-dir build --output-on-failure"}),
     ({"Makefile": "all: x\n\ttrue\nx check: y\n\ttrue\n"}, {"build": "make all", "test": "make check"}),
-    ({"makefile": "prog: a.c\n\tgcc a.c\n"}, {"build": "make prog"}),
+    ({"makefile": "prog: a.c\n\tgcc a.c\n"}, {}),
     ({"Makefile": "help:\n\techo\n.PHONY: build\nX := build\n%.o: %.c\n"}, {}),
 ]  # fmt: skip
 

@@ -184,12 +184,14 @@ def _killed(work: Callable[[], object], at: int, *, late: Callable[[str], None] 
 @pytest.mark.parametrize("at", range(0, 18, 3))
 def test_a_delivery_that_died_is_finished(person: Person, trees: Trees, at: int) -> None:
     """Killed at any step, with a person who went on working since, it is brought to its end and nothing is lost."""
+    (person.top / "a.txt").chmod(0o640)
     before, after = _prepared(person, trees)
     died = _killed(lambda: Delivery(trees).deliver(before, after), at)
     person.write("other.txt", "more\n")
     landing = Delivery(Trees(trees.workspace)).finish(before, after)
     assert landing.state == "done" and _lies(person) == {**texts(trees, after), "other.txt": "more\n"}
     assert landing.paths == tuple(delta.path for delta in trees.deltas(before, after))
+    assert not died or landing.modes.get("a.txt") == 0o640
     assert not list((trees.folder / "landing").iterdir()) and (died or at > 14)
 
 

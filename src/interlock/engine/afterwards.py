@@ -93,9 +93,9 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         name = view.where.branch.removeprefix("refs/heads/")
         remedy = f"Check it out first{'' if name == DETACHED else f': git switch {name}'}"
         raise Refused(f"another branch than {name} is checked out", remedy=remedy)
-    if not dry and (moved := await _finished(recorder, world)) is not None:
-        if moved.how == how:
-            return Moved(moved.paths, moved.kept)
+    if not dry and (finished := await _finished(recorder, world)) is not None:
+        if finished.how == how:
+            return Moved(finished.paths, finished.kept)
         standing = await world.standing(view.where, view.standing)
     pairs = (*delivered(view), *left(view).values(), *view.held)
     known = {pair: await world.between(pair.base, pair.work) for pair in pairs}
@@ -112,7 +112,8 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         expected = f"of {', '.join(others[:5])}" if others else None
         raise Refused(f"run {view.run} {what}", where=", ".join(asked) or None, expected=expected, remedy=again)
     after, kept = standing.tree, list[str]()
-    for pair in _out_of(view) if how == "undo" else await _into(world, view, known):
+    brought = [one.pair for one in view.undone if one.how == "apply"]
+    for pair in [*delivered(view), *brought][::-1] if how == "undo" else await _into(world, view, known):
         if how == "undo":
             after, stays = await world.without(pair.base, pair.work, after)
         else:
@@ -120,8 +121,9 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         kept += [path for path in stays if path in paths and path not in kept]
     after = await world.graft(standing.tree, after, sorted(paths))
     changed = tuple(change.path for change in await world.between(standing.tree, after))
+    moved = Moved(changed, tuple(kept), tuple(sorted(held)))
     if dry or not changed:
-        return Moved(changed, tuple(kept), tuple(sorted(held)))
+        return moved
     await world.keep([standing.tree, after])
     undone = ev.Undone(how=how, who=who, pair=Pending(base=standing.tree, work=after), paths=changed, kept=tuple(kept))
     recorder.add("", ev.Intended(what="undo", facts=undone.model_dump(mode="json")), sync=True)
@@ -132,7 +134,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         recorder.add("", _nothing(undone), sync=True)
         raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
     recorder.add("", undone, sync=True)
-    return Moved(changed, tuple(kept), tuple(sorted(held)))
+    return moved
 
 
 async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:
@@ -153,11 +155,6 @@ def _nothing(undone: ev.Undone) -> ev.Undone:
     """The same, where nothing came of it."""
     still = Pending(base=undone.pair.base, work=undone.pair.base)
     return undone.model_copy(update={"pair": still, "paths": (), "kept": ()})
-
-
-def _out_of(view: View) -> list[Pending]:
-    """What a run brought into the tree, on its own or on a person's word: the last first. What is out is out."""
-    return [*delivered(view), *(one.pair for one in view.undone if one.how == "apply")][::-1]
 
 
 async def _into(world: World, view: View, known: Mapping[Pending, Sequence[Change]]) -> list[Pending]:

@@ -8,7 +8,7 @@ the row, so that no sentence can contradict them.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -27,45 +27,32 @@ if TYPE_CHECKING:
 def render(
     dispatch: Dispatch, ground: Ground, *, session: str, heard: Sequence[ev.Words], failure: str, held: str
 ) -> str:
-    """The Markdown that the agent gets on its standard input.
-
-    Args:
-        held: the difference of guarded paths that are held back, for who judges it.
-    """
+    """The Markdown that the agent gets on its standard input; `held`: the patch of what is held back, for a judge."""
     run, call, role, row = dispatch.run, dispatch.call, dispatch.role, dispatch.call.row
-    facts = [
-        ("Run", run.id),
-        ("Step", here().step or "-"),
-        ("Agent", call.member or row.agent),
-        ("Attempt", str(call.attempt)),
-        ("Session", session or "new"),
-    ]
-    parts = [f"# {row.title or row.agent}: {_one_line(run.start.headline)}"]
-    parts.append("\n".join(f"- {name}: {value}" for name, value in facts))
-    if role.text.strip():
-        parts.append(f"## Role\n\n{role.text.strip()}")
-    parts.append(f"## Task\n\n{run.prompts.fill(row.prompt, {**call.inputs, **call.texts})}")
-    if call.reads:
-        parts.append("## Inputs\n\n" + "\n".join(f"- {quoted(path)}" for path in call.reads))
-    if row.outputs or row.may:
-        parts.append("## Outputs\n\n" + "\n".join(f"- {quoted(path)}" for path in (*row.outputs, *row.may)))
-    context = _context(call, ground, () if row.judges else run.full.remarks, run.where.place)
-    parts.append("## Context\n\n" + "\n".join(f"- {line}" for line in context))
-    if held:
-        steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
-        parts.append(f"## Held back\n\n{steers}:\n\n{fence(held, 'diff')}")
-    parts.append("## Rules\n\n" + "\n".join(f"- {line}" for line in _rules(call, role)))
-    if row.form is not None and row.spell is None:
-        parts.append(_answer(row.form, needed=row.judges or row.answers))
-    if call.criteria:
-        named = "\n".join(f"- {criterion}" for criterion in call.criteria)
-        parts.append(f"Name each of these criteria, word for word:\n\n{named}")
-    if failure:
-        parts.append(f"## Failure context\n\n{failure}")
-    parts += [
-        f"## From {words.who}\n\n{words.at.strftime('%Y-%m-%d %H:%M')} UTC: {words.text.strip()}" for words in heard
-    ]
-    return "\n\n".join(parts) + "\n"
+    facts = {"Run": run.id, "Step": here().step or "-", "Agent": call.member or row.agent}
+    facts |= {"Attempt": str(call.attempt), "Session": session or "new"}
+    steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
+    asks_form = row.form is not None and row.spell is None
+    title = f"# {row.title or row.agent}: {_one_line(run.start.headline)}"
+    parts = {
+        title: _listed(f"{name}: {fact}" for name, fact in facts.items()),
+        "## Role": role.text.strip(),
+        "## Task": run.prompts.fill(row.prompt, {**call.inputs, **call.texts}),
+        "## Inputs": _listed(map(quoted, call.reads)),
+        "## Outputs": _listed(map(quoted, (*row.outputs, *row.may))),
+        "## Context": _listed(_context(call, ground, () if row.judges else run.full.remarks, run.where.place)),
+        "## Held back": held and f"{steers}:\n\n{fence(held, 'diff')}",
+        "## Rules": _listed(_rules(call, role)),
+        "## Answer": _answer(row.form, needed=row.judges or row.answers) if asks_form else "",
+        "Name each of these criteria, word for word:": _listed(call.criteria),
+        "## Failure context": failure,
+    }
+    said = [f"## From {words.who}\n\n{words.at:%Y-%m-%d %H:%M} UTC: {words.text.strip()}" for words in heard]
+    return "\n\n".join([*(f"{head}\n\n{part}" for head, part in parts.items() if part), *said]) + "\n"
+
+
+def _listed(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {line}" for line in lines)
 
 
 def _one_line(text: str) -> str:
@@ -105,9 +92,9 @@ def told(proved: ev.Proved, shown: Tree) -> str:
     flaky = ", not the same in two runs" if proved.flaky else ""
     weak = ""
     if proved.weak:
-        named = ", ".join(quoted(path) for path in proved.weak.paths)
+        named = ", ".join(map(quoted, proved.weak.paths)) or "tests that are gone"
         gone = f"; gone or skipped: {', '.join(proved.weak.gone[:8])}" if proved.weak.gone else ""
-        weak = f"; weakened: it is green only because of {named or 'tests that are gone'}{gone}"
+        weak = f"; weakened: it is green only because of {named}{gone}"
     where = "this very tree" if proved.tree == shown else "this work, before the person's tree changed just now"
     return f"{command}, run by interlock on {where}: {state}, {proved.word}{flaky}{tests}{weak}"
 
@@ -140,7 +127,7 @@ def _answer(form: Any, *, needed: bool) -> str:
     example = json.dumps(example_of(schema(form)), indent=1, ensure_ascii=False)
     how = "End with one fenced JSON block of this form" if needed else "You may end with one fenced JSON block"
     return (
-        f"## Answer\n\n{how}; all of it is in this schema:\n\n{fence(spelled, 'json')}\n\n"
+        f"{how}; all of it is in this schema:\n\n{fence(spelled, 'json')}\n\n"
         f"Its shape, with values that mean nothing:\n\n{fence(example, 'json')}"
     )
 

@@ -7,15 +7,17 @@ anything ignored that an agent left.  Same command, same tree: run once.  A red 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from interlock.agents.values import News, NewsKind
 from interlock.engine import commits, delivery, junit
 from interlock.engine import events as ev
 from interlock.engine.prompts import fence
-from interlock.engine.world import Command
+from interlock.engine.world import Command, Toolbox
 from interlock.errors import BadInput
 from interlock.workspace.values import Standing, Tree
 
@@ -35,37 +37,38 @@ async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
     (EVID-05)."""
     if "none" in named:
         return []
-    slot = run.slot("commands", {}, ev.Got)
-    if slot.outcome is None:
-        place = run.where.place
-        found = await run.world.toolbox(run.start.standing.tree, place)
-        chosen = [{"name": f"check-{n}", "line": line, "origin": "named"} for n, line in enumerate(named, 1)]
-        if not chosen:
-            chosen = [{"name": one.name, "line": one.line, "origin": one.origin} for one in found.commands]
-        setup = {"line": found.setup.line, "origin": found.setup.origin} if found.setup else None
-        slot.settle(ev.Got(verb="commands", value={"commands": chosen, "setup": setup}))
-    value = slot.settled.value
-    run.setup = Command("setup", **value["setup"]) if value["setup"] else None
+
+    async def find() -> Toolbox:
+        found = await run.world.toolbox(run.start.standing.tree, run.where.place)
+        chosen = [Command(f"check-{n}", line) for n, line in enumerate(named, 1)]
+        return Toolbox(chosen or found.commands, found.setup)
+
+    value = await run.found("commands", {}, find)
+    run.setup = Command(**{"name": "setup", **value["setup"]}) if value["setup"] else None
     mended = run.options("check") or []  # `resume --check`: a person's word, in place of what was fixed
-    lines = [{**one, "line": mended[n] if n < len(mended) else one["line"]} for n, one in enumerate(value["commands"])]
-    return [Command(name=one["name"], line=one["line"], origin=one["origin"]) for one in lines]
+    known = value["commands"]
+    for line in mended[len(known) :]:
+        _warn(run, f"--check `{line}` is left out: the {len(known)} checks of this run were fixed when it began")
+    lines = [*mended, *(one["line"] for one in known[len(mended) :])]
+    return [Command(**{**one, "line": line}) for one, line in zip(known, lines, strict=False)]
+
+
+def _warn(run: Run, text: str) -> None:
+    """Tell people something once, from within a verb."""
+    if text not in run.full.warnings:
+        run.recorder.add("", ev.Warned(text=text))
 
 
 async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
     """Once at the end: what is found or set and was not named; red there and not on the tree before is `broken`."""
-    if not commands:
-        return []
-    slot = run.slot("toolbox", {}, ev.Got)
-    if slot.outcome is None:
-        known = {one.line for one in commands}
-        toolbox = await run.world.toolbox(run.start.standing.tree, run.where.place)
-        left = [
-            {"name": f"also-{n}", "line": one.line, "origin": one.origin}
-            for n, one in enumerate(toolbox.commands, 1)
-            if one.line not in known
-        ]
-        slot.settle(ev.Got(verb="toolbox", value=left))
-    return [await _once(run, Command(**one), named=False) for one in slot.settled.value]
+    named = {one.line for one in commands}
+
+    async def find() -> list[Command]:
+        found = (await run.world.toolbox(run.start.standing.tree, run.where.place)).commands
+        return [replace(one, name=f"also-{n}") for n, one in enumerate(found, 1) if one.line not in named]
+
+    left = await run.found("toolbox", {}, find) if commands else ()
+    return [await _once(run, Command(**one), named=False) for one in left]
 
 
 def _pair(
@@ -80,23 +83,24 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = 
     Raises:
         BadInput: one cannot be run at all; or, with `expect_red`, all are green.
     """
-    based = []
-    for command in commands:
-        slot = run.slot(f"before-{command.name}", {"name": command.name}, ev.Based)
-        if slot.outcome is None:
-            run.listen()
-            standing = await run.standing()
-            came = await run_on(run, command, standing, standing.tree, keeps=True)
-            if came.exit is None:
-                why = came.error or f"it was not done in {command.timeout_s:.0f} s"
-                raise BadInput(
-                    f"the check `{command.line}` cannot be run: {why}",
-                    where=f"check ({command.origin})",
-                    expected="a command that ends, green or red",
-                    remedy="Install what it needs, or name another check: --check CMD (or --check none).",
-                )
-            slot.settle(ev.Based(name=command.name, command=command.line, run=came))
-        based.append(slot.settled)
+
+    async def measure(command: Command) -> ev.Based:
+        run.listen()
+        standing = await run.standing()
+        came = await run_on(run, command, standing, standing.tree, keeps=True)
+        if came.exit is None:
+            why = came.error or f"it was not done in {command.timeout_s:.0f} s"
+            raise BadInput(
+                f"the check `{command.line}` cannot be run: {why}",
+                where=f"check ({command.origin})",
+                expected="a command that ends, green or red",
+                remedy="Install what it needs, or name another check: --check CMD (or --check none).",
+            )
+        return ev.Based(name=command.name, command=command.line, run=came)
+
+    based = [
+        await run.made(f"before-{one.name}", {"name": one.name}, ev.Based, partial(measure, one)) for one in commands
+    ]
     if expect_red and based and all(one.run.green for one in based):
         raise BadInput(
             "every check is green before the work, and --expect-red was given",
@@ -114,40 +118,37 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
         if len({one.tree for one in proved}) <= 1:
             break  # else the person's tree changed between two of them
     if proved and all(one.after and one.word not in RED for one in proved):
-        await _shown(run, commands, proved)
+        await run.found("shown", {"tree": proved[0].tree}, partial(_shown, run, commands, proved))
     return proved
 
 
 async def tell(run: Run, command: Command) -> ev.Proved:
     """A command on the run's work merged with the person's tree of this moment, run for what it says alone."""
-    slot = run.slot(command.name, {"line": command.line}, ev.Proved)
-    if slot.outcome is None:
+
+    async def hear() -> ev.Proved:
         run.listen()
-        tree = await tree_now(run)
-        after = await run_on(run, command, await run.standing(), tree)
-        slot.settle(_pair(command, tree, None, after, "told"))
-    return slot.settled
+        standing = await run.standing()
+        tree, _ = await delivery.merged(run.world, run.pending, standing.tree)
+        return _pair(command, tree, None, await run_on(run, command, standing, tree), "told")
+
+    return await run.made(command.name, {"line": command.line}, ev.Proved, hear)
 
 
 async def prove_commit(run: Run, commands: Sequence[Command], message: str, branch: str = "") -> list[ev.Proved]:
     """Each command on what a commit would hold, where that is not the tree that was judged: what the person has not
     committed is not in it."""
-    slot = run.slot("commit-tree", {"branch": branch}, ev.Got)
-    if slot.outcome is None:
-        run.recorder.sync()
-        slot.settle(ev.Got(verb="commit-tree", value=await commits.tree_of_commit(run, message, branch)))
-    tree = slot.settled.value
-    proved: list[ev.Proved] = []
-    for command in commands if tree else ():
-        place = run.slot(f"commit-{command.name}", {"name": command.name}, ev.Proved)
-        if place.outcome is None:
-            standing = await run.standing()
-            before = _before(run, command)
-            after = await run_on(run, command, standing, Tree(tree))
-            word, tests = _word(run, before, after)
-            place.settle(_pair(command, Tree(tree), before, after, word, tests=_named(tests)))
-        proved.append(place.settled)
-    return proved
+    tree = await run.found("commit-tree", {"branch": branch}, partial(commits.tree_of_commit, run, message, branch))
+
+    async def on_it(command: Command) -> ev.Proved:
+        before = _before(run, command)
+        after, flaky = await _steady(run, command, await run.standing(), tree, before)
+        word, tests = _word(run, before, after)
+        return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
+
+    return [
+        await run.made(f"commit-{one.name}", {"name": one.name}, ev.Proved, partial(on_it, one))
+        for one in (commands if tree else ())
+    ]
 
 
 def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
@@ -167,8 +168,11 @@ async def idle(run: Run, claims: Sequence[str]) -> str:
     if not claims:
         return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
     proved = await prove(run, [Command(f"claim-{n}", line) for n, line in enumerate(claims, 1)])
-    left = [one for one in proved if one.after and not one.after.green]
-    return "\n\n".join(f"`{one.command}` is not green. {tail(run, one.after)}" for one in left if one.after)
+    return "\n\n".join(
+        f"`{one.command}` is not green. {tail(run, one.after)}" if one.after else delivery.clash(one.tests)
+        for one in proved
+        if one.after is None or not one.after.green
+    )
 
 
 @dataclass(frozen=True)
@@ -184,11 +188,8 @@ class Landed:
 
 
 async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None, label: str = "") -> Landed:
-    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first.
-
-    Args:
-        judged: the tree on which all is said already; None: the commands say it now.
-    """
+    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first, as
+    they do where nothing was `judged` yet."""
     proved: list[ev.Proved] = []
     for again in range(AGAIN):
         if judged is None or again:
@@ -208,28 +209,22 @@ async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None
 
 
 async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
-    slot = run.slot(f"prove-{command.name}", {"name": command.name}, ev.Proved)
-    if slot.outcome is None:
-        run.listen()
-        slot.settle(await _prove(run, command, named=named))
-    return slot.settled
+    prove = partial(_prove, run, command, named=named)
+    return await run.made(f"prove-{command.name}", {"name": command.name}, ev.Proved, prove)
 
 
 async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     """A pair on the tree of this moment. What nobody named has its before only where it is red, and may stay so."""
+    run.listen()
     before = _before(run, command)
     standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
     if first.tree is None:
         return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
-    after = await run_on(run, command, standing, tree)
-    if before is None and not named and not after.green:
+    if before is None and not named and not (await run_on(run, command, standing, tree)).green:
         before = await run_on(run, command, standing, standing.tree)
-    flaky = False
-    if not after.green and (before is None or before.green or _by_test(run, before, after).broken):
-        again = await run_on(run, command, standing, tree, again=True)
-        flaky, after = again.green != after.green, again
+    after, flaky = await _steady(run, command, standing, tree, before)
     basis, theirs = before, list[str]()
     if not after.green and before is not None and standing.tree != before.tree:
         basis = alone = await run_on(run, command, standing, standing.tree)
@@ -239,6 +234,17 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     stands = after.green or word not in RED
     weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
     return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
+
+
+async def _steady(
+    run: Run, command: Command, standing: Standing, tree: Tree, before: ev.Run1 | None
+) -> tuple[ev.Run1, bool]:
+    """How a command ends on a tree: what would be `broken` runs once more, and then that counts; and if both differ."""
+    first = await run_on(run, command, standing, tree)
+    if first.green or not (before is None or before.green or _by_test(run, before, first).broken):
+        return first, False
+    second = await run_on(run, command, standing, tree, again=True)
+    return second, second.green != first.green
 
 
 def _before(run: Run, command: Command) -> ev.Run1 | None:
@@ -296,20 +302,15 @@ async def run_on(
     world = run.world
     run.recorder.sync()
     if run.setup is not None:
-        _tell(run, run.setup, "began")
-        try:
+        with _told(run, run.setup):
             prepared = await world.setup(run.setup, standing, tree)
-        finally:
-            _tell(run, run.setup, "done")
         if prepared is not None and prepared.exit != 0:
-            run.warn_live(f"`{run.setup.line}` ended with {prepared.exit}: {_last_line(prepared.out)}")
+            last = (prepared.out.strip().splitlines() or [""])[-1][:200]
+            _warn(run, f"`{run.setup.line}` ended with {prepared.exit}: {last}")
     changed = [change.path for change in await world.between(standing.tree, tree)] if tree != standing.tree else []
     for _ in range(AGAIN):
-        _tell(run, command, "began")
-        try:
+        with _told(run, command):
             came = await world.check(command, standing, tree, keeps=keeps, changed=changed)
-        finally:
-            _tell(run, command, "done")
         if not came.moved:
             break
     out = world.redact(came.exit.out)
@@ -327,10 +328,15 @@ async def run_on(
     return one
 
 
-def _tell(run: Run, command: Command, state: str) -> None:
+@contextmanager
+def _told(run: Run, command: Command) -> Iterator[None]:
     """For people who watch: a command is no line of the journal before it has ended."""
-    name = "setup" if command == run.setup else "check"
-    run.hear("", News(kind=NewsKind.TOOL, facts={"name": name, "subject": command.line, "state": state}))
+    facts = {"name": "setup" if command == run.setup else "check", "subject": command.line}
+    run.hear("", News(kind=NewsKind.TOOL, facts={**facts, "state": "began"}))
+    try:
+        yield
+    finally:
+        run.hear("", News(kind=NewsKind.TOOL, facts={**facts, "state": "done"}))
 
 
 def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
@@ -338,10 +344,6 @@ def tail(run: Run, one: ev.Run1, lines: int = 40) -> str:
     said = run.text(one.out).rstrip().splitlines()[-lines:]
     how = one.error or ("it did not end in its time" if one.timed_out else f"it ended with {one.exit}")
     return f"{how}\n\n{fence(chr(10).join(said))}" if said else how
-
-
-def _last_line(text: str) -> str:
-    return (text.strip().splitlines() or [""])[-1][:200]
 
 
 # --- weakened, and shown
@@ -354,13 +356,10 @@ async def _weakened(
     tree: Tree,
     before: ev.Run1 | None,
     after: ev.Run1,
-    basis: ev.Run1 | None = None,
+    basis: ev.Run1 | None,
 ) -> ev.Weak | None:
-    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
-
-    Args:
-        basis: what the person's tree comes to now, where that is not `before`; what is red there may be red.
-    """
+    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07);
+    what is red in `basis`, what the person's tree comes to now, may be."""
     world = run.world
     changes = await world.between(standing.tree, tree)
     product = await world.product(command, tree, [change.path for change in changes])
@@ -368,17 +367,13 @@ async def _weakened(
     known = _tests(run, before) if before is not None else {}
     gone = junit.compare(known, _tests(run, after)).lost if known else ()
     # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
-    touched = [one.path for one in other if one.path in after.opened or one.kind != "changed"]
-    if not touched:
-        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
-
+    touched = any(one.path in after.opened or one.kind != "changed" for one in other)
     here = _tests(run, after)
     may_be_red = {test for one in (before, basis, after) if one is not None for test in _red(_tests(run, one))}
     new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
 
     async def stands_without(paths: Sequence[str]) -> bool:
-        put_back = await world.graft(tree, standing.tree, list(paths))
-        came = await run_on(run, command, standing, put_back)
+        came = await run_on(run, command, standing, await world.graft(tree, standing.tree, list(paths)))
         there = _tests(run, came)
         if (after.green and not came.green) or not _red(there) <= may_be_red:
             return False
@@ -388,10 +383,6 @@ async def _weakened(
             if state == junit.PASSED
         )
 
-    every = [one.path for one in other]
-    if await stands_without(every):
-        return ev.Weak(paths=(), gone=tuple(gone[:NAMES])) if gone else None
-
     async def needed(paths: list[str]) -> list[str]:
         if len(paths) == 1:
             return paths
@@ -399,39 +390,31 @@ async def _weakened(
         found = [path for half in halves if not await stands_without(half) for path in await needed(half)]
         return found or paths
 
-    return ev.Weak(paths=tuple(await needed(every)), gone=tuple(gone[:NAMES]))
+    every = [one.path for one in other]
+    paths = await needed(every) if touched and not await stands_without(every) else []
+    return ev.Weak(paths=tuple(paths), gone=tuple(gone[:NAMES])) if paths or gone else None
 
 
-async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> None:
-    """Where no pair is mended without being weakened: does any check tell this work from none (EVID-14)?"""
-    slot = run.slot("shown", {"tree": proved[0].tree}, ev.Got)
-    if slot.outcome is not None:
-        return
-    by = next((one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)), None)
-    if by is None:
-        standing = await run.standing()
-        tree = proved[0].tree
-        for command, one in zip(commands, proved, strict=True):
-            changes = await run.world.between(standing.tree, tree)
-            paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
-            if not paths:
-                continue
-            without = await run.world.graft(tree, standing.tree, paths)
-            if one.after is not None and _tells(run, one.after, await run_on(run, command, standing, without)):
-                by = command.name
-                break
-    slot.settle(ev.Got(verb="shown", value={"by": by, "tree": proved[0].tree}))
+async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> dict[str, Any]:
+    """Which check tells this work from none; where no pair is mended without being weakened, they are run (EVID-14)."""
+    tree = proved[0].tree
+    if mended := [one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)]:
+        return {"by": mended[0], "tree": tree}
+    standing = await run.standing()
+    for command, one in zip(commands, proved, strict=True):
+        if one.after and await shows(run, command, one.after, standing, tree):
+            return {"by": command.name, "tree": tree}
+    return {"by": None, "tree": tree}
 
 
-def _tells(run: Run, after: ev.Run1, without: ev.Run1) -> bool:
-    """Whether a check is green by the work; of one that may stay red, a test of it."""
+async def shows(run: Run, command: Command, after: ev.Run1, standing: Standing, tree: Tree) -> bool:
+    """Whether a check is green by what the work changed of the product; of one that may stay red, a test of it."""
+    changes = await run.world.between(standing.tree, tree)
+    paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
+    if not paths:
+        return False
+    without = await run_on(run, command, standing, await run.world.graft(tree, standing.tree, paths))
     if after.green:
         return not without.green
     there = _tests(run, without)
     return any(state == junit.PASSED != there.get(test) for test, state in _tests(run, after).items())
-
-
-async def tree_now(run: Run) -> Tree:
-    """The run's work merged with the person's tree of this moment, their version on conflicts."""
-    standing = await run.standing()
-    return (await delivery.merged(run.world, run.pending, standing.tree))[0]

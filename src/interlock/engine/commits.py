@@ -7,10 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import TYPE_CHECKING, Literal
 
-from interlock.documents.model import plain
 from interlock.documents.reading import Text
 from interlock.engine import delivery
 from interlock.engine import events as ev
@@ -26,8 +24,9 @@ Edit = Callable[[str], str]
 Kind = Literal["branch", "commit", "documents"]
 
 
-def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
+def _order(run: Run, message: str, branch: str) -> CommitOrder:
     """What was delivered last, for a commit on the run's own branch; what is pending, for another one."""
+    at = run.world.now()
     works = [one for one in run.full.delivered if one.state == "done" and one.label != "documents"]
     last, pair = next(reversed(works), None), run.pending
     if not branch and last is not None and last.before and last.merged and pair.base == pair.work:
@@ -37,15 +36,17 @@ def _order(run: Run, message: str, branch: str, at: datetime) -> CommitOrder:
 
 async def hooks(run: Run, message: str, also: Mapping[str, Edit | None] | None = None) -> ev.Committed | None:
     """The person's commit hooks on what `commit` would hold; None: there are none, or they agree."""
-    slot = run.slot("hooks", {"message": sha256(message.encode())}, ev.Committed)
-    if slot.outcome is None:
+
+    async def ask() -> ev.Committed:
         run.recorder.sync()
-        order = await _with(run, _order(run, message, "", run.world.now()), also or {})
+        order = await _with(run, _order(run, message, ""), also or {})
         came = await run.world.hooks(run.where, order)
         problem = "" if came is None or came.exit == 0 else came.error or f"it ended with {came.exit}"
         out = run.world.redact(came.out).encode("utf-8", "backslashreplace") if came and came.out else b""
-        slot.settle(ev.Committed(what="hooks", problem=problem, out=run.world.folder.put(out) if out else None))
-    return slot.outcome if slot.outcome and slot.outcome.problem else None
+        return ev.Committed(what="hooks", problem=problem, out=run.world.folder.put(out) if out else None)
+
+    said = await run.made("hooks", {"message": sha256(message.encode())}, ev.Committed, ask)
+    return said if said.problem else None
 
 
 async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -> CommitOrder:
@@ -65,22 +66,19 @@ async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -
             landed = [one for one in run.full.delivered if one.landing and path in one.landing.paths and one.merged]
             mine = path in ours and bool(landed) and await world.read(landed[-1].merged or head, path) == now
         if mine:
-            base, work = await world.graft(order.base, head, [path]), order.work
-            order = replace(order, base=base, work=await world.graft(work, standing.tree, [path]))
+            base = await world.graft(order.base, head, [path])
+            order = replace(order, base=base, work=await world.graft(order.work, standing.tree, [path]))
     return order
 
 
 async def commit(
     run: Run, message: str, *, branch: str = "", also: Mapping[str, Edit | None] | None = None
 ) -> ev.Committed:
-    """One commit; `problem` says why there is none.
-
-    Args:
-        also: documents of the process that it holds, too, where nobody else has changed them since the branch's head.
-    """
+    """One commit; `problem` says why there is none. It holds documents of the process, `also`, where nobody else has
+    changed them since the branch's head."""
     slot = run.slot("commit", {"branch": branch}, ev.Committed)
     if slot.outcome is None:
-        order = _order(run, message, branch, run.world.now())
+        order = _order(run, message, branch)
         await _publish(run, slot, order if slot.traces else await _with(run, order, also or {}))
     return slot.settled
 
@@ -99,44 +97,37 @@ async def commit_documents(run: Run, message: str, paths: Sequence[str]) -> ev.C
 async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder, kind: Kind = "commit") -> None:
     """Plan it, note it, let the branch be there; what was noted is made, whatever the order would be now."""
     what: Kind = "branch" if order.branch else kind
-    intent = next((one for one in slot.traces if isinstance(one, ev.Intended)), None)
-    if intent is None:
+    if not slot.traces:
         planned = await run.world.plan_commit(run.where, order)
         if planned.problem:
             slot.settle(ev.Committed(what=what, problem=planned.problem, remarks=planned.remarks))
             return
         facts = {"commit": planned.commit, "branch": order.branch}
-        intent = ev.Intended(what="branch" if order.branch else "commit", facts=facts)
-        slot.add(intent, sync=True)
-    done = await run.world.publish(run.where, intent.facts["commit"], order.branch)
+        slot.add(ev.Intended(what="branch" if order.branch else "commit", facts=facts), sync=True)
+    noted: str = next(one.facts["commit"] for one in slot.traces if isinstance(one, ev.Intended))
+    done = await run.world.publish(run.where, noted, order.branch)
     ref = f"refs/heads/{order.branch}" if order.branch else run.where.branch
-    commit = "" if done.problem else intent.facts["commit"]
+    commit = "" if done.problem else noted
     slot.settle(ev.Committed(what=what, ref=ref, commit=commit, problem=done.problem, remarks=done.remarks))
 
 
 async def branch(run: Run, name: str) -> BranchFacts:
     """What is checked out, and how a branch stands to it."""
-    slot = run.slot("branch", {"name": name}, ev.Got)
-    if slot.outcome is None:
-        slot.settle(ev.Got(verb="branch", value=plain(await run.world.branch(name))))
-    return BranchFacts.model_validate(slot.settled.value)
+    return BranchFacts.model_validate(await run.found("branch", {"name": name}, lambda: run.world.branch(name)))
 
 
 async def unsaved(run: Run) -> list[Change]:
     """What the person has not committed."""
-    slot = run.slot("unsaved", {}, ev.Got)
-    if slot.outcome is None:
-        slot.settle(ev.Got(verb="unsaved", value=plain(await run.world.unsaved(await run.standing()))))
-    return [Change.model_validate(one) for one in slot.settled.value]
+
+    async def find() -> list[Change]:
+        return await run.world.unsaved(await run.standing())
+
+    return [Change.model_validate(one) for one in await run.found("unsaved", {}, find)]
 
 
 async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = False) -> str:
-    """The run belongs to that branch from here on, which is checked out; why not, or nothing.
-
-    Args:
-        new: make it where the person stands: HEAD alone moves.
-        anyway: the run belongs to it although it cannot be checked out now.
-    """
+    """The run belongs to that branch from here on (`anyway`: also where it cannot be checked out now), a `new` one is
+    made where the person stands: HEAD alone moves. Why it is not checked out, or nothing."""
     slot = run.slot("switch", {"branch": branch}, ev.Switched)
     if slot.outcome is None:
         slot.add(ev.Intended(what="switch", facts={"branch": branch}), sync=True)
@@ -157,7 +148,8 @@ async def stash(run: Run, paths: Sequence[str], note: str) -> ev.Committed:
 
 async def tree_of_commit(run: Run, message: str, branch: str) -> Tree | None:
     """The tree that would be committed, where it is another than the judged one: checks run on it first."""
-    return await run.world.commit_tree(run.where, _order(run, message, branch, run.world.now()))
+    run.recorder.sync()
+    return await run.world.commit_tree(run.where, _order(run, message, branch))
 
 
 async def pull_request(run: Run, branch: str, title: str, body: str) -> ev.Committed:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from interlock.documents.model import plain
 from interlock.engine import events as ev
 from interlock.engine.halts import Parked
 from interlock.workspace import scope
@@ -54,31 +53,31 @@ async def own(run: Run) -> dict[str, str]:
 
 async def changed(run: Run) -> list[Change]:
     """What the run's pending work changes in the person's tree of this moment."""
-    slot = run.slot("changed", {}, ev.Got)
-    if slot.outcome is None:
-        standing = await run.standing()
-        tree, _ = await merged(run.world, run.pending, standing.tree)
-        slot.settle(ev.Got(verb="changed", value=plain(await run.world.between(standing.tree, tree))))
-    return [Change.model_validate(one) for one in slot.settled.value]
+
+    async def find() -> list[Change]:
+        now = (await run.standing()).tree
+        return await run.world.between(now, (await merged(run.world, run.pending, now))[0])
+
+    return [Change.model_validate(one) for one in await run.found("changed", {}, find)]
 
 
 async def unit(run: Run, name: str) -> None:
     """From here on pending work is this unit's: what it had done before, if it was begun before (RM-102)."""
-    slot = run.slot("unit", {"unit": name}, ev.Turned)
-    if slot.outcome is None:
+
+    async def turn() -> ev.Turned:
         now = (await run.standing()).tree
         pair = run.pending if run.full.unit == name else run.full.units.get(name, Pending(base=now, work=now))
-        slot.settle(ev.Turned(unit=name, put_by=run.full.unit, pair=pair))
+        return ev.Turned(unit=name, put_by=run.full.unit, pair=pair)
+
+    await run.made("unit", {"unit": name}, ev.Turned, turn)
 
 
 async def deliver(run: Run, label: str, judged: Tree | None = None, *, unjudged: bool = False) -> ev.Delivered:
     """Pending work into the tree, if what comes of the merge is the tree that was judged.
 
     States: `done`; `nothing` (there is no work); `other` (undelivered: another tree than the judged one, `merged`, on
-    which checks have to run first); `conflict`; `away` (another branch is checked out).
-
-    Args:
-        unjudged: whatever comes of the merge.
+    which checks have to run first); `conflict`; `away` (another branch is checked out). With `unjudged` there is no
+    other tree: whatever comes of the merge.
     """
     slot = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:

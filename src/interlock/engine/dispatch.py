@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 Move = Literal["end", "wait", "repeat", "repair"]
 WEATHER = frozenset({"no start", "crash", "timeout", "busy", "session"})
 DELAYS_S = (1.0, 5.0)
+SPENT = ("budget", "limit")
+"""The agent was at work when money or a service's limit ended it."""
 
 
 def after_try(reason: str, complaint: str, used: Counter[str], repeats: int, repairs: int) -> Move:
@@ -90,8 +92,7 @@ async def dispatch(run: Run, call: Call) -> ev.Report:
         await run.safe()
     report: ev.Report = slot.settled.report
     if row.outputs or row.may:
-        left = [path for path in report.paths if path in row.outputs or scope.within(path, row.may)]
-        delivered = await delivery.documents(run, left)
+        delivered = await delivery.documents(run, list(filter(row.leaves, report.paths)))
         if delivered.landing and delivered.landing.state == "conflict":
             return report.model_copy(
                 update={"outcome": "fault", "reason": "conflict", "conflicts": delivered.landing.conflicts}
@@ -107,12 +108,14 @@ class Dispatch:
         self.call = call
         self.slot = slot
         self.role = run.world.role(call.row.agent, judges=call.row.judges, file=call.row.role)
+        self._told = 0
+        """Tokens of the present call, as recorded."""
 
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
         row = self.call.row
         if not self.slot.traces and (why := await documents.overtaken(self.run)):
-            self._uncalled("edited", why)
+            self._uncalled(None, reason="edited", complaint=why)
             return
         ground = await self._ground()
         if ground is None:
@@ -122,11 +125,11 @@ class Dispatch:
         while True:
             if exit_ is None:
                 exit_ = await self._call(ground, session, failure)
-            used = self._used
+            used = Counter[str](trace.move for trace in self._tries)
             report = await examine(self, ground, exit_, told=used["repair"] > 0)
             move = after_try(report.reason, report.complaint, used, row.repeats, row.repairs)
             if report.reason == "budget":  # of its share; where nothing is left the next call is not made
-                self._give_up(report)
+                self._tried(report, "gave up")
                 if not exit_.usage.tokens and not exit_.usage.cost_usd:
                     raise self._no_budget()
                 session, exit_ = exit_.session, None
@@ -138,17 +141,17 @@ class Dispatch:
             await self._between(report, move, exit_, used)
             exit_ = None
         if not report.ok and report.reason != "conflict" and not row.lost:
-            self._give_up(report)
             why = "; ".join(report.complaint.splitlines()) or report.reason
-            raise Parked("failed", f"{row.agent}: {why}", self._go_on)
+            raise self._given_up(report, f"{row.agent}: {why}", "failed")
         await self._settle(ground, report)
         await ground.seat.drop(keep_ignored=not row.judges)
 
-    def _uncalled(self, reason: str, complaint: str = "", standing: Standing | None = None, **more: Any) -> None:
+    def _uncalled(self, standing: Standing | None, **why: Any) -> None:
         """What it came to, where nobody is called and nothing is paid."""
         call, run = self.call, self.run
-        known = {"agent": call.row.agent, "member": call.member, "attempt": call.attempt, "calls": 0, **more}
-        report = ev.Report.model_validate({"outcome": "fault", "reason": reason, "complaint": complaint, **known})
+        report = ev.Report(
+            agent=call.row.agent, member=call.member, attempt=call.attempt, outcome="fault", calls=0, **why
+        )
         now = standing or run.full.standing or run.start.standing
         self.slot.settle(ev.Done(report=report, pair=run.pending, standing=now))
 
@@ -158,10 +161,6 @@ class Dispatch:
         tried = [trace for trace in self.slot.traces if isinstance(trace, ev.Tried)]
         last = max((n for n, trace in enumerate(tried, 1) if trace.move == "gave up"), default=0)
         return tried[last:]
-
-    @property
-    def _used(self) -> Counter[str]:
-        return Counter(trace.move for trace in self._tries)
 
     # --- where it works
 
@@ -177,18 +176,17 @@ class Dispatch:
             standing, pair = await run.standing(), run.pending
         shown, lost = await delivery.merged(world, pair, standing.tree)
         if lost and call.row.judges:
-            self._uncalled("conflict", conflicts=lost, standing=standing)
+            self._uncalled(standing, reason="conflict", conflicts=lost)
             return None
         why = [f"The run had stopped here: {' '.join(run.full.stopped.split())}"] if run.full.stopped else []
         why += [_lost(lost, await world.patch(pair.base, pair.work, lost))] if lost else []
-        session, at_work = "", False
         if last is None or seat is None:
             seat = await world.seat(name, self.role, standing, shown, goes_on=False)
             assert seat is not None
-        else:
-            session, complained, at_work = self._went_on(same=last.runner == self.role.runner)
-            why += [complained] if complained else []
-        return Ground(seat, standing, pair, shown, lost, session, failure="\n\n".join(why), at_work=at_work)
+            return Ground(seat, standing, pair, shown, lost, failure="\n\n".join(why))
+        session, complained, at_work = self._went_on(same=last.runner == self.role.runner)
+        why += [complained] if complained else []
+        return Ground(seat, standing, pair, shown, lost, session, "\n\n".join(why), at_work)
 
     @property
     def _layer_name(self) -> str:
@@ -203,7 +201,7 @@ class Dispatch:
         for trace in reversed(self.slot.traces):
             if isinstance(trace, ev.Called):
                 return trace
-            if isinstance(trace, ev.Tried) and trace.move == "gave up" and not _is_spent(trace.report):
+            if isinstance(trace, ev.Tried) and trace.move == "gave up" and trace.report.reason not in SPENT:
                 return None
         return None
 
@@ -256,7 +254,8 @@ class Dispatch:
         await run.safe()  # a machine that slept may have lost the run meanwhile: no agent is called for it any more
         slot.add(started, sync=True)
         run.world.folder.keep(slot.key, "brief.md", content)
-        return await run.world.call(ask, ground.seat, self._hear())
+        self._told = 0
+        return await run.world.call(ask, ground.seat, self._hear)
 
     async def _ended_unseen(self, ground: Ground) -> Exit | None:
         """How the call of a dead process ended, where its turn had ended: no agent that ended is called again."""
@@ -313,20 +312,14 @@ class Dispatch:
             transcript=run.world.folder.transcript(key, n),
         )
 
-    def _hear(self) -> Any:
+    def _hear(self, news: News) -> None:
         """News as they come: all of them to who watches, into the journal what outlives the call."""
-        told = 0
-
-        def hear(news: News) -> None:
-            nonlocal told
-            tokens = (news.facts.get("input_tokens") or 0) + (news.facts.get("output_tokens") or 0)
-            # A cut-off call's cost counts, but not every message is a line.
-            if news.kind is NewsKind.SESSION or (news.kind is NewsKind.USAGE and tokens > told * 1.2):
-                told = max(told, tokens)
-                self.slot.add(ev.Heard(news=news))
-            self.run.hear(self.slot.key, news)
-
-        return hear
+        tokens = (news.facts.get("input_tokens") or 0) + (news.facts.get("output_tokens") or 0)
+        # A cut-off call's cost counts, but not every message is a line.
+        if news.kind is NewsKind.SESSION or (news.kind is NewsKind.USAGE and tokens > self._told * 1.2):
+            self._told = max(self._told, tokens)
+            self.slot.add(ev.Heard(news=news))
+        self.run.hear(self.slot.key, news)
 
     # --- between two calls
 
@@ -351,24 +344,23 @@ class Dispatch:
             waited = sum(trace.delay_s for trace in self._tries if trace.move == "wait")
             delay = (until - now).total_seconds()
             if waited + delay > run.limits.rate_limit_wait_s:
-                self._give_up(report)
-                raise Parked("waiting", f"{runner}: {report.complaint}", self._go_on, until)
+                raise self._given_up(report, f"{runner}: {report.complaint}", "waiting", until)
             run.limited[runner] = until
             told = {"why": report.complaint, "until": until.isoformat()}
             run.hear(self.slot.key, News(kind=NewsKind.WAITING, facts=told))
         elif move == "repeat":
             delay = DELAYS_S[min(used["repeat"], len(DELAYS_S) - 1)]
             until = now + timedelta(seconds=delay)
-        self.slot.add(ev.Tried(report=report, move=move, delay_s=delay, until=until), sync=True)
+        self._tried(report, move, sync=True, delay_s=delay, until=until)
         if until is not None:
             await run.world.sleep_until(until)
 
-    def _give_up(self, report: ev.Report) -> None:
-        self.slot.add(ev.Tried(report=report, move="gave up"))
+    def _tried(self, report: ev.Report, move: Any, *, sync: bool = False, **more: Any) -> None:
+        self.slot.add(ev.Tried(report=report, move=move, **more), sync=sync)
 
-    @property
-    def _go_on(self) -> str:
-        return f"interlock resume {self.run.id}"
+    def _given_up(self, report: ev.Report, why: str, status: Any, until: datetime | None = None) -> Parked:
+        self._tried(report, "gave up")
+        return Parked(status, why, f"interlock resume {self.run.id}", until)
 
     def _share(self) -> tuple[float | None, int | None]:
         """What is left of the budget, in equal parts for members side by side; parks the run where nothing is
@@ -377,7 +369,7 @@ class Dispatch:
         spent, dollars, tokens = run.full.usage, run.options("budget", limits.budget_usd), limits.budget_tokens
         left_usd = None if dollars is None else dollars - (spent.cost_usd or 0.0)
         left_tokens = None if tokens is None else tokens - (spent.tokens or 0)
-        if (left_usd is not None and left_usd <= 0) or (left_tokens is not None and left_tokens <= 0):
+        if any(left is not None and left <= 0 for left in (left_usd, left_tokens)):
             raise self._no_budget()
         beside = max(1, min(len(run.recorder.members), limits.max_parallel))
         return left_usd and left_usd / beside, left_tokens and math.ceil(left_tokens / beside)
@@ -385,7 +377,7 @@ class Dispatch:
     def _no_budget(self) -> Parked:
         spent = self.run.full.usage
         cost = f"{spent.cost_usd:.2f} USD" if spent.cost_usd is not None else f"{spent.tokens or 0} tokens"
-        return Parked("waiting", f"the budget is used up: {cost}", f"{self._go_on} --budget USD")
+        return Parked("waiting", f"the budget is used up: {cost}", f"interlock resume {self.run.id} --budget USD")
 
     # --- what came of it
 
@@ -412,11 +404,6 @@ class Dispatch:
             await run.world.keep([pair.base, pair.work, ground.shown, *left])
             self.slot.settle(ev.Done(report=report, pair=pair, standing=ground.standing))
             run.recorder.sync()
-
-
-def _is_spent(report: ev.Report) -> bool:
-    """The agent was at work when money or a service's limit ended it."""
-    return report.reason in ("budget", "limit")
 
 
 def _lost(paths: Sequence[str], patch: bytes) -> str:

@@ -30,43 +30,35 @@ Fields = Callable[[str], Any]
 
 
 async def read(run: Run, path: str, usable: Callable[[str | None], Any] = lambda text: None) -> str | None:
-    """The text of a document as it stands now; None where there is none.
+    """The text of a document as it stands now; None where there is none. Where it is no UTF-8 or no plain file, or
+    `usable` raises, it is for a person to mend: a resume reads it anew."""
 
-    Args:
-        usable: raises where it cannot be used as it stands; mended, it is read anew by a resume.
-
-    Raises:
-        DocumentInvalid: it is no UTF-8, or no plain file.
-    """
-    slot = run.slot("read", {"path": path}, ev.Got)
-    if slot.outcome is None:
+    async def take() -> ev.Got:
         raw = await _now(run, path)
         text = None if raw is None else Text.of(raw, path).text
         usable(text)
-        kept = None if text is None else run.world.folder.put(text.encode())
-        slot.settle(ev.Got(verb="read", value=path, text=kept))
-    return None if slot.settled.text is None else run.text(slot.settled.text)
+        return ev.Got(verb="read", value=path, text=None if text is None else run.world.folder.put(text.encode()))
+
+    digest = (await run.made("read", {"path": path}, ev.Got, take)).text
+    return None if digest is None else run.text(digest)
 
 
 async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
     """The names of the files in a folder that fit the pattern, in order."""
-    slot = run.slot("list", {"folder": folder, "pattern": pattern}, ev.Got)
-    if slot.outcome is None:
-        found = [name for name in await run.world.names(folder) if fnmatchcase(name, pattern)]
-        slot.settle(ev.Got(verb="list", value=sorted(found)))
-    return list(slot.settled.value)
+
+    async def find() -> list[str]:
+        return sorted(name for name in await run.world.names(folder) if fnmatchcase(name, pattern))
+
+    return list(await run.found("list", {"folder": folder, "pattern": pattern}, find))
 
 
 async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -> Any:
-    """What a pure function finds in the person's tree, as plain data.
+    """What a pure function finds in the person's tree; `asked`: what it looks for, as far as it may differ."""
 
-    Args:
-        asked: what it looks for, as far as that may differ.
-    """
-    slot = run.slot(name, asked, ev.Got)
-    if slot.outcome is None:
-        slot.settle(ev.Got(verb=name, value=plain(await run.world.look((await run.standing()).tree, find))))
-    return slot.settled.value
+    async def see() -> Any:
+        return await run.world.look((await run.standing()).tree, find)
+
+    return await run.found(name, asked, see)
 
 
 def watch(run: Run, path: str, fields: Fields | None = None) -> None:
@@ -78,10 +70,8 @@ def watch(run: Run, path: str, fields: Fields | None = None) -> None:
 async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> ev.Wrote:
     """The document with one change; a new one where there is none.
 
-    Its state is `edited`, and nothing was written, where a person changed what is the playbook's own.
-
-    Args:
-        may_fail: a document without which the run goes on: where it cannot be read or written, its state says so.
+    Its state is `edited`, and nothing was written, where a person changed what is the playbook's own; `failed`, where
+    it cannot be read or written and `may_fail`.
     """
     slot = run.slot("write", {"path": path}, ev.Wrote)
     if slot.outcome is None:
@@ -136,11 +126,7 @@ async def set_aside(run: Run, path: str) -> str:
 
 async def overtaken(run: Run, but: str = "") -> str:
     """Of the first watched document of which a person changed what is the playbook's own: how; empty: of none. Live
-    alone.
-
-    Args:
-        but: the one that is about to be written; that another one is gone does not keep it from that.
-    """
+    alone. That one is gone does not keep another, `but`, from being written."""
     for path, fields in run.watched.items():
         if fields is not None and path in run.full.texts and path != but:
             raw = await _now(run, path)

@@ -351,6 +351,8 @@ class Check(Model):
     ran: Run1 | None = None
     word: Literal["agrees", "in its layer only", "refuted", "not run", "told"]
     why: str = ""
+    shows: bool = False
+    """It is red without the work, where no check of the engine's is (EVID-14)."""
 
 
 class Report(Model):

@@ -27,24 +27,26 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
     tree = report.did.work if report.did is not None and call.row.writes else ground.shown
     ran = [await _replayed(run, call, claim, told, ground, tree) for told in claim.checks]
     green = [one.command for one in call.proved if await _green(run, one, ground, tree)]
-    weakened = [name for one in call.proved for name in one.weakened]
     ruling = judge(
         claim,
         criteria=call.criteria,
         replayed={check.command: check.word for check in ran},
         green=green,
         ran=bool(call.proved),
-        weakened=list(dict.fromkeys(weakened)),
+        weakened=list(dict.fromkeys(name for one in call.proved for name in one.weakened)),
     )
-    updates: dict[str, Any] = {"checks": tuple(ran), "ruling": ruling, "shown": tree}
+    if ruling.passes and (run.full.shown_by or {"by": ""})["by"] is None:  # its own may show what the others do not
+        for n, one in enumerate(ran):
+            command = Command("claim", one.command, timeout_s=run.limits.replay_s)
+            if one.word == "agrees" and one.ran and await checks.shows(run, command, one.ran, ground.standing, tree):
+                ran[n] = one.model_copy(update={"shows": True})
+                break
+    only = [check.command for check in ran if check.word == "in its layer only"]
+    text = "`{}` runs as told in the judge's own layer only"
+    told = (Remark(kind=RemarkKind.BY_PRODUCT, text=text.format(one)) for one in only)
+    updates = {"checks": tuple(ran), "ruling": ruling, "shown": tree, "remarks": (*report.remarks, *told)}
     if ruling.contradictions and not last:
         updates["complaint"] = "\n".join(ruling.contradictions)
-    told = [
-        Remark(kind=RemarkKind.BY_PRODUCT, text=f"`{check.command}` runs as told in the judge's own layer only")
-        for check in ran
-        if check.word == "in its layer only"
-    ]
-    updates["remarks"] = (*report.remarks, *told)
     return report.model_copy(update=updates)
 
 
@@ -75,12 +77,8 @@ async def _replayed(
         return found("agrees", ran=first)
     if first.timed_out:
         return found("not run", f"it was not done in {command.timeout_s:.0f} s", first)
-    if await _in_its_layer(run, command, ground, result):
+    run.recorder.sync()
+    own = (await run.world.check(command, ground.standing, ground.shown, seat=ground.seat)).exit
+    if own.exit is not None and (own.exit == 0) == (result == "green"):
         return found("in its layer only", ran=first)
     return found("refuted", checks.tail(run, first), first)
-
-
-async def _in_its_layer(run: Run, command: Command, ground: Ground, result: str) -> bool:
-    run.recorder.sync()
-    came = await run.world.check(command, ground.standing, ground.shown, seat=ground.seat)
-    return came.exit.exit is not None and (came.exit.exit == 0) == (result == "green")

@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 
 async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool) -> ev.Report:
-    """One report of a call.
-
-    Args:
-        told: it was asked once more already; what was set back is mended without another word.
-    """
+    """One report of a call; `told`: it was asked once more already, so what was set back is mended without a word."""
     run, call, slot = dispatch.run, dispatch.call, dispatch.slot
     row, world = call.row, run.world
     found = await ground.seat.found(await delivery.own(run))
@@ -104,27 +100,20 @@ async def _read(run: Run, call: Call, ground: Ground, found: Found, exit_: Exit,
 def _trouble(exit_: Exit) -> tuple[str, str] | None:
     """Why a call does not count at all: reason and words. A turn that did not end proves nothing (EVID-10)."""
     trouble = exit_.trouble
-    words = trouble.text if trouble else exit_.stderr.strip()
+    kind, words = (trouble.kind, trouble.text) if trouble else (None, exit_.stderr.strip())
     if exit_.over:
         return "over", f"it grew beyond its bounds: {exit_.over}"
     if exit_.exhausted:
         return "budget", "its share of the budget is used up"
-    if trouble is not None and trouble.kind is TroubleKind.LIMIT:
-        return "limit", words
-    if exit_.finished:
+    if exit_.finished and kind is not TroubleKind.LIMIT:
         return None
-    if trouble is not None and trouble.kind in (
-        *(TroubleKind.LOGIN, TroubleKind.MODEL),
-        *(TroubleKind.REFUSED, TroubleKind.SESSION),
-    ):
-        return trouble.kind.value, words
+    if kind in (TroubleKind.LIMIT, TroubleKind.LOGIN, TroubleKind.MODEL, TroubleKind.REFUSED, TroubleKind.SESSION):
+        return kind.value, words
     if not exit_.started:
         return "no start", words or "it could not be started"
     if exit_.timed_out:
         return "timeout", f"it was not done within its time ({exit_.seconds:.0f} s)"
-    if trouble is not None:
-        return "busy", words
-    return "crash", words or f"it ended with {exit_.exit}, and its turn did not end"
+    return "busy" if trouble else "crash", words or f"it ended with {exit_.exit}, and its turn did not end"
 
 
 @dataclass(frozen=True)
@@ -142,8 +131,8 @@ class Work:
 
 
 async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, form: Any) -> Work:
-    row, world, shown = call.row, run.world, ground.shown
-    result = found.mended
+    """What a layer holds, path by path: taken back, written by the person too, out of scope, guarded, or work."""
+    row, world, shown, result = call.row, run.world, ground.shown, found.mended
     remarks, asks = list(found.remarks), []
 
     def told(kind: RemarkKind, text: str, paths: list[str], new: Tree) -> None:
@@ -158,11 +147,8 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     if gone := [path for path in asked if await world.read(found.result, path) is None]:
         result = await world.graft(result, found.result, gone)
         told(RemarkKind.TAKEN_BACK, "it is not there any more, and the request names it", gone, result)
-    anew = [  # an output that is written where none lies takes nothing back, though git had the same once
-        path
-        for path in found.set_back
-        if (path in row.outputs or scope.within(path, row.may)) and await world.read(shown, path) is None
-    ]
+    # An output that is written where none lies takes nothing back, though git had the same once.
+    anew = [path for path in found.set_back if row.leaves(path) and await world.read(shown, path) is None]
     result = await world.graft(result, found.result, anew) if anew else result
     if back := [path for path in found.set_back if path not in (*meant, *gone, *anew)]:
         text = "older versions of what the person has not committed, or their absence: given back"
@@ -176,34 +162,20 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     asks += [remark.text for remark in found.remarks if remark.kind is RemarkKind.GIT]
 
     changed = [change.path for change in await world.between(shown, result)]
-    state = [path for path in changed if path in run.watched and not scope.within(path, (*row.outputs, *row.may))]
-    allowed = [
-        path
-        for path in changed
-        if world.redact(path) == path  # a name with a secret in it would stand in every record
-        and (
-            path in row.outputs
-            or scope.within(path, row.may)
-            or (scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes)))
-        )
-    ]
-    outside = [path for path in changed if path not in allowed and path not in state]
-    names = run.limits.guarded
-    held = [
-        path
-        for path in allowed
-        if scope.guarded(path, names)
-        and path not in (*row.outputs, *state)
-        and not scope.within(path, row.may)
-        and not scope.spelled(path, row.writes, names)
-        and not scope.named(path, call.request)
-    ]
+    state = [path for path in changed if path in run.watched and not row.leaves(path)]
+    names, outside, held = run.limits.guarded, list[str](), list[str]()
+    for path in (path for path in changed if path not in state):
+        in_scope = scope.within(path, row.writes) and (role.writes is None or scope.within(path, role.writes))
+        # A name with a secret in it would stand in every record.
+        if world.redact(path) != path or not (row.leaves(path) or in_scope):
+            outside.append(path)
+        elif scope.guarded(path, names) and not row.leaves(path):
+            spelled = scope.spelled(path, row.writes, names) or scope.named(path, call.request)
+            held += [] if spelled else [path]
     told(RemarkKind.STATE, "a document that interlock alone writes: dropped", state, result)
     told(RemarkKind.HELD_BACK, "steers agents or tools", held, result)
-    if row.judges:
-        told(RemarkKind.BY_PRODUCT, "left beside its answer: dropped", outside, result)
-    else:
-        told(RemarkKind.OUTSIDE, "outside of its scope: kept out", outside, result)
+    by_product = (RemarkKind.BY_PRODUCT, "left beside its answer: dropped")
+    told(*(by_product if row.judges else (RemarkKind.OUTSIDE, "outside of its scope: kept out")), outside, result)
     drop = [*state, *outside, *held]
     return Work(
         tree=await world.graft(result, shown, drop) if drop else result,

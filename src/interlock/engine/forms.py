@@ -7,7 +7,6 @@ A judge's form is a `Judgement`, or says of itself what `claim()` says.
 
 from __future__ import annotations
 
-import json
 import re
 import reprlib
 from collections.abc import Mapping, Sequence
@@ -21,7 +20,6 @@ from interlock.documents.model import Model
 from interlock.engine.keys import shortly
 
 _FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})([^\n]*)$", re.MULTILINE)
-_MISSING = object()
 _MOST = 30
 """Problems of an answer that are told."""
 _shown = reprlib.Repr()
@@ -99,9 +97,7 @@ class Judgement(Form):
     findings: list[Finding] = Field(
         default=[], description="What has to change, each with the criterion or check that it fails; else it is a note."
     )
-    weakened: list[Weakened] = Field(
-        default=[], description="For each weakened test you were told of: why it is right."
-    )
+    weakened: list[Weakened] = Field([], description="For each weakened test you were told of: why it is right.")
 
     @classmethod
     def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
@@ -111,9 +107,7 @@ class Judgement(Form):
     def claim(self, criteria: Sequence[str]) -> Claim:
         given = {_same(one) for one in criteria} | {_same(one.criterion) for one in self.criteria}
         green = {one.command for one in self.checks if one.result == "green"}
-        blocks = [
-            one for one in self.findings if _same(one.criterion) in given or (one.check and one.check not in green)
-        ]
+        blocks = [f for f in self.findings if _same(f.criterion) in given or (f.check and f.check not in green)]
         return Claim(
             passes=self.verdict == "accept",
             checks=tuple((one.command, one.result, one.expected) for one in self.checks),
@@ -177,9 +171,7 @@ def judge(
     left_out = [text for text in criteria if _same(text) not in named]
     refuted = [command for command, _, _ in claim.checks if came.get(command) == "refuted"]
     red = [command for command, result, expected in claim.checks if result == "red" and not expected]
-    told = {"green": set[str](), "red": set[str]()}
-    for command, result, _ in claim.checks:
-        told[result].add(_same(command))
+    told = {kind: {_same(line) for line, result, _ in claim.checks if result == kind} for kind in ("green", "red")}
     own = [
         command
         for command, result, expected in claim.checks
@@ -196,23 +188,18 @@ def judge(
     if claim.passes:
         contradictions += [f"it passes, but says: {text}" for text in says]
         contradictions += [f"it names `{command}`, which does not run as told" for command in refuted]
-        contradictions += [
-            f"it tells `{command}` both green and red" for command in sorted(told["green"] & told["red"])
-        ]
+        contradictions += [f"it tells `{line}` both green and red" for line in sorted(told["green"] & told["red"])]
         contradictions += [f"it says nothing of the criterion: {text}" for text in left_out]
         if not shown_by and not claim.no_check.strip() and not (claim.reads_only and not ran):
             contradictions.append("it passes without a green check, and without a reason why there is none")
-        explained = set(map(_same, claim.explained))
-        contradictions += [
-            f"it does not say why this is right: {one}" for one in weakened if _same(one) not in explained
-        ]
+        silent = [one for one in weakened if _same(one) not in map(_same, claim.explained)]
+        contradictions += [f"it does not say why this is right: {one}" for one in silent]
         against = contradictions
     elif not against:
         contradictions.append("it does not pass, but names no unmet criterion and no failing check")
         against = list(claim.notes or contradictions)
-    passes = claim.passes and not contradictions
     return Ruling(
-        passes=passes,
+        passes=claim.passes and not contradictions,
         said=claim.passes,
         against=tuple(dict.fromkeys(map(_one_line, against))),
         contradictions=tuple(map(_one_line, contradictions)),
@@ -250,39 +237,23 @@ class Given:
 def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | Unusable:
     """The form in an answer: what the client gave as structured output, else the last fenced JSON block, else the
     whole text where it is one JSON object."""
-    value = structured if structured is not None else _fenced(text)
-    if value is _MISSING:
-        return Unusable(problems=("there is no JSON block in the answer",))
-    if isinstance(value, str):
-        return Unusable(problems=(value,))
     try:
-        return form.model_validate(value)
+        if structured is not None:
+            return form.model_validate(structured)
+        block = _last_block(text)
+        if block is None and not text.lstrip().startswith("{"):
+            return Unusable(problems=("there is no JSON block in the answer",))
+        return form.model_validate_json(text if block is None else block)
     except ValidationError as error:
         found = error.errors(include_url=False)
         more = [f"and {len(found) - _MOST} problems more"] if len(found) > _MOST else []
         return Unusable(problems=(*map(_complaint, found[:_MOST]), *more))
-    except RecursionError:
-        return Unusable(problems=("the JSON is nested too deeply",))
 
 
 def _complaint(error: Any) -> str:
     path = ".".join(str(part) for part in error["loc"]) or "the answer"
     said = _one_line(f"{path}: {error['msg']}")
     return said if error["type"] == "missing" else f"{said}, found {_shown.repr(error.get('input'))}"
-
-
-def _fenced(text: str) -> Any:
-    """The value of the last JSON block; _MISSING; or a sentence that says what is wrong with it."""
-    block = _last_block(text)
-    if block is None and text.lstrip().startswith("{"):
-        block = text
-    if block is None:
-        return _MISSING
-    try:
-        value = json.loads(block, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        return f"the last JSON block cannot be read: {str(error)[:200]}"
-    return value if isinstance(value, dict) else "the last JSON block is no object"
 
 
 def _last_block(text: str) -> str | None:
@@ -301,10 +272,6 @@ def _last_block(text: str) -> str | None:
     return found.get("json", found.get(""))
 
 
-def _refuse(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON")
-
-
 @cache
 def schema(form: type[BaseModel]) -> dict[str, Any]:
     """The form's JSON Schema; made once, since it is slow to make."""
@@ -318,10 +285,8 @@ def fingerprint(form: type[BaseModel]) -> Any:
 
 
 def _without_words(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {
-            name: _without_words(one)
-            for name, one in value.items()
-            if not (name in ("description", "title", "examples", "default") and not isinstance(one, dict))
-        }
+    words = ("description", "title", "examples", "default")
+    if isinstance(value, dict):  # a field may be called so, too
+        kept = {name: one for name, one in value.items() if name not in words or isinstance(one, dict)}
+        return {name: _without_words(one) for name, one in kept.items()}
     return [_without_words(one) for one in value] if isinstance(value, list) else value

@@ -28,11 +28,8 @@ Tests = Mapping[str, str]
 
 
 def asking(person: Mapping[str, str], folder: str) -> dict[str, str]:
-    """The variables that make programs tell their tests: the person's own values in front, nothing changes a result.
-
-    Args:
-        folder: where reports go, as the command sees it; nothing else lies there.
-    """
+    """The variables that make programs leave reports of their tests in a folder, as the command sees it: the person's
+    own values in front, nothing changes a result."""
     # pytest fills in variables: each environment of tox has a report of its own.
     report = f"--junitxml={shlex.quote(folder)}/TEST-pytest-$TOX_ENV_NAME.xml"
     tox = person.get("TOX_OVERRIDE", "")
@@ -134,7 +131,9 @@ def compare(before: Tests, after: Tests) -> Pairs:
     cut_off, blind = _is_cut_off(after), _is_cut_off(before)
 
     def gone(test: str, *, was_red: bool) -> str:
-        inside = {state for other, state in after.items() if _is_in(other, test)} & {PASSED, FAILED}
+        # A file or package is told as a test where it cannot be loaded.
+        below = (f"{test}::", f"{test}.") if "::" not in test else ()
+        inside = {state for other, state in after.items() if other.startswith(below)} & {PASSED, FAILED}
         if was_red and inside:
             return "mended" if PASSED in inside else "still_red"
         if cut_off:  # it was not run: nobody took it away
@@ -162,11 +161,7 @@ def compare(before: Tests, after: Tests) -> Pairs:
 
 
 def word(before: Tests, after: Tests, known: Container[str] = ()) -> tuple[str, tuple[str, ...]]:
-    """The one word for a pair of runs (EVID-06), and the tests that made it.
-
-    Args:
-        known: tests that were red before and may stay so (`--accept-baseline`).
-    """
+    """The one word for a pair of runs (EVID-06), and the tests that made it; `known` may stay red as they were."""
     pairs = compare(before, after)
     if pairs.broken:
         return "broken", pairs.broken
@@ -182,11 +177,6 @@ def _is_cut_off(tests: Tests) -> bool:
     """Whether not all of them were run: a file or package could not be loaded, or there is nothing but the status."""
     red = [test for test, state in tests.items() if state == FAILED]
     return any("::" not in test for test in red if test != WHOLE) or (WHOLE in red and len(tests) == 1)
-
-
-def _is_in(test: str, file: str) -> bool:
-    """Whether a test belongs to a file or package, which are told as a test where they cannot be loaded."""
-    return "::" not in file and test.startswith((f"{file}::", f"{file}."))
 
 
 def _bare(test: str) -> str:

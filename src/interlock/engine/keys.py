@@ -16,8 +16,7 @@ import json
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -143,17 +142,6 @@ def here() -> Scope:
     return scope
 
 
-@contextmanager
-def within(inner: Scope) -> Iterator[None]:
-    """What is used in here has its key below this scope."""
-    outer = _current.get()
-    _current.set(inner)
-    try:
-        yield
-    finally:
-        _current.set(outer)
-
-
 def enter_member(scope: Scope, name: str) -> None:
     """Begin a member in its own task (or, simulated, in the one task there is)."""
     _current.set(replace(scope.child(name), lane=_lane()))
@@ -169,4 +157,5 @@ def leave(inner: Scope | None, outer: Scope) -> None:
 
 
 def enter(scope: Scope) -> None:
+    """What is used from here on has its key below this scope."""
     _current.set(scope)

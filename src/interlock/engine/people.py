@@ -35,11 +35,7 @@ async def gate(
     shows: tuple[str, ...] = (),
     given: str = "",
 ) -> ev.GateDecided:
-    """A person decides; until then the run is parked and its process may end.
-
-    Args:
-        given: what an option of this process, or a setting, says to it.
-    """
+    """A person decides, if nothing is `given` by an option; until then the run is parked and its process may end."""
     slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
@@ -66,13 +62,13 @@ async def gate(
         message = message or await run.world.ask(run.full.gates[slot.key])
         if message is None:  # nothing was said here, or somewhere else meanwhile
             file, message = _waiting(run, name)
+        now, parked = await _shown(run, shows), Parked("waiting", question, f"interlock approve {run.id}")
         if message is None:
-            raise Parked("waiting", question, f"interlock approve {run.id}")
-        now = await _shown(run, shows)
+            raise parked
         if why := _wrong(message, opened, now, choices):
             _refuse(run, file, message, why)
             if not file and now == shown:
-                raise Parked("waiting", question, f"interlock approve {run.id}")
+                raise parked
             continue
         choice = _choice(message, choices)
         who, note, at = message.who, message.note, message.at

@@ -7,6 +7,7 @@ A playbook touches the world through these alone, so that the same function runs
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -23,7 +24,6 @@ from interlock.engine.events import Based, Committed, Delivered, GateDecided, Pr
 from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
-from interlock.engine.tables import name_of, names_of
 from interlock.engine.toolchains import Look
 from interlock.engine.view import View
 from interlock.engine.world import Command, World
@@ -78,6 +78,10 @@ class Row:
     """Its role file, in place of what is looked up by its name."""
     grace_s: float = 0
     """At its deadline partial results are asked for, and this long waited for."""
+
+    def leaves(self, path: str) -> bool:
+        """Whether it is a document of its own, which comes into the tree with its dispatch."""
+        return path in self.outputs or scope.within(path, self.may)
 
 
 @dataclass(frozen=True)
@@ -269,11 +273,28 @@ class Run:
         slot = self.slot(name, asked, kind)
         return slot.settle(make()) if slot.outcome is None else slot.outcome
 
+    async def made(self, name: str, asked: Mapping[str, Any], kind: type[O], make: Callable[[], Awaitable[O]]) -> O:
+        """The same, of what takes its time."""
+        slot = self.slot(name, asked, kind)
+        return slot.settle(await make()) if slot.outcome is None else slot.outcome
+
+    async def found(self, name: str, asked: Mapping[str, Any], find: Callable[[], Awaitable[Any]]) -> Any:
+        """What the world says once, as plain data; the same ever after."""
+
+        async def make() -> ev.Got:
+            return ev.Got(verb=name, value=plain(await find()))
+
+        return (await self.made(name, asked, ev.Got, make)).value
+
     @contextmanager
     def step(self, name: str) -> Any:
         """What is used in here has its key below the step's name."""
-        with keys.within(keys.here().child(name, step=name)):
+        outer = keys.here()
+        keys.enter(outer.child(name, step=name))
+        try:
             yield
+        finally:
+            keys.enter(outer)
 
     def loop(self, name: str, cap: int | None = None) -> AsyncIterator[int]:
         """Turns from 1 to the cap, each in a scope of its own; the cap was fixed when the run began (RUN-10)."""
@@ -304,9 +325,12 @@ class Run:
 
     def decide(self, rule: Callable[..., T], /, *positional: Any, **named: Any) -> T:
         """Apply a rule to named inputs; computed again on replay, it has to agree."""
-        known = names_of(rule, positional) if positional else []
+        try:
+            known = [name.replace("_", " ") for name in inspect.signature(rule).parameters]
+        except ValueError:  # some built-in functions do not say
+            known = [f"input {number}" for number in range(1, len(positional) + 1)]
         inputs = {**dict(zip(known, map(_word, positional), strict=False)), **{k: _word(v) for k, v in named.items()}}
-        result, name = rule(*positional, **named), name_of(rule)
+        result, name = rule(*positional, **named), rule.__name__
         told = {"inputs": inputs, "result": _word(result)}
         self.outcome(name, told, ev.Decided, lambda: ev.Decided(rule=name, **told))
         return result
@@ -341,10 +365,9 @@ class Run:
 
     async def wait(self, seconds: float) -> None:
         """Let that much time pass, once."""
-        slot = self.slot("wait", {"seconds": seconds}, ev.Got)
-        if slot.outcome is None:
-            await self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
-            slot.settle(ev.Got(verb="wait"))
+        await self.found(
+            "wait", {"seconds": seconds}, lambda: self.world.sleep_until(self.world.now() + timedelta(seconds=seconds))
+        )
 
     async def left(self, report: ev.Report) -> str:
         """What an agent had changed whose work did not count, as a patch: for texts alone."""
@@ -387,11 +410,6 @@ class Run:
     def receipt(self) -> str:
         """What was reached and on what evidence, as Markdown."""
         return receipt.markdown(self.full)
-
-    def warn_live(self, text: str) -> None:
-        """Tell people something once, from within a verb."""
-        if text not in self.full.warnings:
-            self.recorder.add("", ev.Warned(text=text))
 
 
 def _word(value: Any) -> Any:

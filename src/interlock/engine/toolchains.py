@@ -211,26 +211,16 @@ def _python_setup(here: _Folder) -> _Setup:
 
 _NODE_LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun", "bun.lockb": "bun"}
 _NODE_LOCKS["package-lock.json"] = "npm"
-_MEMBERS = {
-    "npm": "npm run {} --workspaces --if-present",
-    "pnpm": "pnpm -r run {}",
-    "yarn": "yarn workspaces run {}",
-    "bun": "bun run --filter '*' {}",
-}
 
 
 def _node(here: _Folder) -> _Commands:
-    """By the scripts of the package; without one, by those of all members of a workspace."""
+    """By the scripts of the package."""
     data = _mapping(here.text("package.json"))
     runner = next((name for lock, name in _NODE_LOCKS.items() if here.above(lock)), "npm")
     said = _mapping(data.get("scripts"))
-    scripts = {name: text for name, text in said.items() if "no test specified" not in str(text)}
-    members = _MEMBERS[runner] if data.get("workspaces") or "pnpm-workspace.yaml" in here.names else ""
+    scripts = {name for name, text in said.items() if text and "no test specified" not in str(text)}
     test = f"{runner} run test" if runner == "bun" else f"{runner} test"
-    return {
-        "build": f"{runner} run build" if scripts.get("build") else members.format("build"),
-        "test": test if scripts.get("test") else members.format("test"),
-    }
+    return {"build": f"{runner} run build" if "build" in scripts else None, "test": test if "test" in scripts else None}
 
 
 def _node_setup(here: _Folder) -> _Setup:
@@ -255,16 +245,12 @@ def _mapping(text: Any) -> Mapping[str, Any]:
 # make
 
 _RULE = re.compile(r"^([^\s#:=][^#:=]*?)[ \t]*::?(?![:=])", re.MULTILINE)
-_TESTS = ("test", "check", "tests")
-_NO_BUILD = (*_TESTS, "help", "run", "start", "serve", "dev", "clean", "install", "deploy", "up", "default")
 
 
 def _make(here: _Folder, name: str) -> _Commands:
-    """By the targets that are spelled out, several of them before one colon too; the first one may build."""
+    """By the targets that are spelled out, several of them before one colon too."""
     rules = _RULE.findall(here.text(name))
     targets = [word for line in rules for word in line.split() if "%" not in word and word[0] not in ".-"]
-    test = next((target for target in _TESTS if target in targets), None)
     build = next((target for target in ("build", "all") if target in targets), None)
-    if build is None and len(here.like(*PROJECT_FILES)) == 1 and targets and targets[0] not in _NO_BUILD:
-        build = targets[0]
+    test = next((target for target in ("test", "check", "tests") if target in targets), None)
     return {"build": build and f"make {build}", "test": test and f"make {test}"}

@@ -209,6 +209,8 @@ class View:
                 call.state, call.until = "waiting" if event.move == "wait" else "working", event.until
             case ev.Done():
                 self._done(line.seq, key, event, at)
+                if by := next((check.command for check in event.report.checks if check.shows), ""):
+                    self.shown_by = {"by": by}
             case ev.Based():
                 self.ran[key] = PairView(event.name, event.command, event.run)
             case ev.Proved():

@@ -16,7 +16,7 @@ import json
 import os
 import shutil
 import stat
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,7 @@ class Delivery:
     def finish(self, before: Tree, after: Tree) -> Landing:
         """Bring to its end what a dead process began: forward, or back where a person's edits are in conflict."""
         with self._trees.writing():
-            self._tidy()
+            modes = self._tidy()
             for _ in range(_TRIES):
                 now = self._trees.snapshots.take(_INDEX)[0]
                 merged = self._trees.merge(before, now, after)
@@ -87,8 +87,9 @@ class Delivery:
             return landing
         if merged.tree is None:
             return Landing(state="conflict", conflicts=merged.conflicts)
-        paths = tuple(delta.path for delta in self._trees.deltas(before, after))
-        return landing.model_copy(update={"paths": paths})
+        refused = {path for remark in landing.refused for path in remark.paths}
+        paths = tuple(delta.path for delta in self._trees.deltas(before, after) if delta.path not in refused)
+        return landing.model_copy(update={"paths": paths, "modes": {**modes, **landing.modes}})
 
     def undoing(self, before: Tree, after: Tree, now: Tree) -> tuple[Tree, tuple[str, ...]]:
         """`now` without what a delivery changed, hunk by hunk, and the paths on which a person's later change keeps
@@ -133,12 +134,12 @@ class Delivery:
             if isinstance(error, _Late):
                 return Landing(state="late", conflicts=(str(error),))
             raise WorkspaceFailed.of(error, "work cannot be delivered, and nothing of it was") from error
-        replaced = {step.path: step.stage.lstat().st_mode for step in steps if step.old is not None}
+        modes = self._modes(step for step in steps if step.old is not None)
         self._clear(stage, steps)
         return Landing(
             state="done",
             paths=tuple(sorted(step.path for step in steps)),
-            modes={path: stat.S_IMODE(mode) for path, mode in replaced.items() if stat.S_ISREG(mode)},
+            modes=modes,
             refused=refused,
         )
 
@@ -282,8 +283,10 @@ class Delivery:
                 step.stage.unlink(missing_ok=True)
         shutil.rmtree(stage, ignore_errors=True)
 
-    def _tidy(self) -> None:
-        """What dead processes left on their stages: what a person wrote at the last moment goes back."""
+    def _tidy(self) -> dict[str, int]:
+        """What dead processes left on their stages: what a person wrote at the last moment goes back. The modes of
+        what they had taken out."""
+        modes = dict[str, int]()
         for stage in sorted((self._trees.git.git_dir / "landing").iterdir()):
             try:
                 listed = json.loads((stage / _MANIFEST).read_text(encoding="ascii"))
@@ -292,7 +295,14 @@ class Delivery:
             steps = [_Step(path, Path(place), old, new, done=True) for path, place, old, new in listed]
             for step in filter(self._is_unknown, steps):
                 self._take_back(step)
+            modes |= self._modes(step for step in steps if step.old and self._fits(step.stage, step.old))
             self._clear(stage, steps)
+        return modes
+
+    def _modes(self, taken: Iterable[_Step]) -> dict[str, int]:
+        """Of files that came out of the tree: git knows one bit of them."""
+        found = {step.path: step.stage.lstat().st_mode for step in taken}
+        return {path: stat.S_IMODE(mode) for path, mode in found.items() if stat.S_ISREG(mode)}
 
 
 def _remove_empty(folder: Path) -> None:

@@ -13,7 +13,6 @@ from enum import StrEnum
 from typing import Any, Literal
 
 from interlock.engine.forms import Form, Given, Unusable, read_form
-from interlock.engine.tables import Table
 from interlock.playbooks.router.documents import LANGUAGES, LEAN, ORCHESTRATOR, CommandFile, Error, Task
 
 COMMANDS = ("research", "plan", "implement", "revise")
@@ -134,18 +133,20 @@ class Came(StrEnum):
     NOTHING = "nothing usable"
 
 
-ENDING: Table[tuple[str, int]] = Table(
-    "ending",
-    {
-        (Came.COMPLETED,): ("complete", 0),
-        (Came.PARTIAL,): ("degraded", 1),
-        (Came.UNVERIFIED,): ("degraded", 1),
-        (Came.BLOCKED,): ("stopped", 3),
-        (Came.FAILED,): ("stopped", 5),
-        (Came.NOTHING,): ("stopped", 5),
-    },
-)
-"""How the run ends, and its exit."""
+ENDING = {
+    Came.COMPLETED: ("complete", 0),
+    Came.PARTIAL: ("degraded", 1),
+    Came.UNVERIFIED: ("degraded", 1),
+    Came.BLOCKED: ("stopped", 3),
+    Came.FAILED: ("stopped", 5),
+    Came.NOTHING: ("stopped", 5),
+}
+
+
+def ending(came: Came) -> tuple[str, int]:
+    """How the run ends, and its exit."""
+    return ENDING[came]
+
 
 _STATUS = re.compile(r"Status:[ \t]*(.*?)[.\s]*", re.IGNORECASE)
 

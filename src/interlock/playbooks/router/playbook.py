@@ -108,7 +108,7 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
         report = await run.dispatch(call)
         came, why = await _settled(run, agent, report)
         run.note("returned", came=came.value, session=session)
-    status, code = run.decide(decisions.ENDING, came)
+    status, code = run.decide(decisions.ending, came)
     if not still_so(await run.read(TODO), task):
         run.warn(f"task {task.number} is not what it was in {TODO}: somebody changed it meanwhile")
     answer = "" if came is Came.NOTHING else Return.model_validate(report.form).answer or run.text(report.text)
