@@ -284,3 +284,16 @@ def test_a_run_that_is_cancelled_over_a_delivery_has_recorded_it_and_can_be_undo
     assert (made.text("code.py"), made.text("more.py")) == ("1", "2")
     assert {path for one in view.delivered if one.landing for path in one.landing.paths} >= {"code.py", "more.py"}
     assert afterwards.delivered(view)[-1].base != afterwards.delivered(view)[-1].work
+
+
+@pytest.mark.req("TREE-14", "RUN-05")
+def test_work_beside_documents_over_which_a_process_died_is_pending_still() -> None:
+    made = bench()
+    made.cast.moments["delivered"] = [dies]
+    with pytest.raises(Died):
+        made.start()
+    world = made.world
+    playing.cancel(world.folder, world.now, "bob", lambda before, after: drive(world.finish(before, after)))
+    pending = fold(Journal(world.folder.medium).lines).pending
+    assert pending is not None and "code.py" not in world.files
+    assert world.trees[pending.work]["code.py"] == b"1" and "code.py" not in world.trees[pending.base]

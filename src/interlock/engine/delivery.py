@@ -114,6 +114,7 @@ def finished(recorder: Recorder, key: str, pair: Pending, landing: Landing) -> N
     """What came of finishing it, recorded: a run that ends here can be undone like any other."""
     if landing.state == "done":
         label = key.rpartition("/")[2].partition("#")[0].removeprefix("deliver-")
+        left = recorder.view.pending if label == "documents" else None  # code beside them is pending as it was
         recorder.add(
             key,
             ev.Delivered(
@@ -123,7 +124,7 @@ def finished(recorder: Recorder, key: str, pair: Pending, landing: Landing) -> N
                 merged=pair.work,
                 before=pair.base,
                 landing=landing,
-                pair=Pending(base=pair.work, work=pair.work),
+                pair=left or Pending(base=pair.work, work=pair.work),
                 standing=recorder.view.standing,
             ),
         )
