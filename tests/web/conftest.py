@@ -20,7 +20,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import pytest
 
 from interlock.engine.runs import Entry
-from interlock.web.entering import Browsers, Proxy
+from interlock.web.guarding import Browsers, Proxy
 from interlock.web.page import Page
 from tests.cli.conftest import CommandLine, person
 
@@ -133,8 +133,7 @@ class Site:
         return self.ask("GET", target, **headers)
 
     def post(self, target: str, form: Mapping[str, Any], **headers: str | list[str] | None) -> Got:
-        given = {"origin": self.origin, "content_type": "application/x-www-form-urlencoded", **headers}
-        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **given)
+        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **{"origin": self.origin, **headers})
 
     @asynccontextmanager
     async def watch(self, target: str, **headers: str) -> AsyncIterator[AsyncIterator[tuple[str, str, str]]]:
@@ -185,7 +184,7 @@ class Site:
     def deciding(self, **more: str) -> dict[str, str]:
         """The form of the gate, filled in."""
         page = self.get(self.at("ship", "/gate"))
-        return {"token": page.field("token"), "seen": page.field("seen"), "choice": "approve", "note": "", **more}
+        return {"seen": page.field("seen"), "choice": "approve", "note": "", **more}
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +194,6 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith(("INTERLOCK_", "GIT_"))]:
         patch.delenv(name)
-    patch.setenv("XDG_STATE_HOME", str(root / "state"))
     patch.setenv("XDG_DATA_HOME", str(root / "data"))
     made = CommandLine(root / "work", mode="off")
     made.write(".interlock/playbooks/ship.yaml", SHIP)

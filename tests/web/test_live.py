@@ -40,8 +40,8 @@ async def test_two_who_watch_the_board_see_what_begins(site: Site) -> None:
         assert seen[0] == seen[1]
         assert seen[2] == seen[3]
         assert seen[2][1].startswith('<div id="live">')
-        assert len(site.page.live._channels) == 1
-    assert site.page.live._channels == {}
+        assert len(site.page.live._pages) == 1
+    assert site.page.live._pages == {}
 
 
 async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice(site: Site) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
-import os
 import signal
 import socket
 import webbrowser
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -20,14 +21,18 @@ from interlock.app import who
 from interlock.cli.door import Door
 from interlock.cli.output import complain
 from interlock.errors import BadInput, ConfigInvalid
-from interlock.web.entering import Browsers, Proxy, led_to, own_name, state_folder
-from interlock.web.guarding import ENTER
+from interlock.web.guarding import ENTER, Browsers, Proxy, own_name
 from interlock.web.page import Page
 
 LOOPBACK = "127.0.0.1"
 ENDS_WITHIN_S = 5
 LEADS_S = 60.0
 """How long a file leads to the page for a browser that does not come."""
+LEADS = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
+    '<body><p><a href="{0}">To the page</a></p></body></html>\n'
+)
 
 
 def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_secret: str) -> int:
@@ -42,9 +47,8 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
             remedy=f"Without it, reach it from elsewhere by: ssh -L {port}:{LOOPBACK}:{port} HOST",
         )
     address = _address(door) if behind else ""
-    folder = state_folder(os.environ, door.workspace.top)
     sockets = _sockets(host, port)
-    origin = address or f"http://{own_name(folder)}:{sockets[0].getsockname()[1]}"
+    origin = address or f"http://{own_name()}:{sockets[0].getsockname()[1]}"
     browsers, way = Browsers(), ExitStack()
 
     def invite() -> str:
@@ -55,10 +59,13 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
         complain(f"A browser came in. For another one: {invite()}")
 
     page = Page(door.folder, origin=origin, browsers=browsers, person=who(), proxy=behind, entered=entered)
-    first = origin if behind else invite()
+    first = shown = origin if behind else invite()
     complain(f"The page: {first}", "  Ctrl-C ends it; runs go on.")
     with way:
-        shown = first if behind or not open else way.enter_context(led_to(folder, first)).as_uri()
+        if open and not behind:  # whoever starts a browser with the address shows it to all who list the processes
+            file = Path(way.enter_context(TemporaryDirectory(prefix="interlock-")), "open.html")
+            file.write_text(LEADS.format(escape(first)), "ascii")
+            shown = file.as_uri()
         asyncio.run(Server(page, shown if open else "", way).serve(sockets))
     return 0
 
@@ -134,6 +141,7 @@ class Server(uvicorn.Server):
             shown: what a browser is opened with, if one is.
             way: there, which leads nowhere after a while.
         """
+        self._page, self._shown, self._way = page, shown, way
         config = uvicorn.Config(
             page.app,
             log_config=None,
@@ -147,7 +155,6 @@ class Server(uvicorn.Server):
             limit_concurrency=1000,
         )
         super().__init__(config)
-        self._page, self._shown, self._way = page, shown, way
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
