@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import html
 import http.client
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -20,6 +22,7 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import pytest
 
 from interlock.engine.runs import Entry
+from interlock.engine.view import View
 from interlock.web.guarding import Browsers, Proxy
 from interlock.web.page import Page
 from tests.cli.conftest import CommandLine, person
@@ -187,6 +190,13 @@ class Site:
         return {"seen": page.field("seen"), "choice": "approve", "note": "", **more}
 
 
+def settled(entry: Entry) -> View:
+    """A run, once the process in the background has left it."""
+    with (entry.path / "lock").open("rb+") as file:  # waits until it is free, whatever its holder dies of
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    return entry.view()
+
+
 @pytest.fixture(scope="session")
 def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project with a run that is complete, and one that waits at its gate."""
@@ -217,8 +227,8 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def interlock(_made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
     """The same, to be changed."""
     shutil.copytree(_made, tmp_path / "work", symlinks=True)
-    made = CommandLine.__new__(CommandLine)
-    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made = CommandLine.there(tmp_path / "work")
+    made.capture = capsysbinary
     made.trust()
     return made
 

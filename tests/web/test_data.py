@@ -121,4 +121,4 @@ def test_lines_that_look_like_a_patch_stay_lines(rows: list[str]) -> None:
     patch = f"diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,{len(rows)} @@\n{body}"
     found = diffs.changed([Change(path="f", kind="added", added=len(rows), removed=0)], patch.encode())
     assert [row.text for row in found.files[0].rows] == rows
-    assert (found.unseen, found.added) == ("", len(rows))
+    assert (found.unseen, found.lines["added"]) == ("", len(rows))

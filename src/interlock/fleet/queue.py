@@ -181,12 +181,9 @@ class Queue:
         from procrastinate.jobs import Job as Queued
 
         args: dict[str, Any] = {"run": run, "needs": sorted(needs), "words": list(words), "lines": lines}
-        once = " ".join((run, *words))
-        job = Queued(
-            queue=named(needs), priority=0, lock=run, queueing_lock=once, task_name=TASK, task_kwargs=args, id=None
-        )
+        once: dict[str, Any] = {"id": None, "priority": 0, "lock": run, "queueing_lock": " ".join((run, *words))}
         with self._told(), suppress(AlreadyEnqueued):
-            self._manager.defer_job(job)
+            self._manager.defer_job(Queued(queue=named(needs), task_name=TASK, task_kwargs=args, **once))
 
     def jobs(self) -> list[dict[str, Any]]:
         """What is worked on, given up, and waits; the last in the order in which it is given out."""
@@ -247,11 +244,10 @@ class Queue:
         rows = self._rows(asked, worker=worker)
         if not rows and queues:
             rows = self._rows(_query("fetch_job"), queues=list(queues), worker_id=worker)
-        for row in rows:
-            if row["id"] is not None:
-                args = row["args"]
-                return Job(row["id"], args["run"], tuple(args["words"]), args["lines"], row["attempts"])
-        return None
+        if not rows or rows[0]["id"] is None:
+            return None
+        args = rows[0]["args"]
+        return Job(rows[0]["id"], args["run"], tuple(args["words"]), args["lines"], rows[0]["attempts"])
 
     def settle(self, job: Job, worker: int, how: str, delay_s: float = 0, why: str = "") -> bool:
         """Record what became of a job: `succeeded`, `failed` or `again`. False: it is not this worker's any more."""
@@ -268,14 +264,12 @@ class Queue:
         """In one transaction: who was paused and wakes up settles nothing that is another's by now."""
         settled = []
         at = datetime.now(UTC) + timedelta(seconds=delay_s) if delay_s else _AT_ONCE
-        told: LiteralString = (
-            "UPDATE procrastinate_jobs SET args = args || jsonb_build_object('why', %s::text) WHERE id = %s"
-        )
+        told: LiteralString = "UPDATE procrastinate_jobs SET args = args || %s::jsonb WHERE id = %s"
         same: LiteralString = "SELECT 1 FROM procrastinate_jobs WHERE status = 'todo' AND queueing_lock = %s"
         own = {"retry_at": at, "new_priority": None, "new_queue_name": None, "new_lock": None}
         with self._told(), self._lines.connection() as connection:
             for id_, once, run in connection.execute(which, values).fetchall():
-                connection.execute(told, [why, id_])
+                connection.execute(told, [json.dumps({"why": why}), id_])
                 if how == "again" and not connection.execute(same, [once]).fetchone():
                     connection.execute(_query("retry_job"), {"job_id": id_, **own})
                 else:

@@ -9,26 +9,23 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+from typing import NamedTuple
 
 from interlock.cli.text import harmless
 from interlock.workspace.values import Change
 
-MOST_ROWS = 1500
-"""Lines of one file that are shown; the patch has the rest."""
+MOST_ROWS, ROOM = 1500, 5000
+"""Lines of one file and of all on a page that are shown; the patch has the rest."""
 LONGEST_ROW, LAST_OF_ROW = 2000, 400
 """Characters of a line that are shown; of a longer one so many at its end."""
-ROOM = 2_000_000
-"""Characters that the lines of all files on a page may take; the files that follow are listed without theirs."""
 COMPARED = 1000
 """Lines of two texts that are matched with each other: the time that this can take grows with their square."""
 _HUNK = re.compile(r"@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@(.*)", re.DOTALL)
 SIGNS = {"+": "added", "-": "removed", " ": "same"}
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     tone: str
     """`added`, `removed`, `same`; `place` says where the next lines are."""
     old: int | None
@@ -36,8 +33,7 @@ class Row:
     text: str
 
 
-@dataclass(frozen=True)
-class File:
+class File(NamedTuple):
     """One path that changed."""
 
     path: str
@@ -52,8 +48,7 @@ class File:
     """There is something in it that no line shows."""
 
 
-@dataclass(frozen=True)
-class Files:
+class Files(NamedTuple):
     """What changed, together."""
 
     files: tuple[File, ...] = ()
@@ -61,12 +56,9 @@ class Files:
     """Why not all of it may be here."""
 
     @property
-    def added(self) -> int:
-        return sum(one.added or 0 for one in self.files)
-
-    @property
-    def removed(self) -> int:
-        return sum(one.removed or 0 for one in self.files)
+    def lines(self) -> dict[str, int]:
+        """That came and went."""
+        return {name: sum(getattr(one, name) or 0 for one in self.files) for name in ("added", "removed")}
 
     @property
     def unseen(self) -> str:
@@ -86,11 +78,9 @@ def changed(changes: Sequence[Change], patch: bytes) -> Files:
         what = ", ".join(filter(None, (change.kind.removeprefix("changed"), "binary" if is_binary else "")))
         if is_binary or not is_whole:
             files.append(File(change.path, change.added, change.removed, what, unseen=True))
-        elif room <= 0:
-            files.append(File(change.path, change.added, change.removed, what, left_out=len(rows)))
         else:
-            files.append(_with_rows(change.path, change.added, change.removed, what, rows))
-            room -= sum(len(row.text) + 100 for row in files[-1].rows)
+            files.append(_with_rows(change.path, change.added, change.removed, what, rows, room))
+            room -= len(files[-1].rows)
     return Files(tuple(files))
 
 
@@ -118,8 +108,10 @@ def compared(path: str, old: str, new: str) -> File:
     return _with_rows(path, added, removed, "", rows)
 
 
-def _with_rows(path: str, added: int | None, removed: int | None, what: str, texts: Sequence[str]) -> File:
-    shown, rows, old, new = texts[:MOST_ROWS], list[Row](), 0, 0
+def _with_rows(
+    path: str, added: int | None, removed: int | None, what: str, texts: Sequence[str], room: int = MOST_ROWS
+) -> File:
+    shown, rows, old, new = texts[: max(0, min(room, MOST_ROWS))], list[Row](), 0, 0
     for text in map(_cut, shown):
         sign, said = text[:1], text[1:]
         if sign == "@" and (place := _HUNK.match(text)):

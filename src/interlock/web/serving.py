@@ -81,18 +81,16 @@ def _proxy(header: str, file: str, top: Path) -> Proxy | None:
 
 
 def _address(door: Door) -> str:
-    """Where browsers reach the page behind a proxy."""
-    address = (door.place.settings.web.address or "").rstrip("/")
-    parts = urlsplit(address)
-    if not address or address != f"{parts.scheme}://{parts.netloc}" or "@" in parts.netloc:
+    """Where browsers reach the page behind a proxy: scheme, name and, if unusual, port."""
+    parts = urlsplit(door.place.settings.web.address or "")
+    if not parts.netloc:
         raise ConfigInvalid(
             "it is not clear under which address browsers reach the page",
             where="web.address",
-            expected="scheme, name and, if unusual, port, without a path",
-            found=address or "nothing",
+            expected="scheme, name and, if unusual, port",
             remedy='For example in interlock.toml: [web] address = "https://interlock.example.org"',
         )
-    return address
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _is_loopback(host: str) -> bool:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from math import inf
+from typing import NamedTuple
 
 from interlock.cli import telling, text
 from interlock.engine.view import View
 
 MOST_ROWS = 14
 """Agents that have a row."""
-LEAST, TOUCHES = 0.5, 0.15
-"""Percent of the shortest bar, so that it can be seen; between two bars that are drawn as one."""
+LEAST = 0.5
+"""Percent of the shortest bar, so that it can be seen."""
 
 
-@dataclass
-class Bar:
+class Bar(NamedTuple):
     tone: str
     title: str
     x: float
     width: float
 
 
-@dataclass(frozen=True)
-class Timeline:
-    lines: dict[str, list[Bar]] = field(default_factory=dict)
+class Timeline(NamedTuple):
+    lines: Mapping[str, list[Bar]] = {}
     left_out: int = 0
     """Agents without a row."""
     took: str = ""
@@ -47,15 +45,12 @@ def timeline(view: View, now: datetime) -> Timeline:
         name = call.member or call.agent
         if name in names[MOST_ROWS:]:
             continue
-        bars = lines.setdefault(name, [])
         word, told = telling.outcome(call)
         tone = "works" if call.report is None else "failed" if told == "bad" else "done"
         x = min(scale.place(begin), 100 - LEAST)
         width = max(scale.place(end) - x, LEAST)
-        if bars and bars[-1].tone == tone and x - bars[-1].x - bars[-1].width < TOUCHES:
-            bars[-1].width = max(bars[-1].width, round(x + width - bars[-1].x, 2))
-        else:
-            bars.append(Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2)))
+        bar = Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2))
+        lines.setdefault(name, []).append(bar)
     return Timeline(lines, len(names[MOST_ROWS:]), text.running(scale.worked))
 
 
