@@ -300,7 +300,7 @@ def test_what_cannot_be_sent_or_asked_is_said(office: Office, ada: CommandLine, 
         ("file:///srv/app.git", "/srv/app"),
         ("/srv/team/../app.git", "/srv/app"),
         ("../srv/app.git", "/srv/app"),
-        ("[::1]:team/app", "[::1]/team/app"),
+        ("[::1]:team/app", "::1/team/app"),
     ],
 )
 def test_one_repository_has_one_name(address: str, place: str) -> None:
