@@ -151,9 +151,7 @@ class Site:
             while (message := await sent.get()).get("more_body"):
                 facts = dict(line.split(": ", 1) for line in message["body"].decode().splitlines() if ": " in line)
                 if "event" in facts:
-                    yield facts["event"], facts.get("id", ""), json.loads(facts.get("data") or '""')
-                elif "event:" in message["body"].decode():
-                    yield message["body"].decode().split()[1], "", ""
+                    yield facts["event"], facts["id"], json.loads(facts["data"])
 
         task = asyncio.ensure_future(self.page.app(self.scope("GET", target, headers), receive, sent.put))  # type: ignore[arg-type]
         try:

@@ -36,14 +36,10 @@ class Watched:
     version: str = ""
     html: str = ""
     failures: int = 0
+    """In a row: what it shows is gone, or damaged; once alone may be a file that is just written."""
     watchers: int = 0
     next: float = 0.0
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def lost(self) -> bool:
-        """What it shows is gone, or damaged; once alone may be a file that is just written."""
-        return self.failures > 1
 
     async def look(self) -> None:
         """As it is now; whoever asks while another one has just looked gets what that saw."""
@@ -55,7 +51,7 @@ class Watched:
                 if now != self.version:
                     self.html, self.version = await asyncio.to_thread(self.part), now
                 self.failures = 0
-            except (InterlockError, OSError, LookupError):  # what is wrong is said by the page when it is loaded anew
+            except (InterlockError, OSError, LookupError):
                 self.failures += 1
             ended = time.monotonic()
             self.next = ended + max(LOOK_S, 3 * (ended - began))  # a page that is dear is rarer
@@ -79,23 +75,19 @@ class Live:
         """
         page = self._pages.setdefault(key, Watched(stamp, part))
         page.watchers += 1
-        lost, said = False, time.monotonic()
+        said = time.monotonic()
         try:
             yield b"retry: 1000\n\n"
             while not self._ends.is_set():
                 await page.look()
-                news = b""
-                if page.lost != lost:
-                    lost = page.lost
-                    news = b"event: gone\ndata:\n\n" if lost else b"event: back\ndata:\n\n"
+                if page.failures > 1:  # what is wrong is said by the page when it is loaded anew
+                    return
                 if page.version not in ("", seen):
-                    seen = page.version
-                    news += f"id: {seen}\nevent: part\ndata: {json.dumps(page.html)}\n\n".encode()
-                if not news and time.monotonic() - said >= STILL_THERE_S:
-                    news = b": still there\n\n"
-                if news:
+                    seen, said = page.version, time.monotonic()
+                    yield f"id: {seen}\nevent: part\ndata: {json.dumps(page.html)}\n\n".encode()
+                elif time.monotonic() - said >= STILL_THERE_S:
                     said = time.monotonic()
-                    yield news
+                    yield b": still there\n\n"
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._ends.wait(), LOOK_S)
         finally:

@@ -30,10 +30,8 @@ from interlock.web.gate import gate_page
 from interlock.web.guarding import Guard
 from interlock.web.live import Live, version
 from interlock.web.rendering import MEDIA, render, static
-from interlock.web.run import OPEN, head, run_page
+from interlock.web.run import head, run_page
 from interlock.web.shelf import Shelf
-
-FORM_BYTES = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -124,7 +122,7 @@ class Page:
     def _diff(self, request: Request) -> Response:
         entry = self._found(request)
         view = self._shelf.view(entry)
-        return _page("diff", request, **head(entry, view), changes=self._shelf.changes(view), open=OPEN)
+        return _page("diff", request, **head(entry, view), changes=self._shelf.changes(view))
 
     def _patch(self, request: Request) -> Response:
         entry = self._found(request)
@@ -221,16 +219,11 @@ def _static(request: Request) -> Response:
 
 
 def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Answers a form; 413 for one that is too large."""
+    """Answers a form; not among those who look, since a command may take long."""
 
     async def posted(request: Request) -> Response:
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > FORM_BYTES:
-                raise HTTPException(413)
-        form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True)
-        return await run_in_threadpool(answer, request, form)  # not with those who look: a command may take long
+        form = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+        return await run_in_threadpool(answer, request, form)
 
     return posted
 

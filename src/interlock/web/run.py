@@ -45,8 +45,6 @@ FEW = 12
 """Rows that are not folded."""
 CHIPS = 7
 """Steps of the row of steps."""
-OPEN = 60
-"""Lines of a file's change that are not folded."""
 
 
 class Row(NamedTuple):
@@ -117,7 +115,6 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
         "has_changes": any(changes for _, changes, _ in groups),
         "output": entry.output(view).decode("utf-8", "replace"),
         "changes": shelf.changes(view) if whole else (),
-        "open": OPEN,
     }
 
 

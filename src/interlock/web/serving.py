@@ -12,6 +12,7 @@ from contextlib import ExitStack
 from html import escape
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from threading import Thread
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -26,8 +27,6 @@ from interlock.web.page import Page
 
 LOOPBACK = "127.0.0.1"
 ENDS_WITHIN_S = 5
-LEADS_S = 60.0
-"""How long a file leads to the page for a browser that does not come."""
 LEADS = (
     '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
     '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
@@ -66,7 +65,9 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
             file = Path(way.enter_context(TemporaryDirectory(prefix="interlock-")), "open.html")
             file.write_text(LEADS.format(escape(first)), "ascii")
             shown = file.as_uri()
-        asyncio.run(Server(page, shown if open else "", way).serve(sockets))
+        if open:  # one in a terminal comes back when it is left
+            Thread(target=_opened, args=[shown], daemon=True).start()
+        asyncio.run(Server(page).serve(sockets))
     return 0
 
 
@@ -130,16 +131,16 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
+def _opened(address: str) -> None:
+    if not webbrowser.open(address):
+        complain("No browser could be opened: open the address above.")
+
+
 class Server(uvicorn.Server):
     """Ends at once: streams that would go on for ever end with it."""
 
-    def __init__(self, page: Page, shown: str, way: ExitStack) -> None:
-        """
-        Args:
-            shown: what a browser is opened with, if one is.
-            way: there, which leads nowhere after a while.
-        """
-        self._page, self._shown, self._way = page, shown, way
+    def __init__(self, page: Page) -> None:
+        self._page = page
         config = uvicorn.Config(
             page.app,
             log_config=None,
@@ -153,17 +154,6 @@ class Server(uvicorn.Server):
             limit_concurrency=1000,
         )
         super().__init__(config)
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        loop = asyncio.get_running_loop()
-        loop.call_later(LEADS_S, self._way.close)
-        if self._shown:  # one in a terminal comes back when it is left
-            loop.run_in_executor(None, self._opened)
-
-    def _opened(self) -> None:
-        if not webbrowser.open(self._shown):
-            complain("No browser could be opened: open the address above.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._page.live.close()
