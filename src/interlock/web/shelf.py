@@ -35,13 +35,8 @@ class Shelf:
         """Every run, the latest first, with how it stands in a list; None: its journal cannot be read."""
         ours = self._runs.all()
         names = {entry.id for entry in ours}
-        found: list[tuple[Entry, Head | None]] = []
-        for entry in (*(entry for entry in self._runs.far() if entry.id not in names), *ours):
-            head = None
-            with suppress(OSError, ValueError, KeyError, TypeError):
-                head = entry.head()
-            found.append((entry, head))
-        return found
+        far = [entry for entry in self._runs.far() if entry.id not in names]
+        return [(entry, _ended(entry.path, _stat(entry.journal)) or _head(entry)) for entry in (*far, *ours)]
 
     def stamp(self) -> tuple[Any, ...]:
         """Of the board: another one when something on it has changed."""
@@ -102,6 +97,19 @@ class Shelf:
     def redacted(self, raw: bytes) -> bytes:
         """Without secret values (RUN-18)."""
         return self.door.place.redaction.raw(raw)
+
+
+@lru_cache(maxsize=5000)
+def _ended(run: Path, _stamp: tuple[int, int]) -> Head | None:
+    """How a run stands that has ended; who works on an open one leaves without a word when it dies."""
+    head = _head(Entry(run))
+    return head if head and head.status.has_ended else None
+
+
+def _head(entry: Entry) -> Head | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return entry.head()
+    return None
 
 
 @lru_cache(maxsize=8)
