@@ -29,8 +29,7 @@ class Page:
 
     def __init__(self, top: Path) -> None:
         words = [sys.executable, "-P", "-m", "interlock.cli.main", "web", "--port", "0"]
-        env = {**os.environ, "XDG_STATE_HOME": str(top.parent / "state")}
-        self.process = subprocess.Popen(words, cwd=top, env=env, stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(words, cwd=top, stderr=subprocess.PIPE, text=True)
         self.server = psutil.Process(self.process.pid)
         assert self.process.stderr is not None
         while "The page: " not in (line := self.process.stderr.readline()):

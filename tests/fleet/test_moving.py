@@ -6,10 +6,10 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from interlock.errors import WorkspaceFailed
 from interlock.fleet import remote as remotes
 from interlock.fleet.remote import Remote, RemoteAway, place_of
 from tests.cli.conftest import CommandLine
@@ -73,39 +73,22 @@ def test_no_secret_travels(ada: CommandLine, waiting: str, monkeypatch: pytest.M
     assert ada("fleet", "send", waiting).code == 0
 
 
-def unsaved(bob: CommandLine) -> str:
-    bob.write("notes.txt", "one\ntwo\nthree\nhis own\n")
-    return "notes.txt"
-
-
-def another_way(bob: CommandLine) -> str:
-    bob.run_git("commit", "-q", "--allow-empty", "-m", "his way")
-    return "different ways"
-
-
-def gone_on(bob: CommandLine) -> str:
-    bob.write("his.txt", "his\n")
-    return "not committed"
-
-
 @pytest.mark.req("FLEET-06", "TREE-03")
-@pytest.mark.parametrize("does", [unsaved, another_way, gone_on])
-def test_what_is_somebodys_is_not_overwritten(
-    office: Office, ada: CommandLine, waiting: str, does: Callable[[CommandLine], str]
-) -> None:
-    """It is said before anything is claimed; the run stays free, and comes when that is put right."""
+def test_what_is_somebodys_is_not_overwritten(office: Office, ada: CommandLine, waiting: str) -> None:
+    """It is said before anything is claimed; the run stays free, and comes elsewhere."""
     ada.run_git("commit", "-q", "--allow-empty", "-m", "hers")
-    bob = office.clone("bob")
-    if does is unsaved:
-        ada.run_git("push", "-q", "origin", "main")
-        bob.run_git("pull", "-q")
+    same, other, behind, cyd = map(office.clone, ("same", "other", "behind", "cyd"))
+    same.run_git("pull", "-q", str(ada.top), "main")
+    same.write("notes.txt", "one\ntwo\nthree\nhis own\n")
+    other.run_git("commit", "-q", "--allow-empty", "-m", "his way")
+    behind.write("his.txt", "his\n")
     assert ada("fleet", "send", waiting).code == 0
     tips = office.refs()
-    why, before = does(bob), bob.run_git("status", "--porcelain")
-    refused = bob("fleet", "take", waiting)
-    assert refused.code == 2 and why in refused.err, refused.err
-    assert (office.refs(), bob.run_git("status", "--porcelain")) == (tips, before)
-    cyd = office.clone("cyd")
+    for bob, why in ((same, "notes.txt"), (other, "different ways"), (behind, "not committed")):
+        before = bob.run_git("status", "--porcelain")
+        refused = bob("fleet", "take", waiting)
+        assert refused.code == 2 and why in refused.err, refused.err
+        assert (office.refs(), bob.run_git("status", "--porcelain")) == (tips, before)
     assert cyd("fleet", "take", waiting).code == 0
     assert "hers, unsaved" in cyd.read("notes.txt")
 
@@ -213,67 +196,52 @@ def test_a_remote_that_refuses_keeps_the_run_here(office: Office, ada: CommandLi
     assert ada("approve", waiting).code == 0
 
 
-def other_run(about: dict[str, object], files: dict[str, bytes]) -> None:
-    about["run"] = "task-20200101-000000-aaaa"
-
-
-def odd_file(about: dict[str, object], files: dict[str, bytes]) -> None:
-    files["run/held.json"] = b"{}"
-
-
-def option(about: dict[str, object], files: dict[str, bytes]) -> None:
-    about["where"] = {"place": ".", "branch": "--upload-pack=x"}
-
-
-def no_commit(about: dict[str, object], files: dict[str, bytes]) -> None:
-    about["head"] = "HEAD"
-
-
-def forged(about: dict[str, object], files: dict[str, bytes]) -> None:
-    files["run/journal/000000"] = files["run/journal/000000"].replace(b"Make add right", b"Make add wrong")
+JOURNAL = "run/journal/000000"
+DAMAGE: dict[str, Callable[[dict[str, Any], dict[str, bytes]], object]] = {
+    "another run": lambda about, files: about.update(run="task-20200101-000000-aaaa"),
+    "an odd file": lambda about, files: files.update({"run/held.json": b"{}"}),
+    "an option": lambda about, files: about.update(where={"place": ".", "branch": "--upload-pack=x"}),
+    "no commit": lambda about, files: about.update(head="HEAD"),
+    "forged": lambda about, files: files.update(
+        {JOURNAL: files[JOURNAL].replace(b"Make add right", b"Make add wrong")}
+    ),
+}
 
 
 @pytest.mark.req("FLEET-06")
-@pytest.mark.parametrize("damage", [other_run, odd_file, option, no_commit, forged])
-def test_what_is_no_run_is_refused_before_it_is_claimed(
-    office: Office, ada: CommandLine, waiting: str, damage: Callable[[dict[str, object], dict[str, bytes]], None]
-) -> None:
+def test_what_is_no_run_is_refused_before_it_is_claimed(office: Office, ada: CommandLine, waiting: str) -> None:
     """Somebody wrote something else into the ref: nothing of it is used."""
     assert ada("fleet", "send", waiting).code == 0
     tip, ref = ada.run_git("ls-remote", "origin", f"refs/interlock/{waiting}").split()
-    rewrite(office.remote, tip, ref, damage)
-    before = ada.run_git("ls-remote", "origin")
     bob = office.clone("bob")
-    refused = bob("fleet", "take", waiting)
-    assert refused.code == 2 and "cannot be used" in refused.err, refused.err
-    assert ada.run_git("ls-remote", "origin") == before
-    assert not (bob.top / ".interlock/runs").exists() and bob.run_git("status", "--porcelain") == ""
+    for why, damage in DAMAGE.items():
+        rewrite(office.remote, tip, ref, damage)
+        before = ada.run_git("ls-remote", "origin")
+        refused = bob("fleet", "take", waiting)
+        assert refused.code == 2 and "cannot be used" in refused.err, (why, refused.err)
+        assert ada.run_git("ls-remote", "origin") == before
+        assert not (bob.top / ".interlock/runs").exists() and bob.run_git("status", "--porcelain") == ""
 
 
-def rewrite(remote: Path, tip: str, ref: str, damage: Callable[[dict[str, object], dict[str, bytes]], None]) -> None:
+def rewrite(remote: Path, tip: str, ref: str, damage: Callable[[dict[str, Any], dict[str, bytes]], object]) -> None:
     def git(*words: str, stdin: bytes = b"") -> bytes:
         env = {"GIT_INDEX_FILE": str(remote / "damaging"), "PATH": "/usr/bin:/bin"}
-        return subprocess.run(
-            ["git", "-C", str(remote), *words], input=stdin, env=env, capture_output=True, check=True
-        ).stdout
+        argv = ["git", "-C", str(remote), *words]
+        return subprocess.run(argv, input=stdin, env=env, capture_output=True, check=True).stdout
+
+    def written(content: bytes, kind: str = "blob") -> str:
+        return git("hash-object", "-w", "--no-filters", "-t", kind, "--stdin", stdin=content).decode().strip()
 
     names = git("ls-tree", "-r", "-z", "--name-only", tip).decode().split("\0")[:-1]
     files = {name: git("cat-file", "blob", f"{tip}:{name}") for name in names}
     about = json.loads(files["about.json"])
     damage(about, files)
     files["about.json"] = json.dumps(about).encode()
-    rows = b""
-    for name, content in files.items():
-        blob = git("hash-object", "-w", "--no-filters", "--stdin", stdin=content).decode().strip()
-        rows += f"100644 {blob}\t{name}\0".encode()
+    rows = "".join(f"100644 {written(content)}\t{name}\0" for name, content in files.items())
     git("read-tree", "--empty")
-    git("update-index", "-z", "--add", "--index-info", stdin=rows)
-    tree = git("write-tree").decode().strip()
-    raw = git("cat-file", "commit", tip)
-    commit = (
-        git("hash-object", "-w", "-t", "commit", "--stdin", stdin=b"tree " + tree.encode() + raw[45:]).decode().strip()
-    )
-    git("update-ref", ref, commit)
+    git("update-index", "-z", "--add", "--index-info", stdin=rows.encode())
+    tree = git("write-tree").strip()
+    git("update-ref", ref, written(b"tree " + tree + git("cat-file", "commit", tip)[45:], "commit"))
 
 
 @pytest.mark.req("FLEET-06")
@@ -290,21 +258,21 @@ def test_what_cannot_be_sent_or_asked_is_said(office: Office, ada: CommandLine, 
     assert refused.code == 2 and "[fleet] remote" in refused.err and "upstream" in refused.err
 
 
+ADDRESSES = {
+    "https://ada:secret@Example.org:8443/team/app.git": "example.org/team/app",
+    "git@example.org:team/app.git": "example.org/team/app",
+    "ssh://git@example.org/team/app/": "example.org/team/app",
+    "file:///srv/app.git": "/srv/app",
+    "/srv/team/../app.git": "/srv/app",
+    "../srv/app.git": "/srv/app",
+    "[::1]:team/app": "::1/team/app",
+    "http://[x/app": "http://[x/app",
+}
+
+
 @pytest.mark.req("FLEET-04")
-@pytest.mark.parametrize(
-    ("address", "place"),
-    [
-        ("https://ada:secret@Example.org:8443/team/app.git", "example.org/team/app"),
-        ("git@example.org:team/app.git", "example.org/team/app"),
-        ("ssh://git@example.org/team/app/", "example.org/team/app"),
-        ("file:///srv/app.git", "/srv/app"),
-        ("/srv/team/../app.git", "/srv/app"),
-        ("../srv/app.git", "/srv/app"),
-        ("[::1]:team/app", "[::1]/team/app"),
-    ],
-)
-def test_one_repository_has_one_name(address: str, place: str) -> None:
-    assert place_of(address) == place
+def test_one_repository_has_one_name() -> None:
+    assert {address: place_of(address) for address in ADDRESSES} == ADDRESSES
 
 
 @pytest.mark.req("RUN-18")
@@ -312,4 +280,3 @@ def test_a_password_of_an_address_is_in_no_message(ada: CommandLine, waiting: st
     ada.run_git("remote", "set-url", "origin", "http://ada:hunter2@127.0.0.1:1/app.git")
     refused = ada("fleet", "send", waiting)
     assert refused.code == 5 and "hunter2" not in refused.err
-    assert isinstance(RemoteAway("x"), WorkspaceFailed)

@@ -131,7 +131,8 @@ def leave(trial: Trial, worker: psutil.Process) -> None:
 
 
 def restart_database(trial: Trial, worker: psutil.Process) -> None:
-    trial.server.restart()
+    trial.server.stop()
+    trial.server.start()
 
 
 def remote_away(trial: Trial, worker: psutil.Process) -> None:

@@ -117,10 +117,10 @@ def test_a_worker_takes_only_what_it_has_all_for(office: Office, ada: CommandLin
     ada.trust()
     second = submitted(ada, "Make add right, please")
     workers.start("north")
-    until(lambda: "no worker has label gpu" in ada("fleet").out, workers.told)
+    until(lambda: "lacks label gpu" in ada("fleet").out, workers.told)
     workers.start("south", "--label", "gpu")
     until(lambda: stands(ada, second) == "complete", workers.told)
-    until(lambda: "no worker has program no-such-program" in ada("fleet").out, workers.told)
+    until(lambda: "lacks program no-such-program" in ada("fleet").out, workers.told)
     assert stands(ada, first) == "interrupted"
 
 
@@ -139,7 +139,7 @@ def test_what_nobody_trusts_is_not_run(
     office.clone("north").trust()
     workers.start("north")
     monkeypatch.setenv("XDG_DATA_HOME", mine)
-    until(lambda: "no worker has trust in" in ada("fleet").out, workers.told)
+    until(lambda: "lacks trust in" in ada("fleet").out, workers.told)
     until(lambda: "given up: settings that came with the repository" in ada("fleet").out, workers.told)
     assert (stands(ada, run), stands(ada, other)) == ("interrupted", "interrupted")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import html
 import http.client
 import json
@@ -10,6 +11,7 @@ import os
 import re
 import shutil
 import signal
+import struct
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
@@ -20,7 +22,8 @@ from urllib.parse import quote, unquote, urlencode, urlsplit
 import pytest
 
 from interlock.engine.runs import Entry
-from interlock.web.entering import Browsers, Proxy
+from interlock.engine.view import View
+from interlock.web.guarding import Browsers, Proxy
 from interlock.web.page import Page
 from tests.cli.conftest import CommandLine, person
 
@@ -133,8 +136,7 @@ class Site:
         return self.ask("GET", target, **headers)
 
     def post(self, target: str, form: Mapping[str, Any], **headers: str | list[str] | None) -> Got:
-        given = {"origin": self.origin, "content_type": "application/x-www-form-urlencoded", **headers}
-        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **given)
+        return self.ask("POST", target, urlencode(form, doseq=True).encode(), **{"origin": self.origin, **headers})
 
     @asynccontextmanager
     async def watch(self, target: str, **headers: str) -> AsyncIterator[AsyncIterator[tuple[str, str, str]]]:
@@ -149,9 +151,7 @@ class Site:
             while (message := await sent.get()).get("more_body"):
                 facts = dict(line.split(": ", 1) for line in message["body"].decode().splitlines() if ": " in line)
                 if "event" in facts:
-                    yield facts["event"], facts.get("id", ""), json.loads(facts.get("data") or '""')
-                elif "event:" in message["body"].decode():
-                    yield message["body"].decode().split()[1], "", ""
+                    yield facts["event"], facts["id"], json.loads(facts["data"])
 
         task = asyncio.ensure_future(self.page.app(self.scope("GET", target, headers), receive, sent.put))  # type: ignore[arg-type]
         try:
@@ -185,7 +185,14 @@ class Site:
     def deciding(self, **more: str) -> dict[str, str]:
         """The form of the gate, filled in."""
         page = self.get(self.at("ship", "/gate"))
-        return {"token": page.field("token"), "seen": page.field("seen"), "choice": "approve", "note": "", **more}
+        return {"seen": page.field("seen"), "choice": "approve", "note": "", **more}
+
+
+def settled(entry: Entry) -> View:
+    """A run, once the process in the background has left it."""
+    with (entry.path / "lock").open("rb+") as file:  # waits until it is free, whatever its holder dies of
+        fcntl.fcntl(file, fcntl.F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
+    return entry.view()
 
 
 @pytest.fixture(scope="session")
@@ -195,7 +202,6 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     patch = pytest.MonkeyPatch()
     for name in [name for name in os.environ if name.startswith(("INTERLOCK_", "GIT_"))]:
         patch.delenv(name)
-    patch.setenv("XDG_STATE_HOME", str(root / "state"))
     patch.setenv("XDG_DATA_HOME", str(root / "data"))
     made = CommandLine(root / "work", mode="off")
     made.write(".interlock/playbooks/ship.yaml", SHIP)
@@ -219,8 +225,8 @@ def _made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def interlock(_made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
     """The same, to be changed."""
     shutil.copytree(_made, tmp_path / "work", symlinks=True)
-    made = CommandLine.__new__(CommandLine)
-    made.top, made.git, made.capture = tmp_path / "work", True, capsysbinary
+    made = CommandLine.there(tmp_path / "work")
+    made.capture = capsysbinary
     made.trust()
     return made
 

@@ -5,10 +5,8 @@ They need the system's Chromium; where there is none they are skipped, with the 
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-import struct
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -17,13 +15,17 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from interlock.engine import events as ev
 from interlock.engine.folder import Message
 from interlock.errors import Status
+from interlock.workspace.values import EMPTY, Landing
 from tests.cli.conftest import CommandLine
-from tests.web.conftest import Serve, Served
-from tests.web.many import BEGAN, lay
+from tests.web.conftest import Serve, Served, settled
+from tests.web.many import BEGAN, NOTHING, STILL, lay
 
 pytestmark = [pytest.mark.long, pytest.mark.req("PAGE-01")]
+PICTURES = os.environ.get("INTERLOCK_PICTURES")
+"""A folder for what these tests saw, to be looked at."""
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 PATIENCE_MS = 120_000
 Tab = Callable[..., AbstractContextManager[Page]]
@@ -78,14 +80,6 @@ def run_of(interlock: CommandLine, name: str) -> str:
     return next(one.id for one in interlock.place().runs.all() if one.id.startswith(name))
 
 
-def settled(interlock: CommandLine, run: str) -> Status:
-    """How a run stands, once the process in the background has left it."""
-    entry = interlock.place().runs.find(run)
-    with (entry.path / "lock").open("rb+") as file:
-        fcntl.fcntl(file, fcntl.F_OFD_SETLKW, struct.pack("hhqqi4x", fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0))
-    return entry.view().status
-
-
 @pytest.mark.req("PERSON-01")
 def test_a_stale_gate_is_refused_and_then_approved_by_keyboard(interlock: CommandLine, tab: Tab) -> None:
     """What changed behind the page is shown anew; then keys alone decide, with a note; the board hears of it."""
@@ -105,7 +99,7 @@ def test_a_stale_gate_is_refused_and_then_approved_by_keyboard(interlock: Comman
         assert page.evaluate("document.activeElement.value") == "approve"
         page.keyboard.press("Enter")
         page.wait_for_url(f"**/runs/{run}")
-        assert settled(interlock, run) is Status.COMPLETE
+        assert settled(interlock.place().runs.find(run)).status is Status.COMPLETE
         expect(page.locator("#live")).to_have_attribute("data-state", "done")
         expect(page.locator("#live")).to_contain_text("by keyboard")
         expect(board.locator("section", has_text="Ended").locator(f"[id='{run}']")).to_contain_text("complete")
@@ -121,13 +115,13 @@ def test_a_run_is_started_and_decided_without_scripts(interlock: CommandLine, ta
         page.get_by_role("button", name="Start it").click()
         page.wait_for_url("**/runs/ship-*")
         run = page.url.rpartition("/")[2]
-        assert settled(interlock, run) is Status.WAITING
+        assert settled(interlock.place().runs.find(run)).status is Status.WAITING
         page.goto("/")
         page.get_by_role("link", name="a boat").click()
         page.get_by_label("A note").fill("no sails")
         page.get_by_role("button", name="Reject").click()
         page.wait_for_url(f"**/runs/{run}")
-        assert settled(interlock, run) is Status.STOPPED
+        assert settled(interlock.place().runs.find(run)).status is Status.STOPPED
         page.reload()
         expect(page.locator("main")).to_contain_text("no sails")
 
@@ -161,6 +155,8 @@ PAGES = {
     "gate": "/runs/{ship}/gate",
     "asks": "/runs/{ship}",
     "long": "/runs/{long}",
+    "conflict": "/runs/{conflict}",
+    "works": "/runs/{works}",
     "offers": "/start",
     "start": "/start/ship",
 }
@@ -170,9 +166,20 @@ PAGES = {
 def test_everybody_can_read_it(interlock: CommandLine, tab: Tab, width: int, dark: bool) -> None:
     """axe-core without serious findings, nothing beside the screen, the decision at hand, no page without an end."""
     names = {name: run_of(interlock, name) for name in ("task", "ship")}
-    names["long"] = lay(interlock.place().runs.path, 5, dispatches=36)
-    pictures = os.environ.get("INTERLOCK_PICTURES")
-    with tab(width=width, dark=dark) as page:
+    runs = interlock.place().runs
+    names["long"] = lay(runs.path, 5, dispatches=36)
+    landed = ev.Delivered(
+        label="work", state="conflict", judged=EMPTY, landing=Landing(state="conflict", conflicts=("lib.py",))
+    )
+    stopped = ev.Ended(status="stopped", exit=3, reason="you changed the same lines: lib.py")
+    names["conflict"] = lay(runs.path, 6, then=[("deliver", landed), ("", stopped)])
+    called = {"agent": "builder", "member": "", "attempt": 1, "runner": "mine", "step": "round-2", "n": 1, "layer": "x"}
+    call = ev.Called(**called, standing=STILL, pair=NOTHING, shown=EMPTY, brief=ev.Digest("0" * 64))
+    names["works"] = lay(runs.path, 7, then=[("round-2/builder#1", call)])
+    transcript = runs.find(names["works"]).folder.transcript("round-2/builder#1", 1)
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("I look at the lamp.\n")
+    with tab(width=width, dark=dark) as page, runs.find(names["works"]).lock():
         for name, address in PAGES.items():
             page.goto(address.format(**names))
             found = Axe().run(page).response["violations"]
@@ -186,8 +193,8 @@ def test_everybody_can_read_it(interlock: CommandLine, tab: Tab, width: int, dar
             if name == "gate":
                 expect(page.get_by_role("button", name="Approve")).to_be_in_viewport()
                 expect(page.get_by_role("button", name="Reject")).to_be_in_viewport()
-            if pictures:
-                page.screenshot(path=Path(pictures) / f"{name}-{width}{'-dark' * dark}.png", full_page=True)
+            if PICTURES:
+                page.screenshot(path=Path(PICTURES) / f"{name}-{width}{'-dark' * dark}.png", full_page=True)
 
 
 @pytest.mark.req("PAGE-02")

@@ -12,8 +12,7 @@ import pytest
 from starlette.datastructures import Headers
 
 from interlock.errors import ConfigInvalid
-from interlock.web.entering import Proxy, own_name, state_folder
-from interlock.web.guarding import POLICY
+from interlock.web.guarding import POLICY, Proxy
 from tests.cli.conftest import CommandLine
 from tests.web.conftest import ORIGIN, Site
 
@@ -25,12 +24,10 @@ SECRET = "0123456789abcdef"
 REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
     # a name of somebody else that leads to this machine, with our own cookie; also the bare address
     "another name": ("GET", {"host": "evil.example"}, 421),
-    "another name, our port": ("GET", {"host": "evil.example:8765"}, 421),
     "the address": ("GET", {"host": "127.0.0.1:8765"}, 421),
     "localhost": ("GET", {"host": "localhost:8765"}, 421),
     "a name below ours": ("GET", {"host": f"x.{OWN}"}, 421),
     "a name that begins with ours": ("GET", {"host": f"{OWN}.evil.example"}, 421),
-    "ours without the port": ("GET", {"host": OWN.partition(":")[0]}, 421),
     "no name": ("GET", {"host": None}, 421),
     "two names": ("GET", {"host": [OWN, "evil.example"]}, 421),
     "another name, its own form": ("POST", {"host": "evil.example", "origin": "http://evil.example"}, 421),
@@ -50,38 +47,26 @@ REFUSED: dict[str, tuple[str, dict[str, Any], int]] = {
     "no cookie": ("GET", {"cookie": None}, 401),
     "an empty cookie": ("GET", {"cookie": "interlock="}, 401),
     "a cookie of chance": ("GET", {"cookie": f"interlock={'A' * 43}"}, 401),
-    "a cookie that is a path": ("GET", {"cookie": "interlock=../../../etc/passwd"}, 401),
-    "another cookie": ("GET", {"cookie": "other=1"}, 401),
     "no cookie at all": ("GET", {"cookie": "=;=;,"}, 401),
     "a form without a cookie": ("POST", {"cookie": None}, 401),
-    # what our forms are not
-    "plain text": ("POST", {"content_type": "text/plain"}, 415),
-    "JSON": ("POST", {"content_type": "application/json"}, 415),
-    "of several parts": ("POST", {"content_type": "multipart/form-data; boundary=x"}, 415),
-    "no type": ("POST", {"content_type": None}, 415),
     **{f"by {method}": (method, {"origin": ORIGIN}, 405) for method in ("PUT", "DELETE", "PATCH", "OPTIONS")},
 }
 
 
-@pytest.mark.parametrize(("method", "headers", "status"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_request_of_our_own_pages_gets_nothing(
-    site: Site, method: str, headers: dict[str, Any], status: int
-) -> None:
+def test_what_is_no_request_of_our_own_pages_gets_nothing(site: Site) -> None:
     """No word of a run is said, nothing is decided, and the answer is dressed like every other."""
     form, run = site.deciding(), site.at("ship")
-    for where in ("/", run, f"{run}/gate", f"/stream{run}", "/start/ship") if method == "GET" else (f"{run}/gate",):
-        got = site.post(where, form, **headers) if method == "POST" else site.ask(method, where, **headers)
-        assert (got.status, "kite" in got.text, OWN.partition(":")[0] in got.text) == (status, False, False), where
-        assert got.header("content-security-policy") == POLICY
+    for why, (method, headers, status) in REFUSED.items():
+        pages = ("/", run, f"{run}/gate", f"/stream{run}", "/start/ship") if method == "GET" else (f"{run}/gate",)
+        for where in pages:
+            got = site.post(where, form, **headers) if method == "POST" else site.ask(method, where, **headers)
+            said = (got.status, "kite" in got.text, OWN.partition(":")[0] in got.text)
+            assert said == (status, False, False), (why, where)
+            assert got.header("content-security-policy") == POLICY
     assert site.entry("ship").folder.messages() == []
 
 
 FORMS: dict[str, tuple[dict[str, Any], int]] = {
-    "without the token": ({"token": ""}, 403),
-    "with another token": ({"token": "0" * 64}, 403),
-    "with a token of two": ({"token": ["0" * 64, "1"]}, 403),
-    "too large": ({"note": "x" * 1_100_000}, 413),
-    "too many fields": ({f"n{number}": "" for number in range(1000)}, 413),
     "too deep": ({"seen": "[" * 100_000}, 400),
     "a number too long": ({"seen": json.dumps({"opening": "9" * 5000, "shown": {}})}, 400),
     "nothing was seen": ({"seen": ""}, 400),
@@ -97,13 +82,12 @@ FORMS: dict[str, tuple[dict[str, Any], int]] = {
 
 
 @pytest.mark.req("PERSON-01")
-@pytest.mark.parametrize(("changed", "status"), FORMS.values(), ids=FORMS)
-def test_a_form_that_is_not_ours_or_not_whole_decides_nothing(site: Site, changed: dict[str, Any], status: int) -> None:
-    got = site.post(site.at("ship", "/gate"), {**site.deciding(), **changed})
-    assert got.status == status, got.words
+def test_a_form_that_is_not_whole_decides_nothing(site: Site) -> None:
+    whole = site.deciding()
+    for why, (changed, status) in FORMS.items():
+        got = site.post(site.at("ship", "/gate"), {**whole, **changed})
+        assert (got.status, "This is how it stands now." in got.words) == (status, status == 409), why
     assert site.entry("ship").folder.messages() == []
-    if status == 409:
-        assert "This is how it stands now." in got.words
 
 
 def test_an_address_lets_one_browser_in_once(site: Site) -> None:
@@ -139,16 +123,7 @@ def test_a_link_from_elsewhere_leads_here_but_asks_for_nothing(site: Site) -> No
 def test_every_answer_says_what_it_may_load(site: Site) -> None:
     """Nothing from another host and nothing inline, on pages, errors, refusals and files alike."""
     run = site.at("ship")
-    pages = [
-        "/",
-        run,
-        f"{run}/gate",
-        f"{run}/diff",
-        site.dispatch("planner", "ship"),
-        "/start",
-        "/start/ship",
-        "/nowhere",
-    ]
+    pages = ["/", run, f"{run}/gate", f"{run}/diff", site.dispatch("planner", "ship"), "/start", "/start/ship", "/none"]
     answers = [*map(site.get, pages), site.get("/", host="evil.example"), site.get("/", cookie=None)]
     answers += [site.post(run, {}), site.get("/static/page.css"), site.get(f"{run}/changes.patch")]
     for got in answers:
@@ -158,8 +133,7 @@ def test_every_answer_says_what_it_may_load(site: Site) -> None:
         if got.header("content-type").startswith("text/html"):
             assert not re.findall(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=|javascript:", got.text)
             assert not re.findall(r"(?:src|action)=\"(?:https?:)?//", got.text)
-    assert "unsafe" not in POLICY
-    assert "default-src 'none'" in POLICY
+    assert "default-src 'none'" in POLICY and "unsafe" not in POLICY
 
 
 def test_addresses_lead_nowhere_else(site: Site) -> None:
@@ -202,55 +176,35 @@ PROXIED: dict[str, tuple[list[tuple[str, str]], str | None]] = {
 }
 
 
-@pytest.mark.parametrize(("headers", "person"), PROXIED.values(), ids=PROXIED)
-def test_whom_a_proxy_names(headers: list[tuple[str, str]], person: str | None, secret: Path, tmp_path: Path) -> None:
+def test_whom_a_proxy_names(secret: Path, tmp_path: Path) -> None:
     proxy = Proxy.of("X-User", secret, tmp_path / "work")
-    assert proxy.person(Headers(raw=[(name.encode(), value.encode()) for name, value in headers])) == person
+    for why, (headers, person) in PROXIED.items():
+        raw = [(name.encode(), value.encode()) for name, value in headers]
+        assert proxy.person(Headers(raw=raw)) == person, why
     assert SECRET not in repr(proxy)
 
 
 @pytest.mark.req("PERSON-01")
 def test_behind_a_proxy_the_person_is_whom_it_names(interlock: CommandLine, secret: Path, tmp_path: Path) -> None:
-    """Tokens and cookies count nothing there; the form of one is none of another's; who decided is recorded."""
+    """Tokens and cookies count nothing there; who decided is recorded."""
     site = Site(interlock, Proxy.of("X-User", secret, tmp_path / "work"), "https://interlock.example.org")
-    ada, eve = ({"x_interlock_proxy_secret": SECRET, "x_user": name} for name in ("ada@example.org", "eve"))
+    ada: dict[str, Any] = {"x_interlock_proxy_secret": SECRET, "x_user": "ada@example.org"}
     run = site.at("ship")
     assert site.get("/").status == 401
     assert site.get(f"/enter?token={site.browsers.token()}").status == 401
-    page = site.get(f"{run}/gate", **ada)
-    form = {"token": page.field("token"), "seen": page.field("seen"), "choice": "reject", "note": "no"}
-    assert site.post(f"{run}/gate", form, **eve).status == 403
+    form = {"seen": site.get(f"{run}/gate", **ada).field("seen"), "choice": "reject", "note": "no"}
+    assert site.post(f"{run}/gate", form, **ada, origin="https://evil.example").status == 403
     assert site.post(f"{run}/gate", form, **ada).status == 303
     decided = next(iter(site.entry("ship").view().gates.values())).decision
     assert decided is not None
     assert (decided.who, decided.choice) == ("ada@example.org", "reject")
 
 
-@pytest.mark.parametrize("content", ["short", "two\nlines of a secret", "", "naïve-and-long-enough"])
-def test_a_secret_that_is_none_is_refused(content: str, tmp_path: Path) -> None:
-    file = tmp_path / "secret"
-    file.write_text(content)
-    with pytest.raises(ConfigInvalid) as refused:
-        Proxy.of("X-User", file, tmp_path / "work")
-    assert content.strip() not in str(refused.value.parts()) or not content
-
-
-def test_what_the_page_knows_lies_where_no_agent_reads(secret: Path, tmp_path: Path) -> None:
+def test_a_secret_that_is_none_is_refused(secret: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigInvalid, match="agents can read it"):
         Proxy.of("X-User", secret, tmp_path)
-    with pytest.raises(ConfigInvalid, match="inside of the workspace"):
-        state_folder({"XDG_STATE_HOME": str(tmp_path / "state")}, tmp_path)
-    assert state_folder({"XDG_STATE_HOME": "relative", "HOME": "/h"}, tmp_path) == Path("/h/.local/state/interlock/web")
-
-
-def test_the_name_of_the_page_cannot_be_guessed(tmp_path: Path) -> None:
-    """128 bits of chance, the same after a restart, for this user's eyes; nonsense gives way to one."""
-    name = own_name(tmp_path)
-    assert re.fullmatch(r"interlock-[0-9a-f]{32}\.localhost", name)
-    assert own_name(tmp_path) == name
-    assert (tmp_path / "name").stat().st_mode & 0o777 == 0o600
-    for found in ("0123abcd", "", "x" * 32):
-        (tmp_path / "name").write_text(found, "ascii")
-        renewed = own_name(tmp_path)
-        assert (own_name(tmp_path), len(renewed), renewed != name) == (renewed, len(name), True)
-    assert [one.name for one in tmp_path.iterdir()] == ["name"]
+    for content in ("short", "two\nlines of a secret", "", "naïve-and-long-enough"):
+        secret.write_text(content)
+        with pytest.raises(ConfigInvalid) as refused:
+            Proxy.of("X-User", secret, tmp_path / "work")
+        assert content.strip() not in str(refused.value.parts()) or not content

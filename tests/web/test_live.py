@@ -40,8 +40,8 @@ async def test_two_who_watch_the_board_see_what_begins(site: Site) -> None:
         assert seen[0] == seen[1]
         assert seen[2] == seen[3]
         assert seen[2][1].startswith('<div id="live">')
-        assert len(site.page.live._channels) == 1
-    assert site.page.live._channels == {}
+        assert len(site.page.live._pages) == 1
+    assert site.page.live._pages == {}
 
 
 async def test_whoever_comes_back_gets_what_they_missed_and_nothing_twice(site: Site) -> None:
@@ -78,25 +78,18 @@ async def test_an_agent_is_watched_while_it_works(site: Site) -> None:
     assert "interrupted" in (await asyncio.to_thread(site.get, f"/runs/{run}")).words
 
 
-async def test_a_run_that_goes_away_is_said_to_be_gone_and_back(site: Site) -> None:
-    """Once alone may be a file that is just written; whoever watches learns it, and learns when it is there again."""
-    entry = site.entry("ship")
-    journal, aside = entry.journal, entry.path.with_name("aside")
-    async with site.watch(f"/stream/runs/{entry.id}") as events:
-        await until(events, "Ship a kite?")
-        journal.rename(aside)
-        journal.mkdir()
-        assert (await anext(events))[0] == "gone"
-        journal.rmdir()
-        aside.rename(journal)
-        kinds = [(await anext(events))[0]]
-        assert kinds == ["back"]
-
-
-async def test_streams_end_with_the_server_and_stay_without_news(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What lies between closes a connection on which nothing is said."""
-    async with site.watch("/stream/") as events:
+async def test_streams_end_with_what_they_tell_of_and_stay_without_news(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With the server, and with a run that is gone; what lies between closes one on which nothing is said."""
+    run = site.entry("ship")
+    async with site.watch(f"/stream/runs/{run.id}") as events:
         await until(events, "a kite")
+        run.journal.unlink()
+        run.journal.mkdir()
+        assert [event async for event in events] == []
+    async with site.watch("/stream/") as events:
+        await until(events, "Make add right")
         site.page.live.close()
         assert [event async for event in events] == []
     monkeypatch.setattr(live, "STILL_THERE_S", 0.0)

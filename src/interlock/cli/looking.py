@@ -80,7 +80,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool, html: s
     entry, name = door.meant(words, lambda: door.find(""), lambda view, one: bool(screens.step(view, one, Narrator())))
     narrator = Narrator(door.runs.path)
     if html:
-        from interlock.web.one_file import write
+        from interlock.web.run import write
 
         write(door, entry, Path(html))
         return 0

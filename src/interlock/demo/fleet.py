@@ -49,8 +49,8 @@ PATIENCE_S = 300.0
 
 
 @contextmanager
-def database() -> Iterator[str]:
-    """The address of a PostgreSQL of this process's own, gone with it."""
+def database() -> Iterator[Any]:
+    """A PostgreSQL of this process's own, gone with it."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # it speaks of a folder of the session that containers lack
@@ -62,7 +62,7 @@ def database() -> Iterator[str]:
         Path(folder).chmod(0o755)
         server = get_server(Path(folder) / "pg", cleanup_mode="delete")
         try:
-            yield str(server.get_uri())
+            yield server
         finally:
             server.cleanup()
 
@@ -188,8 +188,8 @@ def main() -> int:
     if folder.exists() and not (folder / "laptop" / "agent.sh").is_file():
         sys.exit(f"demo: {folder} is there, and is none of ours; name another folder")
     shutil.rmtree(folder, ignore_errors=True)
-    with database() as address:
-        return walk(Fleet(folder, address))
+    with database() as server:
+        return walk(Fleet(folder, server.get_uri()))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import sys
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import NoReturn, TypeVar
+from typing import NoReturn
 
 from interlock.agents.process_tree import kill_everything
 from interlock.app import Place, Saved
@@ -24,7 +24,6 @@ from interlock.fleet.carriage import Packer, check_secrets, note, ref_of
 from interlock.fleet.moving import WORKER, carried, check_mine, remote_of
 from interlock.fleet.remote import WORDS, RemoteAway
 
-T = TypeVar("T")
 FENCED = 75
 """The exit code of a process whose run somebody else has: try again later, as sysexits.h calls it."""
 LOOK_S, SURE_S = 5.0, 10.0
@@ -70,12 +69,12 @@ class Holding:
         self._tip = now.tip
         self.look()
 
-    async def alone(self, act: Callable[[], T]) -> T:
+    async def alone(self, act: Callable[[], None]) -> None:
         """One push or look after the other, each to its end: one broken off may have been carried out all the same."""
         async with self._turn:
             acting = asyncio.ensure_future(asyncio.to_thread(act))
             try:
-                return await asyncio.shield(acting)
+                await asyncio.shield(acting)
             except asyncio.CancelledError:
                 await asyncio.wait([acting])
                 raise

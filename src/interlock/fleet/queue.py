@@ -73,44 +73,6 @@ class DatabaseAway(WorkspaceFailed):
     """It does not answer, or does not let us in: nothing is known of what was asked."""
 
 
-class _Lines:
-    """What procrastinate asks of a pool: here a connection for each question, so that who asks hears what is wrong."""
-
-    def __init__(self, address: str) -> None:
-        from psycopg import ProgrammingError
-        from psycopg.conninfo import conninfo_to_dict
-
-        try:
-            parts = conninfo_to_dict(address)
-        except ProgrammingError:
-            parts = {"host": "@"}
-        # With an '@' or '/' in it that is not escaped, the rest of a password counts as host, port or name.
-        odd = "@" in f"{parts.get('host')}{parts.get('dbname')}"
-        if odd or not re.fullmatch(r"[\d,]*", str(parts.get("port") or "")):
-            raise ConfigInvalid(
-                "the address of the database cannot be read",  # no piece of it may be shown: any may be the password
-                where="fleet.database",
-                expected="postgresql://USER:PASSWORD@HOST/NAME, with % escapes for special characters",
-            )
-        self.shown = f"{parts.get('host') or 'this machine'}/{parts.get('dbname') or ''}"
-        self.secrets = [address, *(str(parts[name]) for name in ("password", "sslpassword") if parts.get(name))]
-        self._address = address
-        self._own = {name: value for name, value in _PATIENCE.items() if parts.get(name) is None}
-
-    @contextmanager
-    def connection(self) -> Iterator[Connection[Any]]:
-        import psycopg
-
-        with psycopg.connect(self._address, prepare_threshold=None, **self._own) as connection:
-            yield connection
-
-    def redacted(self, error: BaseException) -> str:
-        text = " ".join(str(error).split())
-        for secret in self.secrets:
-            text = text.replace(secret, "***")
-        return text
-
-
 @dataclass(frozen=True)
 class Job:
     """A run that this worker was given."""
@@ -142,10 +104,19 @@ class Queue:
             remedy = "Install interlock with its extra: pip install 'interlock[fleet]'"
             raise ConfigInvalid("workers need procrastinate and psycopg", found=str(error), remedy=remedy) from None
         logging.getLogger("procrastinate").addHandler(logging.NullHandler())  # Python would print its warnings
-        self._lines = _Lines(address)
+        self._address, self._parts = address, _parts(address)
         self._connector = SyncPsycopgConnector()
-        self._connector.open(self._lines)  # type: ignore[arg-type]
+        self._connector.open(self)  # type: ignore[arg-type]
         self._manager = JobManager(self._connector)
+
+    @contextmanager
+    def connection(self) -> Iterator[Connection[Any]]:
+        """What procrastinate asks of a pool: here one for each question, so that who asks hears what is wrong."""
+        import psycopg
+
+        own = {name: value for name, value in _PATIENCE.items() if self._parts.get(name) is None}
+        with psycopg.connect(self._address, prepare_threshold=None, **own) as connection:
+            yield connection
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -157,7 +128,10 @@ class Queue:
             yield
         except (psycopg.Error, ConnectorException) as error:
             cause = error if isinstance(error, psycopg.Error) else error.__cause__ or error
-            where, found = f"fleet.database: {self._lines.shown}", self._lines.redacted(cause)
+            where = f"fleet.database: {self._parts.get('host') or 'this machine'}/{self._parts.get('dbname') or ''}"
+            found = " ".join(str(cause).split())
+            for secret in (self._address, self._parts.get("password"), self._parts.get("sslpassword")):
+                found = found.replace(str(secret), "***") if secret else found
             if isinstance(cause, psycopg.errors.UndefinedTable | psycopg.errors.UndefinedFunction):
                 what = "the database is not prepared for a fleet"
                 remedy = "Prepare it: interlock fleet setup --database"
@@ -181,12 +155,9 @@ class Queue:
         from procrastinate.jobs import Job as Queued
 
         args: dict[str, Any] = {"run": run, "needs": sorted(needs), "words": list(words), "lines": lines}
-        once = " ".join((run, *words))
-        job = Queued(
-            queue=named(needs), priority=0, lock=run, queueing_lock=once, task_name=TASK, task_kwargs=args, id=None
-        )
+        once: dict[str, Any] = {"id": None, "priority": 0, "lock": run, "queueing_lock": " ".join((run, *words))}
         with self._told(), suppress(AlreadyEnqueued):
-            self._manager.defer_job(job)
+            self._manager.defer_job(Queued(queue=named(needs), task_name=TASK, task_kwargs=args, **once))
 
     def jobs(self) -> list[dict[str, Any]]:
         """What is worked on, given up, and waits; the last in the order in which it is given out."""
@@ -201,7 +172,7 @@ class Queue:
         from procrastinate.schema import SchemaManager
 
         done = []
-        with self._told(), self._lines.connection() as connection:
+        with self._told(), self.connection() as connection:
             connection.execute("SELECT pg_advisory_xact_lock(%s)", [_SETUP_LOCK])
             there = connection.execute("SELECT to_regclass('procrastinate_jobs'), to_regclass('interlock_workers')")
             jobs, workers = there.fetchone() or (None, None)
@@ -247,11 +218,10 @@ class Queue:
         rows = self._rows(asked, worker=worker)
         if not rows and queues:
             rows = self._rows(_query("fetch_job"), queues=list(queues), worker_id=worker)
-        for row in rows:
-            if row["id"] is not None:
-                args = row["args"]
-                return Job(row["id"], args["run"], tuple(args["words"]), args["lines"], row["attempts"])
-        return None
+        if not rows or rows[0]["id"] is None:
+            return None
+        args = rows[0]["args"]
+        return Job(rows[0]["id"], args["run"], tuple(args["words"]), args["lines"], rows[0]["attempts"])
 
     def settle(self, job: Job, worker: int, how: str, delay_s: float = 0, why: str = "") -> bool:
         """Record what became of a job: `succeeded`, `failed` or `again`. False: it is not this worker's any more."""
@@ -268,14 +238,12 @@ class Queue:
         """In one transaction: who was paused and wakes up settles nothing that is another's by now."""
         settled = []
         at = datetime.now(UTC) + timedelta(seconds=delay_s) if delay_s else _AT_ONCE
-        told: LiteralString = (
-            "UPDATE procrastinate_jobs SET args = args || jsonb_build_object('why', %s::text) WHERE id = %s"
-        )
+        told: LiteralString = "UPDATE procrastinate_jobs SET args = args || %s::jsonb WHERE id = %s"
         same: LiteralString = "SELECT 1 FROM procrastinate_jobs WHERE status = 'todo' AND queueing_lock = %s"
         own = {"retry_at": at, "new_priority": None, "new_queue_name": None, "new_lock": None}
-        with self._told(), self._lines.connection() as connection:
+        with self._told(), self.connection() as connection:
             for id_, once, run in connection.execute(which, values).fetchall():
-                connection.execute(told, [why, id_])
+                connection.execute(told, [json.dumps({"why": why}), id_])
                 if how == "again" and not connection.execute(same, [once]).fetchone():
                     connection.execute(_query("retry_job"), {"job_id": id_, **own})
                 else:
@@ -283,6 +251,24 @@ class Queue:
                     connection.execute(_query("finish_job"), {"job_id": id_, "status": status, "delete_job": False})
                 settled.append(run)
         return settled
+
+
+def _parts(address: str) -> dict[str, Any]:
+    """What the address says; ConfigInvalid where that cannot be told."""
+    from psycopg import ProgrammingError
+    from psycopg.conninfo import conninfo_to_dict
+
+    parts: dict[str, Any] = {"host": "@"}
+    with suppress(ProgrammingError):
+        parts = dict(conninfo_to_dict(address))
+    # With an '@' or '/' in it that is not escaped, the rest of a password counts as host, port or name.
+    if "@" in f"{parts.get('host')}{parts.get('dbname')}" or not re.fullmatch(r"[\d,]*", str(parts.get("port") or "")):
+        raise ConfigInvalid(
+            "the address of the database cannot be read",  # no piece of it may be shown: any may be the password
+            where="fleet.database",
+            expected="postgresql://USER:PASSWORD@HOST/NAME, with % escapes for special characters",
+        )
+    return parts
 
 
 def named(needs: Sequence[str]) -> str:

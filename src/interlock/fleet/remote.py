@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from interlock.errors import ConfigInvalid, Refused, WorkspaceFailed
 from interlock.workspace.git import Reply
@@ -183,14 +184,11 @@ class Remote:
 
 def place_of(address: str, top: str = "/") -> str:
     """`HOST/PATH` of an address, or a path of this machine, as seen from a folder."""
-    url = re.fullmatch(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/]*)(.*)", address, re.DOTALL)
-    scp = re.fullmatch(r"(?:[^/@:]*@)?(\[[^\]/]*\]|[^\[/:]+):(.*)", address, re.DOTALL)
-    host, path = "", address
-    if url and url[1].lower() == "file":
-        path = url[3]
-    elif url:
-        host, path = re.sub(r":\d*$", "", url[2].rpartition("@")[2]), url[3]
-    elif scp:
-        host, path = scp.groups()
-    place = re.sub("/+", "/", f"{host.lower()}/{path}") if host else os.path.normpath(Path(top, path))
-    return re.sub(r"(?<=.)(/|\.git)+$", "", place)
+    scp = re.fullmatch(r"(?:[^/@:]*@)?(\[[^\]/]*\]|[^\[/:]+):(?!//)(.*)", address, re.DOTALL)
+    try:
+        url = urlsplit(f"ssh://{scp[1]}/{scp[2]}" if scp else address)
+    except ValueError:  # brackets that hold no number of a machine
+        return address
+    path = url.path if url.scheme else address
+    place = f"{url.hostname}/{path}" if url.hostname else os.path.normpath(Path(top, path))
+    return re.sub(r"(?<=.)(/|\.git)+$", "", re.sub("/+", "/", place))

@@ -115,7 +115,7 @@ class Worker:
         """What keeps it from a run; what a later version asks for is lacking, too."""
         for need in needs:
             kind, _, value = need.partition(" ")
-            digest = value.partition(" ")[0]
+            digest, _, name = value.partition(" ")
             has = {
                 "repository": value == self._address,
                 "label": value in self._labels,
@@ -123,24 +123,20 @@ class Worker:
                 "trust": os.path.lexists(self._place.library.trust.folder / digest),
             }
             if not has.get(kind):
-                yield need.replace(f"{digest} ", "in ") if kind == "trust" else need
+                yield f"trust in {name}" if kind == "trust" else need
 
     def _sign(self) -> None:
         """A sign of life; what dead workers had is queued again."""
         if time.monotonic() - self._beaten < HEARTBEAT_S:
-            return None
-        if self._id is None:
-            self._id = self._queue.register()
+            return
         facts = {"name": self._name, "labels": list(self._labels), "lacks": self._lacks, "run": self._run}
-        if not self._queue.alive(self._id, facts):
-            self._id = None  # it slept for hours; what it had is another's
-            return self._sign()
+        while self._id is None or not self._queue.alive(self._id, facts):
+            self._id = self._queue.register()  # at its start, or it slept for hours; what it had is another's
         self._beaten, self._away_since = time.monotonic(), float("-inf")
         self._steady += 1
         if self._steady > 2:
             for run in self._queue.revive():
                 complain(f"{run}: its worker gave no sign of life; it is queued again")
-        return None
 
     def _is_away(self, error: DatabaseAway) -> None:
         if self._away_since < 0:
@@ -267,10 +263,7 @@ def why_it_waits(job: dict[str, Any], workers: Sequence[dict[str, Any]], queue: 
     if not workers:
         return "no worker is there: interlock fleet work"
     lacks = {worker["name"]: worker["lacks"].get(queue) for worker in workers}
-    able = [worker for worker in workers if not lacks[worker["name"]]]
-    if able:
-        return "all workers that could are busy" if all(worker["run"] for worker in able) else "about to be taken"
-    first, *others = [found or [] for found in lacks.values()]
-    if common := [one for one in first if all(one in other for other in others)]:
-        return f"no worker has {' and '.join(common)}"
-    return "; ".join(f"{name} lacks {' and '.join(found or [])}" for name, found in lacks.items())
+    if all(lacks.values()):
+        return "; ".join(f"{name} lacks {' and '.join(found or ())}" for name, found in lacks.items())
+    busy = all(worker["run"] for worker in workers if not lacks[worker["name"]])
+    return "all workers that could are busy" if busy else "about to be taken"

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from interlock.cli import screens
 from interlock.engine.runs import Entry, Head
@@ -18,8 +17,7 @@ SHOWN = 25
 """Runs of one part of the board on one page."""
 
 
-@dataclass(frozen=True)
-class Listed:
+class Listed(NamedTuple):
     """A run on the board."""
 
     run: str
@@ -45,15 +43,15 @@ def board(shelf: Shelf, q: str, page: int) -> dict[str, Any]:
         known = f"{head.headline} {head.key} {head.status}" if head else "damaged"
         if all(word in f"{known} {entry.id}".casefold() for word in q.casefold().split()):
             parts[_part(entry, head)].append((entry, head))
-    working = [_open(shelf, *one) for one in parts["working"][:SHOWN]]  # only what is shown is read as a whole
+    working = [_listed(shelf, *one) for one in parts["working"][:SHOWN]]  # only what is shown is read as a whole
     asking = [one for one in working if one.asks]
     pages = max(1, -(-len(parts["ended"]) // SHOWN))
     page = min(page, pages - 1)
     return {
         "q": q,
-        "waiting": [*asking, *(_open(shelf, *one) for one in parts["waiting"][:SHOWN])],
+        "waiting": [*asking, *(_listed(shelf, *one) for one in parts["waiting"][:SHOWN])],
         "working": [one for one in working if not one.asks],
-        "ended": [_ended(*one) for one in parts["ended"][page * SHOWN : (page + 1) * SHOWN]],
+        "ended": [_listed(shelf, *one) for one in parts["ended"][page * SHOWN : (page + 1) * SHOWN]],
         "counts": (len(parts["waiting"]) + len(asking), len(parts["working"]) - len(asking), len(parts["ended"])),
         "page": page,
         "pages": pages,
@@ -66,25 +64,21 @@ def _part(entry: Entry, head: Head | None) -> str:
     return "working" if head.status is Status.WORKING or entry.is_far else "waiting"
 
 
-def _ended(entry: Entry, head: Head | None) -> Listed:
+def _listed(shelf: Shelf, entry: Entry, head: Head | None) -> Listed:
     if head is None:
         how = f"It cannot be read: interlock doctor --mend {entry.id}"
         return Listed(entry.id, entry.id, "", "damaged", "failed", how, None)
-    status = head.status
-    return Listed(entry.id, head.headline, head.playbook, status.value, TONES[status], head.why, head.changed)
-
-
-def _open(shelf: Shelf, entry: Entry, head: Head | None) -> Listed:
-    assert head is not None
     status, how, view = head.status, head.why, View()
-    with suppress(InterlockError):
-        view = shelf.view(entry)
-    asks = view.gate is not None and not entry.is_far
+    if status.is_open:
+        with suppress(InterlockError):
+            view = shelf.view(entry)
     if view.gate is not None:
         how = view.gate.question
     elif status is Status.WORKING:
         names = dict.fromkeys(call.member or call.agent for call in view.now)
         step = screens.title(view.steps[-1].name) if view.steps else ""
         how = ": ".join(filter(None, (step, ", ".join(names))))
-    word, tone = ("asks", "waits") if asks else ("elsewhere" if entry.is_far else status.value, TONES[status])
+    word, tone = "elsewhere" if entry.is_far and status.is_open else status.value, TONES[status]
+    if asks := view.gate is not None and not entry.is_far:
+        word, tone = "asks", "waits"
     return Listed(entry.id, head.headline, head.playbook, word, tone, how, head.changed, asks)

@@ -12,7 +12,7 @@ from interlock.engine.runs import Entry
 from interlock.engine.view import CallView
 from interlock.errors import Status
 from interlock.web import diffs
-from interlock.web.run import OPEN, SAID, claims, head
+from interlock.web.run import SAID, claims, head
 from interlock.web.said import transcript
 from interlock.web.shelf import Shelf
 from interlock.workspace.values import Pending
@@ -30,8 +30,8 @@ def dispatch_page(shelf: Shelf, entry: Entry, key: str, number: int | None, page
     """
     view = shelf.view(entry)
     call = view.calls[key]
-    report, keys, facts = call.report, list(view.calls), head(entry, view)
-    at, is_live = keys.index(key), report is None and facts["status"] is Status.WORKING
+    report, facts = call.report, head(entry, view)
+    is_live = report is None and facts["status"] is Status.WORKING
     word, tone = telling.outcome(call)
     calls = max(1, call.calls)
     form = telling.form_of(call)
@@ -53,8 +53,6 @@ def dispatch_page(shelf: Shelf, entry: Entry, key: str, number: int | None, page
         "left": _left(shelf, call),
         "transcript": transcript(shelf, entry, call, min(max(number or calls, 1), calls), page),
         "calls": calls,
-        "beside": [(rel, view.calls[keys[n]]) for rel, n in (("prev", at - 1), ("next", at + 1)) if 0 <= n < len(keys)],
-        "open": OPEN,
     }
 
 

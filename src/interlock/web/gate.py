@@ -14,7 +14,7 @@ from interlock.engine.view import GateView, View
 from interlock.errors import InterlockError
 from interlock.web import diffs
 from interlock.web.prose import LONGEST, prose
-from interlock.web.run import OPEN, commands, evidence, head
+from interlock.web.run import commands, evidence, head
 from interlock.web.shelf import Shelf
 
 
@@ -36,7 +36,6 @@ def gate_page(shelf: Shelf, entry: Entry) -> dict[str, Any] | None:
         "seen": json.dumps({"opening": gate.opening, "shown": {one["path"]: one["digest"] for one in documents}}),
         "commands": commands(view, entry.status(view), shelf.door.work(view)),
         "free": gate.choices == ("*",),
-        "open": OPEN,
     }
 
 

@@ -11,72 +11,61 @@ import hashlib
 import json
 import time
 from collections.abc import AsyncIterator, Callable, Hashable
+from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from interlock.errors import InterlockError
-from interlock.web.shelf import Stamp
 
 LOOK_S = 0.5
 STILL_THERE_S = 15.0
 """After so long without news, a comment keeps what is between us and the browser from closing the connection."""
 
 
-def version(stamp: Stamp) -> str:
+def version(stamp: tuple[Any, ...]) -> str:
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 
 @dataclass(eq=False)
-class Channel:
+class Watched:
     """One page, for all who watch it."""
 
-    stamp: Callable[[], Stamp]
+    stamp: Callable[[], tuple[Any, ...]]
     """What its files look like; cheap."""
     part: Callable[[], str]
     version: str = ""
     html: str = ""
     failures: int = 0
-    closed: bool = False
+    """In a row: what it shows is gone, or damaged; once alone may be a file that is just written."""
     watchers: int = 0
-    news: asyncio.Event = field(default_factory=asyncio.Event)
-    """Replaced with each piece of news."""
-    looking: asyncio.Task[None] | None = None
-
-    @property
-    def lost(self) -> bool:
-        """What it shows is gone, or damaged; once alone may be a file that is just written."""
-        return self.failures > 1
-
-    def tell(self) -> None:
-        self.news.set()
-        self.news = asyncio.Event()
+    next: float = 0.0
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     async def look(self) -> None:
-        while True:
-            began, known = time.monotonic(), (self.version, self.lost)
+        """As it is now; whoever asks while another one has just looked gets what that saw."""
+        async with self.turn:
+            if (began := time.monotonic()) < self.next:
+                return
             try:
                 now = version(await asyncio.to_thread(self.stamp))
                 if now != self.version:
                     self.html, self.version = await asyncio.to_thread(self.part), now
                 self.failures = 0
-            except (InterlockError, OSError, LookupError):  # what is wrong is said by the page when it is loaded anew
+            except (InterlockError, OSError, LookupError):
                 self.failures += 1
-            if (self.version, self.lost) != known:
-                self.tell()
-            await asyncio.sleep(max(LOOK_S, 3 * (time.monotonic() - began)))  # a page that is dear is rarer
-
-    def close(self) -> None:
-        self.closed = True
-        self.tell()
+            ended = time.monotonic()
+            self.next = ended + max(LOOK_S, 3 * (ended - began))  # a page that is dear is rarer
 
 
 class Live:
     """All pages that are watched."""
 
     def __init__(self) -> None:
-        self._channels: dict[Hashable, Channel] = {}
+        self._pages: dict[Hashable, Watched] = {}
+        self._ends = asyncio.Event()
 
     async def events(
-        self, key: Hashable, stamp: Callable[[], Stamp], part: Callable[[], str], seen: str
+        self, key: Hashable, stamp: Callable[[], tuple[Any, ...]], part: Callable[[], str], seen: str
     ) -> AsyncIterator[bytes]:
         """Server-sent events for one browser; cancelled when it leaves.
 
@@ -84,39 +73,28 @@ class Live:
             key: equal for whom the page is the same.
             seen: the version that the browser has.
         """
-        channel = self._channels.setdefault(key, Channel(stamp, part))
-        if channel.looking is None:
-            channel.looking = asyncio.ensure_future(channel.look())
-            channel.looking.add_done_callback(lambda _: self._end(key, channel))
-        channel.watchers += 1
-        lost = False
+        page = self._pages.setdefault(key, Watched(stamp, part))
+        page.watchers += 1
+        said = time.monotonic()
         try:
             yield b"retry: 1000\n\n"
-            while not channel.closed:
-                news = channel.news
-                if channel.lost != lost:
-                    lost = channel.lost
-                    yield b"event: gone\ndata:\n\n" if lost else b"event: back\ndata:\n\n"
-                if channel.version not in ("", seen):
-                    seen = channel.version
-                    yield f"id: {seen}\nevent: part\ndata: {json.dumps(channel.html)}\n\n".encode()
-                    continue
-                try:
-                    await asyncio.wait_for(news.wait(), STILL_THERE_S)
-                except TimeoutError:
+            while not self._ends.is_set():
+                await page.look()
+                if page.failures > 1:  # what is wrong is said by the page when it is loaded anew
+                    return
+                if page.version not in ("", seen):
+                    seen, said = page.version, time.monotonic()
+                    yield f"id: {seen}\nevent: part\ndata: {json.dumps(page.html)}\n\n".encode()
+                elif time.monotonic() - said >= STILL_THERE_S:
+                    said = time.monotonic()
                     yield b": still there\n\n"
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._ends.wait(), LOOK_S)
         finally:
-            channel.watchers -= 1
-            if not channel.watchers:
-                channel.looking.cancel()
-                self._end(key, channel)
-
-    def _end(self, key: Hashable, channel: Channel) -> None:
-        channel.close()
-        if self._channels.get(key) is channel:
-            del self._channels[key]
+            page.watchers -= 1
+            if not page.watchers:
+                self._pages.pop(key, None)
 
     def close(self) -> None:
         """The server ends: so does every stream, and browsers come again by themselves."""
-        for channel in self._channels.values():
-            channel.close()
+        self._ends.set()

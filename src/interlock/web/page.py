@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import hmac
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,18 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from interlock.cli.failures import told
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError, Refused
-from interlock.web.acting import typed
+from interlock.web.acting import Form, digest, fields, offers, typed, words
 from interlock.web.board import board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
 from interlock.web.guarding import Guard
 from interlock.web.live import Live, version
 from interlock.web.rendering import MEDIA, render, static
-from interlock.web.run import OPEN, head, run_page
-from interlock.web.shelf import Shelf, Stamp
-from interlock.web.starting import digest, fields, offers, words
-
-FORM_BYTES = 1_000_000
-MOST_FIELDS = 500
-Form = Mapping[str, list[str]]
+from interlock.web.run import head, run_page
+from interlock.web.shelf import Shelf
 
 
 @dataclass(frozen=True)
@@ -44,7 +39,7 @@ class Shown:
     """A page that can be watched."""
 
     name: str
-    stamp: Callable[[], Stamp]
+    stamp: Callable[[], tuple[Any, ...]]
     facts: Callable[[], Mapping[str, Any]]
     live: bool = True
 
@@ -75,7 +70,7 @@ class Page:
             Route(f"{run}/cancel", _posted(self._cancel), methods=post),
             Route(f"{run}/resume", _posted(self._resume), methods=post),
         ]
-        handlers: Any = {HTTPException: _not_found, InterlockError: _refused, Exception: _fault}
+        handlers: Any = {HTTPException: _not_done, InterlockError: _refused, Exception: _fault}
         middleware = [Middleware(GZipMiddleware, minimum_size=2000, compresslevel=5)]
         self.app = Guard(Starlette(routes=routes, exception_handlers=handlers, middleware=middleware), **guard)
 
@@ -85,25 +80,21 @@ class Page:
         """A page, and the stream of its live part."""
 
         def whole(request: Request) -> Response:
-            return self._page(shown(request), request)
+            page = shown(request)
+            now = version(page.stamp())  # before the page is made: what changes meanwhile is news
+            query = f"?{request.url.query}" if request.url.query else ""
+            stream = f"/stream{request.url.path}{query}" if page.live else ""
+            return _page(page.name, request, **page.facts(), stream=stream, version=now)
 
         async def stream(request: Request) -> Response:
-            page, visit = await asyncio.to_thread(shown, request), request.state.visit
+            page, person = await asyncio.to_thread(shown, request), request.state.person
             asked = tuple(one for one in request.query_params.multi_items() if one[0] != "since")
-            key = (request.url.path, asked, visit.person)
             seen = request.headers.get("last-event-id") or request.query_params.get("since", "")
-            part = lambda: render(f"{page.name}_live", visit, **page.facts())  # noqa: E731
-            events = self.live.events(key, page.stamp, part, seen)
+            part = lambda: render(f"{page.name}_live", person, **page.facts())  # noqa: E731
+            events = self.live.events((request.url.path, asked, person), page.stamp, part, seen)
             return StreamingResponse(events, media_type="text/event-stream", headers={"x-accel-buffering": "no"})
 
         return [Route(path, whole), Route(f"/stream{path}", stream)]
-
-    def _page(self, shown: Shown, request: Request, notice: str = "", code: int = 200) -> Response:
-        now = version(shown.stamp())  # before the page is made: what changes meanwhile is news
-        facts = shown.facts()
-        query = f"?{request.url.query}" if request.url.query else ""
-        stream = f"/stream{request.url.path}{query}" if shown.live else ""
-        return _page(shown.name, request, code, **facts, stream=stream, version=now, notice=notice)
 
     def _found(self, request: Request) -> Entry:
         try:
@@ -131,7 +122,7 @@ class Page:
     def _diff(self, request: Request) -> Response:
         entry = self._found(request)
         view = self._shelf.view(entry)
-        return _page("diff", request, **head(entry, view), changes=self._shelf.changes(view), open=OPEN)
+        return _page("diff", request, **head(entry, view), changes=self._shelf.changes(view))
 
     def _patch(self, request: Request) -> Response:
         entry = self._found(request)
@@ -142,16 +133,16 @@ class Page:
 
     def _gate(self, request: Request, form: Form | None = None, notice: str = "", status: int = 200) -> Response:
         facts = gate_page(self._shelf, self._found(request))
-        if facts is not None:
-            filled = {name: _one(form or {}, name) for name in ("choice", "note")}
-            return _page("gate", request, status, **facts, filled=filled, notice=notice)
-        if notice:
-            return self._told(request, notice)
-        return _to(request.path_params["run"])
+        if facts is None and not notice:
+            return _to(request.path_params["run"])
+        if facts is None:
+            raise Refused(notice)
+        filled = {name: _one(form or {}, name) for name in ("choice", "note")}
+        return _page("gate", request, status, **facts, filled=filled, notice=notice)
 
     def _decide(self, request: Request, form: Form) -> Response:
         """Recorded for exactly what was shown; the run goes on with it, unless somebody works on it."""
-        entry, visit = self._found(request), request.state.visit
+        entry = self._found(request)
         try:
             seen = json.loads(_one(form, "seen"))
             opening, shown = int(seen["opening"]), {str(path): str(one) for path, one in seen["shown"].items()}
@@ -159,68 +150,60 @@ class Page:
             raise HTTPException(400) from None
         if entry.is_far:  # it went there after this was shown: a word said here would be lost
             remedy = f"Bring it here: interlock fleet take {entry.id}"
-            return self._told(request, f"Nothing was decided: the run is elsewhere. {remedy}")
+            raise Refused("nothing was decided: the run is elsewhere", remedy=remedy)
         choice, note = (_one(form, name).replace("\r\n", "\n").strip() for name in ("choice", "note"))
         if not choice:
             return self._gate(request, form, "Nothing was decided: an answer is needed.", 400)
+        facts: Any = {"choice": choice, "opening": opening, "shown": shown, "by": request.state.person}
         what: Any = choice if choice in ("approve", "reject") else "answer"
-        by = visit.person if visit.named else ""
         try:
-            self._shelf.door.place.decide(entry, what, note=note, choice=choice, opening=opening, shown=shown, by=by)
+            self._shelf.door.place.decide(entry, what, note=note, **facts)
         except InterlockError as error:
             return self._gate(request, form, f"Nothing was decided: {error.what}. This is how it stands now.", 409)
-        return self._run_on(request, entry)
+        return self._run_on(entry)
 
-    def _run_on(self, request: Request, entry: Entry, *words: str) -> Response:
+    def _run_on(self, entry: Entry, *words: str) -> Response:
         if entry.holder() is None:
-            answer = typed(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
-            if answer.trouble:
-                return self._told(request, answer.trouble)
+            typed(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
         return _to(entry.id)
 
     def _resume(self, request: Request, form: Form) -> Response:
         note = _one(form, "note").replace("\r\n", "\n").strip()
-        return self._run_on(request, self._found(request), *([f"--note={note}"] if note else []))
+        return self._run_on(self._found(request), *([f"--note={note}"] if note else []))
 
     def _cancel(self, request: Request, form: Form) -> Response:
         entry = self._found(request)
-        answer = typed(self._shelf.folder, "cancel", "--json", "--", entry.id)
-        return self._told(request, answer.trouble) if answer.trouble else _to(entry.id)
-
-    def _told(self, request: Request, notice: str) -> Response:
-        """Why nothing came of it, on the run's page as it stands now."""
-        return self._page(replace(self._run(request), live=False), request, notice, 409)
+        typed(self._shelf.folder, "cancel", "--json", "--", entry.id)
+        return _to(entry.id)
 
     # --- starting
 
     def _offers(self, request: Request) -> Response:
-        return _page("start", request, offers=offers(self._shelf), playbook=None)
+        return _page("start", request, offers=offers(self._shelf.door.place.library), playbook=None)
 
     def _form(self, request: Request, form: Form | None = None, status: int = 200, **more: Any) -> Response:
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
-        known = fields(playbook)
         filled = {name: rows[0] for name, rows in (form or {}).items() if rows[0]}
-        return _page("start", request, status, playbook=playbook, fields=known, filled=filled, **facts)
+        return _page("start", request, status, playbook=playbook, fields=fields(playbook), filled=filled, **facts)
 
     def _start(self, request: Request, form: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
         name, folder = request.path_params["playbook"], self._shelf.folder
         said = words(fields(self._shelf.door.place.playbook(name)), form)
         planned, now = _one(form, "planned"), digest(said)
-        if _one(form, "do") == "start" and planned == now:
-            answer = typed(folder, "run", name, "--detach", *said)
-            if not answer.trouble:
-                return _to(str(answer.facts.get("run_id")))
-        else:
-            answer = typed(folder, "plan", name, *said)
-            if not answer.trouble:
-                return self._form(request, form, plan=answer.facts, planned=now, changed=bool(planned))
-        return self._form(request, form, 409, problem=answer.trouble)
+        try:
+            if _one(form, "do") == "start" and planned == now:
+                return _to(typed(folder, "run", name, "--detach", *said)["run_id"])
+            plan = typed(folder, "plan", name, *said)
+        except Refused as error:
+            return self._form(request, form, 409, problem=error.what)
+        return self._form(request, form, plan=plan, planned=now, changed=bool(planned))
 
 
 def _page(name: str, request: Request, code: int = 200, /, **facts: Any) -> Response:
-    return HTMLResponse(render(name, request.state.visit, **facts), code)
+    person = getattr(request.state, "person", None)  # files are for everybody
+    return HTMLResponse(render(name, person, **facts), code)
 
 
 def _to(run: str) -> Response:
@@ -236,23 +219,11 @@ def _static(request: Request) -> Response:
 
 
 def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], Awaitable[Response]]:
-    """Answers a form of ours; 403 for one that is not, 413 for one that is too large."""
+    """Answers a form; not among those who look, since a command may take long."""
 
     async def posted(request: Request) -> Response:
-        if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
-            raise HTTPException(415)
-        body = bytearray()
-        async for part in request.stream():
-            body += part
-            if len(body) > FORM_BYTES:
-                raise HTTPException(413)
-        try:
-            form = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=MOST_FIELDS)
-        except ValueError:  # too many fields
-            raise HTTPException(413) from None
-        if not hmac.compare_digest(request.state.visit.token.encode(), _one(form, "token").encode()):
-            raise HTTPException(403)
-        return await run_in_threadpool(answer, request, form)  # not with those who look: a command may take long
+        form = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
+        return await run_in_threadpool(answer, request, form)
 
     return posted
 
@@ -269,24 +240,21 @@ def _number(request: Request, name: str) -> int | None:
 # --- what goes wrong
 
 
-def _message(request: Request, status: int, title: str, said: str = "") -> Response:
-    visit = getattr(request.state, "visit", None)  # files are for everybody
-    return HTMLResponse(render("message", visit, title=title, said=said), status)
-
-
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _not_done(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     is_gone = error.status_code == 404
     title = "There is no such page" if is_gone else f"That cannot be done: {error.detail}"
-    return _message(request, error.status_code, title, "" if is_gone else "Go back, load the page anew and try again.")
+    said = "" if is_gone else "Go back, load the page anew and try again."
+    return _page("message", request, error.status_code, title=title, said=said)
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     """What, where, what was expected and found, what to do; all that is wrong at once (CLI-05)."""
     assert isinstance(error, InterlockError)
-    every = [(one.what, *(f"{label}: {said}" for label, said in one.parts())) for one in (error, *error.also)]
-    return _message(request, 409, error.what, "\n".join(row for rows in every for row in rows).partition("\n")[2])
+    said = "\n".join(row for one in (error, *error.also) for row in told(one)).removeprefix("Error: ")
+    title, _, said = said.partition("\n")
+    return _page("message", request, 409, title=title, said=said)
 
 
 async def _fault(request: Request, _error: Exception) -> Response:
-    return _message(request, 500, "The page has a fault", "No run is touched by it. Load it anew.")
+    return _page("message", request, 500, title="The page has a fault", said="No run is touched by it. Load it anew.")

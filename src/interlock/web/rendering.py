@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
@@ -25,26 +24,15 @@ MEDIA = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 MARKS = {"works": "▸", "waits": "?", "failed": "✕", "done": "✓", "quiet": "·"}
 
 
-@dataclass(frozen=True)
-class Visit:
-    """Who looks at a page."""
-
-    person: str
-    token: str
-    """Stands in every form, against forged ones."""
-    named: bool = False
-    """A proxy says who it is."""
-
-
-def render(name: str, visit: Visit | None, /, *, whole: bool = False, **facts: Any) -> str:
+def render(name: str, person: str | None, /, *, whole: bool = False, **facts: Any) -> str:
     """A page.
 
     Args:
-        visit: None for who is not let in, and for the one file: there are no forms and no live part.
+        person: who looks at it; None for who is not let in, and for the one file: there are no forms and no live part.
         whole: the one file, with everything inside: no server, no script, nothing from elsewhere.
     """
     given = {"notice": "", "stream": "", "version": "", **facts}
-    return _environment().get_template(f"{name}.html").render(visit=visit, whole=whole, **given)
+    return _environment().get_template(f"{name}.html").render(person=person, whole=whole, **given)
 
 
 @lru_cache(maxsize=1)
@@ -63,10 +51,11 @@ def _environment() -> Environment:
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=_shown,
+        # Whatever a page shows: no control character gets into it, whoever wrote it.
+        finalize=lambda value: plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
     )
     made.filters |= {"moment": _moment, "running": text.running, "duration": text.duration, "line": text.line}
-    made.filters |= {"named": _named, "prose": prose, "at": _at}
+    made.filters |= {"named": _named, "prose": prose, "at": lambda name: quote(name, safe="", errors="surrogatepass")}
     style = static()["page.css"]
     digest = base64.b64encode(hashlib.sha256(style).digest()).decode()
     made.globals |= {
@@ -80,20 +69,10 @@ def _environment() -> Environment:
     return made
 
 
-def _shown(value: object) -> object:
-    """Whatever a page shows: no control character gets into it, whoever wrote it."""
-    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
 def _named(path: str) -> str:
     """A path on one line, so that it is seen whatever it is: in quotes where blanks are at its ends."""
     shown = plain(path).replace("\n", "\\n").replace("\t", "\\t")
     return shown if shown and shown == shown.strip() else f'"{shown}"'
-
-
-def _at(name: str) -> str:
-    """Part of an address."""
-    return quote(name, safe="", errors="surrogatepass")
 
 
 def _moment(at: datetime) -> str:

@@ -6,19 +6,22 @@ here by step.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
 
 from interlock.cli import screens, telling, text
+from interlock.cli.door import Door
 from interlock.cli.telling import Narrator
+from interlock.documents import files
 from interlock.engine.afterwards import Work
 from interlock.engine.receipt import last_words
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView, DecisionView, StepView, View
-from interlock.errors import Status
+from interlock.errors import Status, WorkspaceFailed
+from interlock.web.rendering import render
 from interlock.web.said import doing
 from interlock.web.shelf import Shelf
 from interlock.web.timeline import timeline
@@ -42,12 +45,9 @@ FEW = 12
 """Rows that are not folded."""
 CHIPS = 7
 """Steps of the row of steps."""
-OPEN = 60
-"""Lines of a file's change that are not folded."""
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """One thing that happened in a step."""
 
     who: str
@@ -92,8 +92,7 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
     trees = shelf.door.trees
     trees.declare(view.start.documents if view.start else ())
     documents: dict[str, Change | None] = dict.fromkeys(view.documents)
-    documents |= {one.path: one for _, files, _ in groups for one in files if trees.is_document(one.path)}
-    here = not entry.is_far
+    documents |= {one.path: one for _, changes, _ in groups for one in changes if trees.is_document(one.path)}
     return {
         **facts,
         **evidence(view),
@@ -102,55 +101,60 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
         "before": max(0, len(steps) - CHIPS),
         "now": [_working(shelf, entry, call) for call in view.now] if stands is Status.WORKING else [],
         "no_check": not view.pairs and any(call.report for call in view.calls.values()),
-        "tells_nothing": view.shown_by is not None and not view.shown_by.get("by"),
-        "words": [(one.who, one.text) for one in view.words],
-        "code": [(name, why, [one for one in files if one.path not in documents]) for name, files, why in groups],
+        "code": [(name, why, [one for one in changes if one.path not in documents]) for name, changes, why in groups],
         "documents": sorted(documents.items()),
         "problem": work.problem,
-        "commits": [one for one in view.committed if one.commit and not one.problem],
         "untouched": bool(view.start and view.start.standing.unsaved and work.delivered),
         "steps": list(_cut(steps, page * ROWS, ROWS)) if pages > 1 else steps,
         "page": page,
         "pages": pages,
         "timeline": timeline(view, datetime.now(UTC)),
         "commands": commands(view, stands, work),
-        "can_cancel": here and stands.is_open,
-        "can_resume": here and view.gate is None and stands not in (Status.WORKING, *_ENDS_FOR_GOOD),
-        "has_changes": any(files for _, files, _ in groups),
+        "can_cancel": not entry.is_far and stands.is_open,
+        "can_resume": not entry.is_far and view.gate is None and stands in _GOES_ON,
+        "has_changes": any(changes for _, changes, _ in groups),
         "output": entry.output(view).decode("utf-8", "replace"),
         "changes": shelf.changes(view) if whole else (),
-        "open": OPEN,
     }
 
 
-_ENDS_FOR_GOOD = (Status.COMPLETE, Status.DEGRADED, Status.CANCELLED)
+_GOES_ON = (Status.WAITING, Status.INTERRUPTED, Status.FAILED, Status.STOPPED)
+
+
+def write(door: Door, entry: Entry, file: Path) -> None:
+    """The page as one file, replaced as a whole; into what is none, a pipe or a terminal, it streams (PAGE-03)."""
+    page = render("run", None, whole=True, **run_page(Shelf(door.folder), entry, whole=True))
+    place, content = door.folder / file, page.encode("utf-8", "backslashreplace")
+    try:
+        if place.exists() and not place.is_file():
+            place.write_bytes(content)
+        else:
+            files.replace(place, content, mode=0o644)
+    except OSError as error:
+        raise WorkspaceFailed.of(error, "the page cannot be written", where=str(file)) from error
 
 
 def commands(view: View, stands: Status, work: Work) -> list[str]:
     """What leads on at a terminal, wherever it is typed later."""
-    return [
-        re.sub("^interlock diff$", f"interlock diff {view.run}", one) for one in screens.commands(view, stands, work)
-    ]
+    return [f"{one} {view.run}" if one == "interlock diff" else one for one in screens.commands(view, stands, work)]
 
 
 def head(entry: Entry, view: View) -> dict[str, Any]:
     """What every page about a run begins with."""
-    stands = entry.status(view)
+    stands, calls = entry.status(view), view.called
     took = screens.seconds(view, stands)
-    calls = view.called
-    asks = view.gate is not None and not entry.is_far
     return {
         "run": entry.id,
         "far": entry.is_far,
         "playbook": view.start.playbook if view.start else "",
         "headline": (view.start.headline if view.start else "") or entry.id,
         "status": stands,
-        "tone": "waits" if asks else TONES[stands],
+        "tone": "waits" if view.gate is not None and not entry.is_far else TONES[stands],
         "took": took,
         "since": datetime.now(UTC) - timedelta(seconds=took) if stands is Status.WORKING else None,
         "figures": [text.count(calls, "call"), *screens.cost(view, stands)] if calls else [],
         "why": view.why if view.gate is None and stands is not Status.WORKING else "",
-        "until": view.until,
+        "view": view,
         "gate": view.gate,
     }
 
@@ -210,6 +214,7 @@ def _recorded(entry: Entry) -> str:
 
 
 def _working(shelf: Shelf, entry: Entry, call: CallView) -> dict[str, Any]:
+    """Who works, and at what."""
     waits = f"waits until {text.clock(call.until)}" if call.state == "waiting" and call.until else ""
     return {
         "name": call.member or call.agent,
@@ -225,11 +230,10 @@ def _working(shelf: Shelf, entry: Entry, call: CallView) -> dict[str, Any]:
 
 
 def _steps(view: View, narrator: Narrator, stands: Status) -> Iterator[Step]:
-    decided, names = dict[str, list[Row]](), [step.name for step in view.steps]
-    for one in view.decisions:  # one outside of every step stands at the end
+    every = [(step, list(_rows(view, narrator, step))) for step in view.steps]
+    for one in view.decisions if every else ():  # one outside of every step stands at the end
         top = one.key.rpartition("/")[0].partition("/")[0]
-        decided.setdefault(top if top in names else names[-1] if names else "", []).append(_decided(one))
-    every = [(step, [*_rows(view, narrator, step), *decided.get(step.name, ())]) for step in view.steps]
+        next((rows for step, rows in every if step.name == top), every[-1][1]).append(_decided(one))
     every = [(step, rows) for step, rows in every if rows]
     few = sum(len(rows) for _, rows in every) <= FEW
     for step, rows in every:

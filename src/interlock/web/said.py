@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from markupsafe import Markup
 
@@ -27,11 +26,10 @@ from interlock.web.shelf import Shelf
 
 PAGE = 96_000
 """Bytes of a transcript on one page; of a line that is longer its beginning stands for it."""
-STATES = {"failed": "failed", "refused": "failed", "done": "done", "began": "works"}
+STATES = {"failed": "failed", "refused": "failed", "done": "done"}
 
 
-@dataclass(frozen=True)
-class Said:
+class Said(NamedTuple):
     """Something that an agent said or did."""
 
     kind: str
@@ -91,11 +89,13 @@ def _pass(file: Any) -> None:
 def _news(shelf: Shelf, call: CallView, lines: Iterable[str]) -> Iterator[News | str]:
     """News where its client has a reader for the line, else the line as it is."""
     reader, found = _reader(shelf, call), list[News]()
-    if reader is not None:
-        reader.hear, redaction = found.append, shelf.door.place.redaction
+    if reader is None:
+        yield from lines
+        return
+    reader.hear, redaction = found.append, shelf.door.place.redaction
     for line in lines:
-        value = parsed(line) if reader is not None and line.lstrip().startswith("{") else None
-        if reader is None or value is None:
+        value = parsed(line) if line.lstrip().startswith("{") else None
+        if value is None:
             yield line
             continue
         with suppress(Exception):  # one that speaks with its program has nobody to speak to here
@@ -122,18 +122,18 @@ def _told(every: Iterable[News | str]) -> list[Said]:
     found: dict[str, Said] = {}
     for is_raw, group in groupby(every, lambda news: isinstance(news, str)):
         if is_raw:
-            found[f"raw {len(found)}"] = Said("raw", "quiet", "", "\n".join(map(str, group)))
+            found[str(len(found))] = Said("raw", "quiet", "", "\n".join(map(str, group)))
             continue
         for news in group:
             assert isinstance(news, News)
-            facts = news.facts
+            facts, at = news.facts, str(len(found))
             if news.kind is NewsKind.TOOL:
                 state, why = str(facts.get("state")), facts.get("why")
-                began = live.doing(news.model_copy(update={"facts": {**facts, "state": "began"}}))
-                title = f"{began}: {why}" if why and state != "done" else began
-                found[f"tool {facts.get('call') or len(found)}"] = Said("tool", STATES.get(state, "works"), title)
+                title = live.doing(news.model_copy(update={"facts": {**facts, "state": "began"}}))
+                title += f": {why}" if why and state != "done" else ""
+                found[f"tool {facts.get('call') or at}"] = Said("tool", STATES.get(state, "works"), title)
             elif news.kind is NewsKind.TEXT:
-                found[f"text {len(found)}"] = Said("text", "quiet", "", prose(str(facts.get("text", ""))))
+                found[at] = Said("text", "quiet", "", prose(str(facts.get("text", ""))))
             elif words := live.doing(news):
-                found[f"note {len(found)}"] = Said("note", "waits", words)
+                found[at] = Said("note", "waits", words)
     return list(found.values())

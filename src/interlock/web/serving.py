@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import errno
 import ipaddress
-import os
 import signal
 import socket
 import webbrowser
 from contextlib import ExitStack
+from html import escape
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Thread
 from types import FrameType
 from urllib.parse import urlsplit
 
@@ -20,14 +22,16 @@ from interlock.app import who
 from interlock.cli.door import Door
 from interlock.cli.output import complain
 from interlock.errors import BadInput, ConfigInvalid
-from interlock.web.entering import Browsers, Proxy, led_to, own_name, state_folder
-from interlock.web.guarding import ENTER
+from interlock.web.guarding import ENTER, Browsers, Proxy, own_name
 from interlock.web.page import Page
 
 LOOPBACK = "127.0.0.1"
 ENDS_WITHIN_S = 5
-LEADS_S = 60.0
-"""How long a file leads to the page for a browser that does not come."""
+LEADS = (
+    '<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="referrer" content="no-referrer">'
+    '<meta http-equiv="refresh" content="0; url={0}"><title>interlock</title></head>'
+    '<body><p><a href="{0}">To the page</a></p></body></html>\n'
+)
 
 
 def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_secret: str) -> int:
@@ -42,9 +46,8 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
             remedy=f"Without it, reach it from elsewhere by: ssh -L {port}:{LOOPBACK}:{port} HOST",
         )
     address = _address(door) if behind else ""
-    folder = state_folder(os.environ, door.workspace.top)
     sockets = _sockets(host, port)
-    origin = address or f"http://{own_name(folder)}:{sockets[0].getsockname()[1]}"
+    origin = address or f"http://{own_name()}:{sockets[0].getsockname()[1]}"
     browsers, way = Browsers(), ExitStack()
 
     def invite() -> str:
@@ -55,11 +58,16 @@ def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, prox
         complain(f"A browser came in. For another one: {invite()}")
 
     page = Page(door.folder, origin=origin, browsers=browsers, person=who(), proxy=behind, entered=entered)
-    first = origin if behind else invite()
+    first = shown = origin if behind else invite()
     complain(f"The page: {first}", "  Ctrl-C ends it; runs go on.")
     with way:
-        shown = first if behind or not open else way.enter_context(led_to(folder, first)).as_uri()
-        asyncio.run(Server(page, shown if open else "", way).serve(sockets))
+        if open and not behind:  # whoever starts a browser with the address shows it to all who list the processes
+            file = Path(way.enter_context(TemporaryDirectory(prefix="interlock-")), "open.html")
+            file.write_text(LEADS.format(escape(first)), "ascii")
+            shown = file.as_uri()
+        if open:  # one in a terminal comes back when it is left
+            Thread(target=_opened, args=[shown], daemon=True).start()
+        asyncio.run(Server(page).serve(sockets))
     return 0
 
 
@@ -74,18 +82,16 @@ def _proxy(header: str, file: str, top: Path) -> Proxy | None:
 
 
 def _address(door: Door) -> str:
-    """Where browsers reach the page behind a proxy."""
-    address = (door.place.settings.web.address or "").rstrip("/")
-    parts = urlsplit(address)
-    if not address or address != f"{parts.scheme}://{parts.netloc}" or "@" in parts.netloc:
+    """Where browsers reach the page behind a proxy: scheme, name and, if unusual, port."""
+    parts = urlsplit(door.place.settings.web.address or "")
+    if not parts.netloc:
         raise ConfigInvalid(
             "it is not clear under which address browsers reach the page",
             where="web.address",
-            expected="scheme, name and, if unusual, port, without a path",
-            found=address or "nothing",
+            expected="scheme, name and, if unusual, port",
             remedy='For example in interlock.toml: [web] address = "https://interlock.example.org"',
         )
-    return address
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
 
 
 def _is_loopback(host: str) -> bool:
@@ -125,15 +131,16 @@ def _listening(host: str, port: int) -> socket.socket:
         ) from error
 
 
+def _opened(address: str) -> None:
+    if not webbrowser.open(address):
+        complain("No browser could be opened: open the address above.")
+
+
 class Server(uvicorn.Server):
     """Ends at once: streams that would go on for ever end with it."""
 
-    def __init__(self, page: Page, shown: str, way: ExitStack) -> None:
-        """
-        Args:
-            shown: what a browser is opened with, if one is.
-            way: there, which leads nowhere after a while.
-        """
+    def __init__(self, page: Page) -> None:
+        self._page = page
         config = uvicorn.Config(
             page.app,
             log_config=None,
@@ -147,18 +154,6 @@ class Server(uvicorn.Server):
             limit_concurrency=1000,
         )
         super().__init__(config)
-        self._page, self._shown, self._way = page, shown, way
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        await super().startup(sockets)
-        loop = asyncio.get_running_loop()
-        loop.call_later(LEADS_S, self._way.close)
-        if self._shown:  # one in a terminal comes back when it is left
-            loop.run_in_executor(None, self._opened)
-
-    def _opened(self) -> None:
-        if not webbrowser.open(self._shown):
-            complain("No browser could be opened: open the address above.")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._page.live.close()

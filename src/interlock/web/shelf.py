@@ -1,38 +1,30 @@
-"""The runs of a place, as the page reads them: each is read again only when its files are others than before."""
+"""The runs of a place, as the page reads them."""
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from contextlib import suppress
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from interlock.cli import looking
 from interlock.cli.door import Door
+from interlock.engine.journal import read_lines
 from interlock.engine.runs import FAR, Entry, Head, Runs
-from interlock.engine.view import View
+from interlock.engine.view import View, fold
 from interlock.errors import InterlockError, Refused
 from interlock.web import diffs
 from interlock.workspace.values import Change, Pending
 
-Stamp = tuple[Any, ...]
-"""What is another one when files have changed."""
-KEPT = 60
-"""Runs whose fold is remembered."""
-
 
 class Shelf:
-    """Thread-safe: requests are answered side by side."""
+    """Looked at by several threads: requests are answered side by side."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.top = self.door.workspace.top
         self._runs = Runs(self.door.workspace.own)
-        self._heads: dict[Path, tuple[Stamp, Head | None]] = {}
-        self._views: OrderedDict[Path, tuple[Stamp, View]] = OrderedDict()
-        self._lock = threading.Lock()
 
     @property
     def door(self) -> Door:
@@ -41,26 +33,14 @@ class Shelf:
 
     def runs(self) -> list[tuple[Entry, Head | None]]:
         """Every run, the latest first, with how it stands in a list; None: its journal cannot be read."""
-        with self._lock:
-            ours = self._runs.all()
-            names = {entry.id for entry in ours}
-            far = [entry for entry in self._runs.far() if entry.id not in names]
-            return [(entry, self._head(entry)) for entry in (*far, *ours)]
+        ours = self._runs.all()
+        names = {entry.id for entry in ours}
+        far = [entry for entry in self._runs.far() if entry.id not in names]
+        return [(entry, _ended(entry.path, _stat(entry.journal)) or _head(entry)) for entry in (*far, *ours)]
 
-    def _head(self, entry: Entry) -> Head | None:
-        file, (stamp, head) = _stat(entry.journal), self._heads.get(entry.path, ((), None))
-        if stamp[:1] != (file,) or (head is not None and head.status.is_open):
-            held = entry.holder() is not None  # who works on an open run leaves without a word when it dies
-            if stamp != (file, held):
-                head = None
-                with suppress(OSError, ValueError, KeyError, TypeError):
-                    head = entry.head()
-                self._heads[entry.path] = (file, held), head
-        return head
-
-    def stamp(self) -> Stamp:
-        """Of the board."""
-        return tuple((entry.path.name, self._heads[entry.path][0]) for entry, _ in self.runs())
+    def stamp(self) -> tuple[Any, ...]:
+        """Of the board: another one when something on it has changed."""
+        return tuple((entry.id, head) for entry, head in self.runs())
 
     def find(self, run: str) -> Entry:
         """The run of exactly that name; Refused: there is none."""
@@ -74,19 +54,9 @@ class Shelf:
 
     def view(self, entry: Entry) -> View:
         """The run as it stands; `JournalDamaged` where it cannot be read."""
-        stamp = _stat(entry.journal)
-        with self._lock:
-            if self._views.get(entry.path, ((), None))[0] == stamp:
-                self._views.move_to_end(entry.path)
-                return self._views[entry.path][1]
-        view = entry.view()
-        with self._lock:
-            self._views[entry.path] = stamp, view
-            while len(self._views) > KEPT:
-                self._views.popitem(last=False)
-        return view
+        return _folded(entry.journal, _stat(entry.journal))
 
-    def run_stamp(self, entry: Entry) -> Stamp:
+    def run_stamp(self, entry: Entry) -> tuple[Any, ...]:
         """Of a run's page: its journal, who works on it, what waits in its inbox, what its agents said so far."""
         said: list[Any] = []
         with suppress(InterlockError):
@@ -127,6 +97,24 @@ class Shelf:
     def redacted(self, raw: bytes) -> bytes:
         """Without secret values (RUN-18)."""
         return self.door.place.redaction.raw(raw)
+
+
+@lru_cache(maxsize=5000)
+def _ended(run: Path, _stamp: tuple[int, int]) -> Head | None:
+    """How a run stands that has ended; who works on an open one leaves without a word when it dies."""
+    head = _head(Entry(run))
+    return head if head and head.status.has_ended else None
+
+
+def _head(entry: Entry) -> Head | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):
+        return entry.head()
+    return None
+
+
+@lru_cache(maxsize=8)
+def _folded(journal: Path, _stamp: tuple[int, int]) -> View:
+    return fold(read_lines(journal))
 
 
 def _stat(place: Path) -> tuple[int, int]:

@@ -3,49 +3,34 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from math import inf
+from typing import NamedTuple
 
 from interlock.cli import telling, text
 from interlock.engine.view import View
 
-ROW = 22
-"""Pixels of a row."""
 MOST_ROWS = 14
+"""Agents that have a row."""
 LEAST = 0.5
 """Percent of the shortest bar, so that it can be seen."""
-TOUCHES = 0.15
-"""Percent between two bars that are drawn as one."""
 
 
-@dataclass
-class Bar:
+class Bar(NamedTuple):
     tone: str
     title: str
     x: float
     width: float
 
 
-@dataclass
-class Line:
-    name: str
-    y: int
-    bars: list[Bar] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Timeline:
-    lines: Sequence[Line] = ()
+class Timeline(NamedTuple):
+    lines: Mapping[str, list[Bar]] = {}
     left_out: int = 0
+    """Agents without a row."""
     took: str = ""
     """How long it was worked on, all in all."""
-
-    @property
-    def height(self) -> int:
-        return ROW * len(self.lines)
 
 
 def timeline(view: View, now: datetime) -> Timeline:
@@ -54,25 +39,19 @@ def timeline(view: View, now: datetime) -> Timeline:
     if len(calls) < 2:
         return Timeline()
     spans = [(call.started.timestamp(), max(call.started, call.ended or now).timestamp()) for call in calls]
-    scale = Scale(spans)
-    lines: dict[str, Line] = {}
-    left_out = set[str]()
+    scale, lines = Scale(spans), dict[str, list[Bar]]()
+    names = list(dict.fromkeys(call.member or call.agent for call in calls))
     for call, (begin, end) in zip(calls, spans, strict=True):
         name = call.member or call.agent
-        if name not in lines and len(lines) == MOST_ROWS:
-            left_out.add(name)
+        if name in names[MOST_ROWS:]:
             continue
-        line = lines.setdefault(name, Line(name, ROW * len(lines)))
         word, told = telling.outcome(call)
         tone = "works" if call.report is None else "failed" if told == "bad" else "done"
         x = min(scale.place(begin), 100 - LEAST)
         width = max(scale.place(end) - x, LEAST)
-        last = line.bars[-1] if line.bars else None
-        if last is not None and last.tone == tone and x - last.x - last.width < TOUCHES:
-            last.width = max(last.width, round(x + width - last.x, 2))
-        else:
-            line.bars.append(Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2)))
-    return Timeline(list(lines.values()), len(left_out), text.running(scale.worked))
+        bar = Bar(tone, f"{name}: {word}, {text.duration(end - begin)}", round(x, 2), round(width, 2))
+        lines.setdefault(name, []).append(bar)
+    return Timeline(lines, len(names[MOST_ROWS:]), text.running(scale.worked))
 
 
 class Scale:

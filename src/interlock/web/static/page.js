@@ -75,8 +75,6 @@
         const refused = event.target.readyState === EventSource.CLOSED;
         say("off", refused ? "not live: signed out, or it is gone; load the page anew" : "not live: connecting again");
       });
-      stream.addEventListener("gone", () => say("off", "not live: it is gone or damaged; load the page anew"));
-      stream.addEventListener("back", () => say("on", "live"));
       stream.addEventListener("part", (event) => {
         const made = new DOMParser().parseFromString(JSON.parse(event.data), "text/html").getElementById("live");
         morph(document.getElementById("live"), document.adoptNode(made));
