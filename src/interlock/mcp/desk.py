@@ -123,9 +123,7 @@ class Desk:
 
     def by_people(self, playbook: str) -> bool:
         """Whether people start it, and no model."""
-        from interlock.cli.trusting import playbook_for
-
-        return bool(playbook_for(self.door, playbook).by_people)
+        return self.door.place.playbook(playbook).by_people
 
     def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
         from interlock.cli.commands import app
