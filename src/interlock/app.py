@@ -437,8 +437,8 @@ class Place:
             now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
         if opening and (opening != gate.opening or (shown is not None and shown != now)):
             raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
-        said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
-        self.speak(entry, said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
+        seen: dict[str, Any] = {"gate": gate.gate, "opening": opening, "shown": dict(shown or {})}
+        self.speak(entry, Message(what=what, who=by or who(), at=datetime.now(UTC), choice=choice, note=note, **seen))
         return [path for path, digest in gate.shown.items() if digest != now[path]]
 
     def cancel(self, entry: Entry) -> bool:

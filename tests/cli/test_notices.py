@@ -9,9 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from interlock import notices
-from interlock.cli import trusting
-from interlock.engine.runs import Runs
+from interlock.cli import away, trusting
 from tests.cli.conftest import CommandLine
 from tests.cli.test_processes import Terminal
 
@@ -48,10 +46,8 @@ def test_a_gate_an_end_and_a_failure_are_told_with_the_run(interlock: CommandLin
         (["sleep", "60"], "in its time"),
     ],
 )
-def test_one_that_fails_or_hangs_touches_no_run(done: CommandLine, command: list[str], why: str) -> None:
-    view = Runs(done.top / ".interlock").find("latest").view()
-    assert why in notices.notify(command, done.top, view, patience_s=0.2)
-    assert notices.notify(None, done.top, view) == ""
+def test_one_that_fails_or_hangs_touches_no_run(command: list[str], why: str, tmp_path: Path) -> None:
+    assert why in away.notify(command, "{}", tmp_path, patience_s=0.2)
 
 
 @pytest.mark.req("PERSON-06")

@@ -11,7 +11,7 @@ from interlock.app import Watcher, said_as
 from interlock.cli import text
 from interlock.cli.away import Away
 from interlock.cli.door import Door
-from interlock.cli.output import confirmed, print_json, tell
+from interlock.cli.output import confirmed, tell
 from interlock.cli.trusting import may_work
 from interlock.cli.working import finish, work
 from interlock.engine.runs import Entry
@@ -35,7 +35,7 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
         options = {"note": note, **own, "budget": door.budget, "runner": door.runner}
         words = [f"--{name.strip('_')}={one}" for name, one in options.items() if one not in (None, "")]
         words += [f"--check={one}" for one in check] + ["--accept-recorded"] * accepted
-        return _said(door, entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
+        return door.done(entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
     view = entry.view()
     known, flags = {name: one for name, one in own.items() if one}, None
     if known:
@@ -72,12 +72,12 @@ def decide(
     if changed := door.place.decide(entry, what, note=note, choice=choice):
         tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
     if entry.is_far:
-        return _said(door, entry, f"Said; {door.heard} takes it up", worked_on=True)
+        return door.done(entry, f"Said; {door.heard} takes it up", worked_on=True)
     holder = entry.holder()
     if holder is None and not only:
         return _go_on(door, entry)
     who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
-    return _said(door, entry, f"Recorded; {who}", worked_on=holder is not None)
+    return door.done(entry, f"Recorded; {who}", worked_on=holder is not None)
 
 
 def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:
@@ -93,14 +93,7 @@ def cancel(door: Door, run: str) -> int:
     if done:
         tell(*Away(door).hears(entry, entry.view()))
     said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
-    return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
-
-
-def _said(door: Door, entry: Entry, *rows: str, worked_on: bool = False, **facts: Any) -> int:
-    tell(*rows)
-    if door.json:
-        print_json(door.facts(entry, entry.view(), worked_on=worked_on) | facts)
-    return 0
+    return door.done(entry, f"Run {entry.id} is {said}", worked_on=not done)
 
 
 def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "apply"], *, dry: bool) -> int:
@@ -134,4 +127,4 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     if undoes:
         rows += [f"  git revert {one.commit}" for one in entry.view().committed if one.commit]
         rows += [f"  bring it again: interlock apply {entry.id}"] if done.paths and not dry else []
-    return _said(door, entry, *rows, paths=list(done.paths), kept=list(done.kept))
+    return door.done(entry, *rows, paths=list(done.paths), kept=list(done.kept))
