@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, interlock, person
+from tests.cli.conftest import CommandLine, interlock, made, person
 
-__all__ = ["interlock", "person"]
+__all__ = ["interlock", "made", "person"]
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra `otel` is not installed")
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 

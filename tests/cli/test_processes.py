@@ -170,9 +170,8 @@ def test_what_refuses_a_detached_run_reaches_the_caller(interlock: CommandLine) 
 
 
 @pytest.mark.req("PERSON-01")
-def test_a_person_at_the_terminal_is_asked_in_place(interlock: CommandLine) -> None:
-    interlock.weakens()
-    terminal = Terminal(interlock, "Make add right")
+def test_a_person_at_the_terminal_is_asked_in_place(waits: CommandLine) -> None:
+    terminal = Terminal(waits, "resume")
     terminal.until(lambda seen: "[q]uit" in seen)
 
     terminal.type("nonsense\n")
@@ -184,19 +183,18 @@ def test_a_person_at_the_terminal_is_asked_in_place(interlock: CommandLine) -> N
     assert terminal.end() == 0
     assert "complete in" in terminal.seen
     assert "decided approve" in terminal.seen
-    assert "good enough" in interlock("show", "--log").out
+    assert "good enough" in waits("show", "--log").out
 
 
 @pytest.mark.long
 @pytest.mark.req("PERSON-01", "RUN-07")
-def test_while_it_is_asked_in_place_another_terminal_can_decide(interlock: CommandLine) -> None:
+def test_while_it_is_asked_in_place_another_terminal_can_decide(waits: CommandLine) -> None:
     """Also without a name: it waits. The question gives way, and who decided is told."""
-    interlock.weakens()
-    terminal = Terminal(interlock, "Make add right")
+    terminal = Terminal(waits, "resume")
     asked = terminal.until(lambda seen: "[q]uit" in seen)
     assert "- check.sh: it was wrong" in asked, "why the judge lets it stand"
 
-    assert "takes it up" in interlock("approve", "--note", "said elsewhere").err
+    assert "takes it up" in waits("approve", "--note", "said elsewhere").err
 
     assert terminal.end() == 0
     assert "said elsewhere" in terminal.seen
@@ -204,9 +202,8 @@ def test_while_it_is_asked_in_place_another_terminal_can_decide(interlock: Comma
 
 @pytest.mark.req("PERSON-01", "RUN-09")
 @pytest.mark.parametrize("keys", [*(pytest.param(one, marks=pytest.mark.long) for one in ("q\n", "\x04")), "\x03"])
-def test_q_the_end_and_ctrl_c_mean_later(interlock: CommandLine, keys: str) -> None:
-    interlock.weakens()
-    terminal = Terminal(interlock, "Make add right")
+def test_q_the_end_and_ctrl_c_mean_later(waits: CommandLine, keys: str) -> None:
+    terminal = Terminal(waits, "resume")
     terminal.until(lambda seen: "[q]uit" in seen)
 
     if keys == "\x03":  # no controlling terminal makes a signal of it here
@@ -242,9 +239,8 @@ def test_a_terminal_gets_what_it_can_show(
 
 
 @pytest.mark.req("CLI-04")
-def test_with_json_nobody_is_asked_in_place(interlock: CommandLine) -> None:
-    interlock.weakens()
-    terminal = Terminal(interlock, "Make add right", "--json")
+def test_with_json_nobody_is_asked_in_place(waits: CommandLine) -> None:
+    terminal = Terminal(waits, "resume", "--json")
 
     assert (terminal.end(), "[q]uit" in terminal.seen) == (4, False)
 
