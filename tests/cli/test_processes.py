@@ -255,6 +255,7 @@ def test_what_is_shown_fits_a_narrow_terminal(done: CommandLine) -> None:
     assert [line for line in lines if len(line) > 50 and "interlock" not in line] == []
 
 
+@pytest.mark.long
 @pytest.mark.req("TREE-08")
 def test_guarded_work_is_asked_for_at_the_end(interlock: CommandLine) -> None:
     interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be nice > CLAUDE.md; echo done")

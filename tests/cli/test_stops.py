@@ -30,41 +30,33 @@ def leads_on(said: Answer) -> list[list[str]]:
     return [shlex.split(line.removeprefix("  next").strip())[1:] for line in block if "interlock " in line]
 
 
-@pytest.mark.req("PERSON-05", "RUN-08", "TS-01")
+@pytest.mark.req("PERSON-05", "RUN-08", "TS-01", "TREE-14", "RUN-10")
 def test_a_refusal_leads_on_with_words_and_with_the_work(interlock: CommandLine) -> None:
     interlock.refuses()
     said = interlock("Make add right", "--rounds", "1")
 
     assert said.code == 3
     assert "kept    lib.py +1 -1                 not delivered" in said.err
-    resume, apply = leads_on(said)
-    assert resume[-2:] == ["--note", "TEXT"]
-    (interlock.top / "acts" / "reviewer.sh").unlink()
-    went_on = interlock(*resume)
-    assert went_on.code == 0
-    assert "said    " in went_on.err
-    assert apply[0] == "apply"
-
-
-@pytest.mark.req("TREE-14", "RUN-10")
-def test_refused_work_is_shown_and_applied_on_a_persons_word(interlock: CommandLine) -> None:
-    interlock.refuses()
-    said = interlock("Make add right", "--rounds", "1")
-
     assert len(interlock("show", "--json").json["dispatches"]) == 2, "as many rounds as were asked for"
     assert "+    return a + b" in interlock("diff").out
     assert "a - b" in interlock.read("lib.py")
-    assert interlock(*leads_on(said)[1]).code == 0
+    resume, apply = leads_on(said)
+    assert interlock(*apply).code == 0
     assert "a + b" in interlock.read("lib.py")
+    assert interlock("undo", "latest").code == 0
+    assert resume[-2:] == ["--note", "TEXT"]
+    (interlock.top / "acts" / "reviewer.sh").unlink()
+    went_on = interlock(*resume)
+    assert (went_on.code, "said    " in went_on.err) == (0, True)
 
 
+@pytest.mark.long
 @pytest.mark.req("RUN-13", "PERSON-05")
 def test_an_agent_that_fails_leaves_the_run_open(interlock: CommandLine) -> None:
     interlock.act("builder", "echo 'the model is gone: unknown model x' >&2; exit 3")
     said = interlock("Make add right")
 
-    assert said.code == 5
-    assert said.err.count("unknown model x") <= 3
+    assert (said.code, said.err.count("unknown model x") <= 3) == (5, True)
     (interlock.top / "acts" / "builder.sh").unlink()
     assert interlock(*leads_on(said)[0]).code == 0
 
