@@ -61,13 +61,14 @@ class Playbooks(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        from interlock.cli.trusting import playbook_for
+        from interlock.cli.trusting import asked
         from interlock.cli.working import run_playbook
+        from interlock.finding.trust import nobody
 
         if len(cmd_name.split()) > 1:
             request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
             raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
-        playbook = playbook_for(_typed(ctx), cmd_name, asks=ctx.meta.get("asks", False))
+        playbook = _typed(ctx).place.playbook(cmd_name, asked if ctx.meta.get("asks") else nobody)
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:

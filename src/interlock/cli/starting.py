@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -100,7 +99,6 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     """Take out what a run delivered, or bring what it could not deliver."""
     door.people_only(f"{how} the work of runs")
     place, paths, undoes = door.place, [door.inside(path) for path in paths], how == "undo"
-    act = place.undo if undoes else place.apply
     if run:
         entry = place.runs.find(run)
     elif undoes:
@@ -108,14 +106,14 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     else:
         entry = door.first(lambda view: not view.status.is_open and door.work(view).refused, "work that was refused")
     if undoes and not run and not dry:
-        files = text.few(asyncio.run(place.undo(entry, paths, dry=True)).paths)
+        files = text.few(place.move(entry, how, paths, dry=True).paths)
         if not confirmed(f"Take {files} of run {entry.id} out again?"):
             raise Refused(
                 "nothing was undone: it was not said which run",
                 found=f"the latest that delivered: {entry.id} ({files})",
                 remedy=f"interlock undo {entry.id}",
             )
-    done = asyncio.run(act(entry, paths, dry=dry))
+    done = place.move(entry, how, paths, dry=dry)
     word = f"{'would be ' if dry else ''}{'taken out' if undoes else 'brought'}"
     whose = "" if run else f" of run {entry.id}"
     rows = [f"{text.count(len(done.paths), 'file')}{whose} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]

@@ -179,7 +179,7 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     write_output(entry.output(view))
     held = [change.path for change in door.work(view).held] if view.held and view.status.has_ended else []
     if held and confirmed(f"Deliver the guarded {text.few(held)}, too?"):  # a person's word alone does (TREE-08)
-        tell(f"Delivered: {text.few(asyncio.run(door.place.apply(entry, held)).paths)}")
+        tell(f"Delivered: {text.few(door.place.move(entry, 'apply', held).paths)}")
     return code
 
 
