@@ -207,7 +207,7 @@ WRONG: list[tuple[str, dict[str, Any], str]] = [
     ("start", {"playbook": "boat", "inputs": {"what": "x"}, "budget": 1}, "budget_usd"),
     ("start", {"playbook": "boat", "inputs": {"wat": "x"}}, "Did you mean what?"),
     ("start", {"playbook": "boot", "inputs": {}}, "Did you mean boat?"),
-    ("start", {"playbook": "boat", "inputs": {"what": ["x", {}]}}, "a text or a number"),
+    ("start", {"playbook": "boat", "inputs": {"what": ["x", {}]}}, "what cannot be this"),
     ("start", {"playbook": "boat", "inputs": {"what": "\0"}}, "no program can be told this"),
     ("plan", {"playbook": "boat", "inputs": {"what": "x", "times": "--detach"}}, "--times"),
     ("look", {"run": "nothing"}, "there are no runs here yet"),
