@@ -46,6 +46,7 @@ def test_the_examples_run_from_their_folders_to_their_ends(interlock: CommandLin
             assert came.code == 4, came.err
             came = interlock(*decision, "--runner", "scripted")
         assert (came.code, came.out) == (0, ended), came.err
+    assert "  next    interlock diff" in came.err, "where the playbook names nothing"
     assert (interlock.top / "fixer.txt").exists() and (interlock.top / "docs/upgrades/click.md").exists()
 
 
