@@ -105,6 +105,7 @@ def test_what_failed_has_its_error_and_a_cancelled_run_sends_no_dispatch_again(w
     assert facts(collector.named("invoke_workflow task")[0])["error.type"] == "cancelled"
 
 
+@pytest.mark.long
 @pytest.mark.req("PAGE-06")
 def test_a_collector_that_refuses_is_told_once_and_touches_no_run(
     waits: CommandLine, monkeypatch: pytest.MonkeyPatch

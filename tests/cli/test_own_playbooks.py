@@ -136,6 +136,7 @@ def test_a_changed_process_is_tried_against_recorded_runs(interlock: CommandLine
     assert {path: content for path, (_, content) in interlock.bytes_of_all().items()} == before
 
 
+@pytest.mark.long
 @pytest.mark.req("OWN-03")
 def test_new_ones_are_rehearsed_tested_and_run_as_they_stand(interlock: CommandLine) -> None:
     """As is said when they are written; their tests stand side by side."""
@@ -222,6 +223,7 @@ steps:
 """
 
 
+@pytest.mark.long
 @pytest.mark.req("OWN-05", *(f"AD-0{n}" for n in range(1, 10)))
 def test_a_prompt_is_adopted_approved_and_run(interlock: CommandLine) -> None:
     """By agents that do it wrong at first, each in its own way; named from where the person stands."""
@@ -247,6 +249,7 @@ def test_a_prompt_is_adopted_approved_and_run(interlock: CommandLine) -> None:
     assert interlock("-C", "prompts", "run", "adopt", "mend.md", "--runner", "adopts").code == 2, "it is taken"
 
 
+@pytest.mark.long
 @pytest.mark.req("HOUSE-05", "OWN-02")
 def test_the_page_does_as_it_says(interlock: CommandLine) -> None:
     page = (EXAMPLE.parents[1] / "docs" / "own-playbooks.md").read_text("utf-8")

@@ -93,6 +93,7 @@ def test_the_first_signal_ends_in_order_and_the_run_goes_on_later(
     assert interlock(*command.split()[2:]).code == 0
 
 
+@pytest.mark.long
 @pytest.mark.req("RUN-12")
 def test_the_second_signal_ends_at_once(interlock: CommandLine, tmp_path: Path) -> None:
     """And whatever an agent started with it, also what hears no TERM."""
@@ -166,6 +167,7 @@ def test_detached_it_goes_on_alone_and_is_watched(
     assert "complete in" in log.read_text() or interlock("show", run).code == 0
 
 
+@pytest.mark.long
 @pytest.mark.req("RUN-11")
 def test_what_refuses_a_detached_run_reaches_the_caller(interlock: CommandLine) -> None:
     process = interlock.spawn("Make add right", "--detach", "--check", "no-such-program-at-all")

@@ -135,7 +135,6 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
         assert known["boat"]["inputs"]["what"].startswith("needed")
         planned = await client("plan", playbook="boat", inputs={"what": "a boat"})
         assert planned["calls"][0][0] == "2 to 2"
-        assert (await client("list"))["runs"] == []
         run = await _begins(client)
         seen = await client.until(run, "waiting")
         assert (seen["gate"]["question"], seen["gate"]["choices"]) == (
