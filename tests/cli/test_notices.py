@@ -24,12 +24,11 @@ def tells(interlock: CommandLine, command: str) -> Path:
 
 @pytest.mark.req("PERSON-06")
 def test_a_gate_and_an_end_are_told_with_the_run(waits: CommandLine) -> None:
-    interlock = waits
-    told = tells(interlock, "cat >> $1; echo >> $1; env | grep -c ^INTERLOCK_ >> $1.env; exit 0")
+    told = tells(waits, "cat >> $1; echo >> $1; env | grep -c ^INTERLOCK_ >> $1.env; exit 0")
     address = '[web]\naddress = "https://box.example/interlock/"\n'
-    interlock.write("interlock.toml", (interlock.top / "interlock.toml").read_text() + address)
-    assert interlock("resume").code == 4
-    assert interlock("approve").code == 0
+    waits.write("interlock.toml", (waits.top / "interlock.toml").read_text() + address)
+    assert waits("resume").code == 4
+    assert waits("approve").code == 0
     asked, ended = (json.loads(line) for line in told.read_text().splitlines())
     assert asked["gate"]["url"] == f"https://box.example/interlock/runs/{asked['run_id']}"
     assert (asked["status"], asked["gate"]["name"], asked["run_id"]) == ("waiting", "accept", ended["run_id"])
