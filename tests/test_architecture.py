@@ -11,7 +11,7 @@ import pytest
 
 SRC = Path(__file__).parents[1] / "src" / "interlock"
 FLOORS = [
-    ("cli", "web", "mcp", "notices", "traces", "fleet", "demo", "testing"),
+    ("cli", "web", "mcp", "traces", "fleet", "demo", "testing"),
     ("app",),
     ("finding",),
     ("playbooks",),

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.cli.conftest import CommandLine, interlock, person
+from tests.cli.conftest import CommandLine, interlock, made, person, waits
 
-__all__ = ["interlock", "person"]
+__all__ = ["interlock", "made", "person", "waits"]
 pytest.importorskip("opentelemetry.exporter.otlp.proto.http", reason="the extra `otel` is not installed")
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -97,37 +97,33 @@ def test_a_run_is_one_trace_over_its_processes_and_each_span_comes_once(interloc
 
 
 @pytest.mark.req("PAGE-06")
-def test_what_failed_has_its_error_and_a_cancelled_run_sends_no_dispatch_again(interlock: CommandLine) -> None:
-    interlock.weakens()
+def test_what_failed_has_its_error_and_a_cancelled_run_sends_no_dispatch_again(waits: CommandLine) -> None:
     with collecting() as collector:
-        traced(interlock, collector.url)
-        assert interlock("Make add right").code == 4
-        before = len(collector.spans)
-        assert interlock("cancel", interlock.latest()).code == 0
-    later = collector.spans[before:]
-    assert sorted(span.name for span in later) == ["invoke_workflow task", "step round-1"]
+        traced(waits, collector.url)
+        assert waits("cancel", waits.latest()).code == 0
+    assert sorted(span.name for span in collector.spans) == ["invoke_workflow task", "step round-1"]
     assert facts(collector.named("invoke_workflow task")[0])["error.type"] == "cancelled"
 
 
+@pytest.mark.long
 @pytest.mark.req("PAGE-06")
 def test_a_collector_that_refuses_is_told_once_and_touches_no_run(
-    interlock: CommandLine, monkeypatch: pytest.MonkeyPatch
+    waits: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with collecting(status=400) as collector:
-        traced(interlock, collector.url)
-        done = interlock("Make add right")
-    assert done.code == 0
+        traced(waits, collector.url)
+        asked = waits("resume")
+        done = waits("approve")
+    assert (asked.code, "spans" in asked.err, done.code) == (4, False, 0), "there is nothing new to send"
     assert done.err.count("spans could not be sent") == 1 and "Traceback" not in done.err
     monkeypatch.setitem(sys.modules, "interlock.traces", None)  # as where the extra is not installed
-    interlock.act("builder", "echo '# again' >> lib.py; echo done")
-    again = interlock("Make add right again")
-    assert "pip install 'interlock[otel]'" in again.err
+    assert "pip install 'interlock[otel]'" in waits("Make add right again").err
 
 
 @pytest.mark.req("PAGE-06")
-def test_nothing_of_it_is_imported_when_it_is_off(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_it_is_imported_when_it_is_off(waits: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
     known = {name for name in sys.modules if name.startswith(("opentelemetry.exporter", "interlock.traces"))}
     for name in known:
         monkeypatch.delitem(sys.modules, name)
-    assert interlock("Make add right").code == 0
+    assert waits("approve").code == 0
     assert not {name for name in sys.modules if name.startswith(("opentelemetry.exporter", "interlock.traces"))}

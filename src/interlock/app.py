@@ -437,8 +437,8 @@ class Place:
             now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
         if opening and (opening != gate.opening or (shown is not None and shown != now)):
             raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
-        said = Message(what=what, who=by or who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
-        self.speak(entry, said.model_copy(update={"opening": opening, "shown": dict(shown or {})}))
+        seen: dict[str, Any] = {"gate": gate.gate, "opening": opening, "shown": dict(shown or {})}
+        self.speak(entry, Message(what=what, who=by or who(), at=datetime.now(UTC), choice=choice, note=note, **seen))
         return [path for path, digest in gate.shown.items() if digest != now[path]]
 
     def cancel(self, entry: Entry) -> bool:
@@ -465,18 +465,11 @@ class Place:
 
     # --- its work
 
-    async def undo(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
-        """Take what a run delivered out of the tree again, hunk by hunk; what changed since stays (TREE-06)."""
-        return await self._move(entry, "undo", paths, dry)
-
-    async def apply(self, entry: Entry, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
-        """Bring a run's refused, held-back or undone work into the tree: a person's word."""
-        return await self._move(entry, "apply", paths, dry)
-
-    async def _move(self, entry: Entry, how: How, paths: Sequence[str], dry: bool) -> Moved:
+    def move(self, entry: Entry, how: How, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
+        """A person's word: what a run delivered goes out of the tree again, or what it could not comes in (TREE-06)."""
         with entry.lock():
             player = self._player(self.playbook_of(entry.view()), entry, Watcher())
-            return await afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry)
+            return asyncio.run(afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry))
 
 
 def _roles(player: Player) -> list[Role]:

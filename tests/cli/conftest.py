@@ -37,7 +37,7 @@ class CommandLine(Bench):
         return Answer(code, said.out.decode(), said.err.decode())
 
     def trust(self) -> None:
-        """The person has read the settings that the project brings along."""
+        """In the person's own folder."""
         assert self("playbooks", "trust", "interlock.toml").code == 0
 
     def spawn(self, *arguments: str, **how: Any) -> subprocess.Popen[str]:
@@ -81,12 +81,45 @@ def person(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(door, "inside_dispatch", lambda: False)
 
 
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Projects that a person has trusted: as it begins, with a run that is complete, with one that waits."""
+    folder = tmp_path_factory.mktemp("made")
+    Bench(folder / "begun", mode="off")
+    waits = CommandLine(folder / "waits", mode="off")
+    waits.weakens()
+    assert waits.run().status is Status.WAITING
+    complete = Bench(folder / "done", mode="off")
+    assert complete.run().status is Status.COMPLETE
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(door, "inside_dispatch", lambda: False)
+        complete.trust()
+    return folder
+
+
+def _copied(made: Path, name: str, to: Path, capture: pytest.CaptureFixture[bytes]) -> CommandLine:
+    shutil.copytree(made / "done-data", to / "data")
+    shutil.copytree(made / name, to / "work", symlinks=True)
+    project = CommandLine.there(to / "work")
+    project.capture = capture
+    return project
+
+
 @pytest.fixture
-def interlock(tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> Iterator[CommandLine]:
-    made = CommandLine(tmp_path / "work", mode="off")
-    made.capture = capsysbinary
-    made.trust()
-    yield made
+def interlock(made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    return _copied(made, "begun", tmp_path, capsysbinary)
+
+
+@pytest.fixture
+def done(made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    """A project with a run that is complete."""
+    return _copied(made, "done", tmp_path, capsysbinary)
+
+
+@pytest.fixture
+def waits(made: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
+    """A project with a run that waits, since its work rests on a changed check."""
+    return _copied(made, "waits", tmp_path, capsysbinary)
 
 
 @pytest.fixture
@@ -95,21 +128,3 @@ def plays() -> Iterator[Callable[[Any], None]]:
     before = TASK.play
     yield lambda play: object.__setattr__(TASK, "play", play)
     object.__setattr__(TASK, "play", before)
-
-
-@pytest.fixture(scope="session")
-def _complete(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project with a run that is complete."""
-    made = Bench(tmp_path_factory.mktemp("complete") / "work", mode="off")
-    assert made.run().status is Status.COMPLETE
-    return made.top
-
-
-@pytest.fixture
-def done(_complete: Path, tmp_path: Path, capsysbinary: pytest.CaptureFixture[bytes]) -> CommandLine:
-    """The same, to be changed."""
-    shutil.copytree(_complete, tmp_path / "work", symlinks=True)
-    made = CommandLine.there(tmp_path / "work")
-    made.capture = capsysbinary
-    made.trust()
-    return made

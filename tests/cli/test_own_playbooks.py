@@ -31,11 +31,6 @@ steps:
 """
 
 
-@pytest.fixture(autouse=True)
-def home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
-
-
 @pytest.mark.req("OWN-01", "OWN-02", "CLI-04")
 def test_the_examples_run_from_their_folders_to_their_ends(interlock: CommandLine) -> None:
     said = {
@@ -51,6 +46,7 @@ def test_the_examples_run_from_their_folders_to_their_ends(interlock: CommandLin
             assert came.code == 4, came.err
             came = interlock(*decision, "--runner", "scripted")
         assert (came.code, came.out) == (0, ended), came.err
+    assert "  next    interlock diff" in came.err, "where the playbook names nothing"
     assert (interlock.top / "fixer.txt").exists() and (interlock.top / "docs/upgrades/click.md").exists()
 
 
@@ -115,14 +111,7 @@ def test_a_shipped_one_is_copied_to_be_changed_and_comes_first(interlock: Comman
     assert "task     hidden by the one of this workspace" in listed
     came = interlock("run", "task", "Make it right", "--check", "true", "--runner", "scripted")
     assert came.code == 0, came.err
-    again = interlock("playbooks", "copy", "task")
-    assert (again.code, "is of this workspace" in again.err or "workspace" in again.err) == (2, True)
-
-
-@pytest.mark.req("OWN-01", "CLI-05")
-@pytest.mark.parametrize("words", [["trust", "task"], ["trust", "gone"], ["sell", "task"], ["copy"]])
-def test_what_cannot_be_done_is_told(interlock: CommandLine, words: list[str]) -> None:
-    assert interlock("playbooks", *words).code == 2
+    assert interlock("playbooks", "copy", "task").code == 2
 
 
 @pytest.mark.req("OWN-04")
@@ -147,6 +136,7 @@ def test_a_changed_process_is_tried_against_recorded_runs(interlock: CommandLine
     assert {path: content for path, (_, content) in interlock.bytes_of_all().items()} == before
 
 
+@pytest.mark.long
 @pytest.mark.req("OWN-03")
 def test_new_ones_are_rehearsed_tested_and_run_as_they_stand(interlock: CommandLine) -> None:
     """As is said when they are written; their tests stand side by side."""
@@ -154,19 +144,13 @@ def test_new_ones_are_rehearsed_tested_and_run_as_they_stand(interlock: CommandL
         name = f"mine-{kind}"
         said = interlock("playbooks", "new", name, *(["--yaml"] if kind == "yaml" else []))
         commands = [shlex.split(line) for line in said.err.splitlines() if line.startswith("  ")]
-        assert [one[:2] for one in commands[:2]] == [
-            ["interlock", "rehearse"],
-            ["pytest", f".interlock/playbooks/{name}"],
-        ]
+        assert [one[1] for one in commands[:2]] == ["rehearse", f".interlock/playbooks/{name}"]
         assert interlock(*commands[0][1:]).code == 0
         ran = interlock(*commands[2][1:], "--runner", "scripted", *words)
-        assert ran.code in (0, 3), (
-            ran.err
-        )  # in Python the project's own check counts, which a scripted agent does not mend
+        assert ran.code in (0, 3), ran.err  # in Python the project's own check counts, which nobody mends here
     pytest_ = [sys.executable, "-m", "pytest", ".interlock/playbooks", "-q", "-p", "no:cacheprovider"]
     assert subprocess.run(pytest_, cwd=interlock.top, check=False).returncode == 0
     assert interlock("playbooks", "new", "mine-yaml").code == 2
-    assert interlock("playbooks", "new", "no/name").code == 2
 
 
 @pytest.mark.req("OWN-02", "PROOF-02")
@@ -180,12 +164,12 @@ def test_what_must_pass_is_told_before_it_runs(interlock: CommandLine) -> None:
 
 
 @pytest.mark.req("OWN-01", "CLI-01", "RUN-11")
-@pytest.mark.parametrize("name", ["budget", "runner", "dry-run", "json", "help"])
-def test_an_input_has_no_name_that_a_run_has_an_option_for(interlock: CommandLine, name: str) -> None:
+def test_an_input_has_no_name_that_a_run_has_an_option_for(interlock: CommandLine) -> None:
     """It would be taken for that option, and never reach the playbook."""
-    interlock.write("look.yaml", FLOW.replace("times:", f"{name}:").replace(" {{ times }} times", ""))
-    came = interlock("run", "./look.yaml", "it", "--runner", "scripted")
-    assert came.code == 2 and ("cannot be called" in came.err)
+    for name in ("budget", "runner", "dry-run", "json", "help"):
+        interlock.write("look.yaml", FLOW.replace("times:", f"{name}:").replace(" {{ times }} times", ""))
+        came = interlock("run", "./look.yaml", "it", "--runner", "scripted")
+        assert came.code == 2 and ("cannot be called" in came.err)
 
 
 ADOPTS = """\
@@ -239,6 +223,7 @@ steps:
 """
 
 
+@pytest.mark.long
 @pytest.mark.req("OWN-05", *(f"AD-0{n}" for n in range(1, 10)))
 def test_a_prompt_is_adopted_approved_and_run(interlock: CommandLine) -> None:
     """By agents that do it wrong at first, each in its own way; named from where the person stands."""
@@ -264,6 +249,7 @@ def test_a_prompt_is_adopted_approved_and_run(interlock: CommandLine) -> None:
     assert interlock("-C", "prompts", "run", "adopt", "mend.md", "--runner", "adopts").code == 2, "it is taken"
 
 
+@pytest.mark.long
 @pytest.mark.req("HOUSE-05", "OWN-02")
 def test_the_page_does_as_it_says(interlock: CommandLine) -> None:
     page = (EXAMPLE.parents[1] / "docs" / "own-playbooks.md").read_text("utf-8")

@@ -26,6 +26,11 @@ def shape(text: str) -> str:
     return re.sub(r"\b\d+:\d\d\b", "0:00", re.sub(r"\b\d+(\.\d)? s\b", "0 s", text))
 
 
+async def asks(run: Run, inputs: object) -> Outcome:
+    await run.gate("go-on", "Go on?")
+    return Outcome.complete("asked")
+
+
 @pytest.mark.req("CLI-02", "CLI-03", "CLI-04")
 def test_in_a_pipe_there_is_a_line_a_step_and_the_block_of_the_end(interlock: CommandLine) -> None:
     interlock.write("interlock.toml", interlock.read("interlock.toml").replace('mode = "off"', 'mode = "auto"'))
@@ -55,25 +60,19 @@ def test_in_a_pipe_there_is_a_line_a_step_and_the_block_of_the_end(interlock: Co
 
 
 @pytest.mark.req("CLI-04")
-def test_with_json_stdout_is_one_object_whose_names_are_kept(interlock: CommandLine) -> None:
-    said = interlock("Make add right", "--json")
+def test_with_json_stdout_is_one_object_whose_names_are_kept(done: CommandLine) -> None:
+    said = done("resume", "--json")
 
     facts = said.json
     assert facts.keys() >= KEPT
     assert (facts["status"], facts["exit_code"], facts["playbook"]) == ("complete", 0, "task")
     assert [one["agent"] for one in facts["dispatches"]] == ["builder", "reviewer"]
     assert "complete in" in said.err
-    assert interlock("show", "--json").json.keys() == facts.keys()
+    assert done("show", "--json").json.keys() == facts.keys()
 
 
 @pytest.mark.req("CLI-02")
 def test_nothing_about_the_machinery_without_verbose(interlock: CommandLine, plays: Callable[[Any], None]) -> None:
-    quiet = interlock("Make add right").err
-    run = interlock.latest()
-
-    assert not re.search(r"round-1/|#1|journal|sha|[0-9a-f]{10}", quiet.replace(run, ""))
-    assert "round-1/builder#1" in interlock("show", run, "builder").out
-
     async def notes(run: Run, inputs: object) -> Outcome:
         run.note("inner", n=1)
         return Outcome.complete("so it is")
@@ -94,8 +93,10 @@ def test_asked_again_after_its_end_it_is_a_new_run(done: CommandLine) -> None:
     assert done("show", first).out.endswith(f"  next    interlock diff {first}\n")
 
 
-@pytest.mark.req("CLI-07")
+@pytest.mark.req("CLI-07", "PROOF-02", "PERSON-05")
 def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLine) -> None:
+    assert "earlier about " in done("plan", "task", "Do more").out
+    assert "  next    interlock -C ../work diff" in done("-C", "../work", "show").out, "as it is typed from here"
     whole = shape(done("show").out)
 
     assert whole.startswith("task  Make add right")
@@ -104,7 +105,7 @@ def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLin
     assert "  round 1   builder ok" in whole
     assert "  checks  sh check.sh                  red -> green, mended" in whole
     step = done("show", "latest", "reviewer").out
-    assert "asked   the request" in step
+    assert "asked   the request" in step and "round-1/reviewer#1" in step
     assert "met" in step
     assert done("show", "round 1").out.count("round-1/") >= 3
     done.write("interlock.toml", "[[[ to look at a run takes no settings")
@@ -112,27 +113,16 @@ def test_show_has_head_steps_and_evidence_and_a_step_has_it_all(done: CommandLin
     assert (missing.code, "Did you mean reviewer?" in missing.err) == (2, True)
 
 
-@pytest.mark.req("EVID-12")
-def test_the_receipt_is_markdown_with_one_table_of_checks(done: CommandLine) -> None:
+@pytest.mark.req("EVID-12", "CLI-07")
+def test_what_there_is_besides_receipt_log_and_diff(done: CommandLine) -> None:
     said = done("show", "--markdown").out
-
     assert said.startswith("# Make add right\n")
     assert "| check | before | after |  | run by | on tree |" in said
     assert re.search(r"\| `sh check.sh` \| red \| green \| mended \| interlock \| `[0-9a-f]{10}` \|", said)
-    assert "| the request | yes |" in said
-    assert "Delivered: `lib.py`" in said
+    assert "| the request | yes |" in said and "Delivered: `lib.py`" in said
     assert said == (done.top / ".interlock" / "runs" / done.latest() / "report.md").read_text()
-
-
-def test_the_log_tells_every_step_with_its_time(done: CommandLine) -> None:
     lines = done("show", "--log").out.splitlines()
-
-    assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in lines)
-    assert lines[-1].endswith("lib.py")
-
-
-@pytest.mark.req("CLI-07")
-def test_diff_shows_what_was_delivered_and_what_an_agent_did(done: CommandLine) -> None:
+    assert all(re.match(r"\d\d:\d\d:\d\d  ", line) for line in lines) and lines[-1].endswith("lib.py")
     assert "+    return a + b" in done("diff").out
     assert done("diff", "--stat").out == "delivered\n  lib.py +1 -1\n"
     assert "+    return a + b" in done("diff", "builder").out
@@ -140,28 +130,17 @@ def test_diff_shows_what_was_delivered_and_what_an_agent_did(done: CommandLine) 
     assert "one of builder, reviewer" in done("diff", "latest", "nobody").err
 
 
-def test_runs_are_listed_the_latest_last(done: CommandLine) -> None:
-    done("Do it again", "--check", "none")
-    done.write("lib.py", done.read("lib.py").replace("a + b", "a - b"))
-    done("And a third time")
-
-    lines = done("runs").out.splitlines()
-
-    assert [line.rpartition("  ")[2].strip() for line in lines] == ["Make add right", "Do it again", "And a third time"]
-    assert max(map(len, lines)) <= 80
-    assert [one["headline"] for one in done("runs", "--status", "stopped", "--json").json["runs"]] == ["Do it again"]
-    assert "No run is like that" in done("runs", "--playbook", "roadmap").err
-
-
 @pytest.mark.req("CLI-08")
-def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(done: CommandLine) -> None:
+def test_cleaning_takes_what_is_left_and_never_work_that_nobody_took_over(
+    done: CommandLine, plays: Callable[[Any], None]
+) -> None:
     complete = done.latest()
     done.refuses()
     done.act("builder", "echo '# nicer' >> lib.py; echo done")
-    assert done("Make it nice").code == 3
+    assert done("Make it nice", "--rounds", "1").code == 3
     stopped = done.latest()
-    done.act("builder", "exit 3")
-    assert done("Leave it open").code == 5, "an open run is never cleaned"
+    plays(asks)
+    assert done("Leave it open").code == 4, "an open run is never cleaned"
     folder = done.top / ".interlock"
 
     planned = done("runs", "--clean", "--older", "0", "--dry-run", "--json").json
@@ -211,10 +190,12 @@ def test_undo_without_a_name_is_asked_for_and_takes_the_run_back(done: CommandLi
 @pytest.mark.req("TREE-06")
 def test_a_run_is_taken_out_and_brought_again_path_by_path(interlock: CommandLine) -> None:
     """The last word about a path counts; what is out is out, whatever a person makes of it afterwards."""
-    interlock.act(
-        "builder", "sed -i 's/a - b/a + b/' lib.py; echo new > new.txt; mkdir docs; echo x > docs/x; echo done"
-    )
-    assert interlock("Make add right").code == 0
+    (private := interlock.top / "notes.txt").chmod(0o600)
+    makes = "echo new > new.txt; mkdir docs; echo x > docs/x; rm notes.txt; echo done"
+    interlock.act("builder", f"sed -i 's/a - b/a + b/' lib.py; {makes}")
+    assert (interlock("Make add right").code, private.exists()) == (0, False)
+    assert interlock("undo", "latest", "notes.txt").code == 0
+    assert (private.read_text(), private.stat().st_mode & 0o777) == ("one\ntwo\nthree\n", 0o600)
 
     def there() -> list[bool]:
         return ["a + b" in interlock.read("lib.py"), *((interlock.top / one).exists() for one in ("new.txt", "docs/x"))]
@@ -239,16 +220,6 @@ def test_a_run_is_taken_out_and_brought_again_path_by_path(interlock: CommandLin
     assert interlock("undo", "latest", "../elsewhere").code == 2
 
 
-@pytest.mark.req("TREE-06")
-def test_undo_gives_a_private_file_back_as_a_private_one(interlock: CommandLine) -> None:
-    notes = interlock.top / "notes.txt"
-    notes.chmod(0o600)
-    interlock.act("builder", "rm notes.txt; sed -i 's/a - b/a + b/' lib.py; echo done")
-    assert (interlock("Make add right").code, notes.exists()) == (0, False)
-    assert interlock("undo", interlock.latest()).code == 0
-    assert (notes.read_text(), notes.stat().st_mode & 0o777) == ("one\ntwo\nthree\n", 0o600)
-
-
 @pytest.mark.req("PROOF-02")
 def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> None:
     settings = interlock.read("interlock.toml")
@@ -265,34 +236,12 @@ def test_plan_tells_what_it_takes_and_leaves_no_byte(interlock: CommandLine) -> 
     assert "make ready" not in said.out, "it prepares, and decides nothing"
     assert interlock("run", "task", "Make add right", "--dry-run").out == said.out
     assert interlock("plan", "task", "x", "--json").json["agents"] == [["builder", "mine"], ["reviewer", "mine"]]
+    assert "checks  ls" in interlock("plan", "task", "x", "--check", "ls").out, "what was typed counts"
     assert interlock.bytes_of_all() == before
     assert not (interlock.top / ".interlock").exists()
-
-
-@pytest.mark.req("PROOF-02")
-def test_plan_knows_earlier_runs_and_the_open_one(done: CommandLine) -> None:
-    done.act("builder", "exit 3")
-    assert done("Do more").code == 5
-
-    said = done("plan", "task", "Do more").out
-
-    assert "earlier about " in said
-    assert f"{done.latest()}" in said
-    assert "it goes on" in said
-
-
-@pytest.mark.req("PROOF-02", "PERSON-07")
-def test_plan_reads_what_the_person_wrote_and_says_what_keeps_it_from_beginning(interlock: CommandLine) -> None:
-    interlock("init", "harness")
-    assert "told    Task file not found: harness/tasks/ADD-1.md" in interlock("plan", "harness", "ADD-1").out
-    task = "# ADD-1\n\n- Task ID: ADD-1\n- Objective: Make add right\n- Require Approval Before Build: No\n"
-    task += "- Require Approval Before Complete: Yes\n\n## Acceptance Criteria\n\n- add returns the sum\n"
-    interlock.write("harness/tasks/ADD-1.md", task)
-    said = interlock("plan", "harness", "ADD-1").out
-    assert "names no artifact path for" in " ".join(said.split())
-    assert re.search(r"calls   [1-9]", said)
-    assert "asks    complete" in said and "asks    build" not in said
-    assert "checks  ls" in interlock("plan", "ticket", "ABC-12 fix add", "--test", "ls").out, "what was typed counts"
+    interlock.write("interlock.toml", interlock.read("interlock.toml") + "[task]\nreview = false\nrounds = 1\n")
+    said = interlock("plan", "task", "x").out
+    assert "round (at most 1)" in said and "reviewer " not in said, "settings count where no option is given"
 
 
 @pytest.mark.req("PROOF-01")
@@ -301,14 +250,6 @@ def test_rehearse_plays_every_path(interlock: CommandLine) -> None:
 
     assert (said.code, said.json["broken"]) == (0, [])
     assert said.json["paths"] >= 5
-
-
-def test_settings_of_the_playbook_count_where_no_option_is_given(interlock: CommandLine) -> None:
-    interlock.write("interlock.toml", interlock.read("interlock.toml") + "[task]\nreview = false\nrounds = 1\n")
-
-    facts = interlock("Make add right", "--json").json
-
-    assert [one["agent"] for one in facts["dispatches"]] == ["builder"]
 
 
 @pytest.mark.req("CLI-01")
@@ -324,17 +265,22 @@ def test_of_many_runs_the_latest_20_are_listed(done: CommandLine) -> None:
 
     listed = done("runs").out.splitlines()
     assert (len(listed), listed[-1].split()[0], listed[0].split()[0][-4:]) == (20, latest, "0012")
+    assert max(map(len, listed)) <= 80 and listed[-1].endswith("  Make add right")
     assert len(done("runs", "--all").out.splitlines()) == 31
+    facts = done("runs", "--status", "complete", "--playbook", "task", "--json").json["runs"][0]
+    assert (facts["run_id"], facts["headline"]) == (latest, "Make add right")
+    for none in (("--status", "stopped"), ("--playbook", "roadmap")):
+        assert "No run is like that" in done("runs", *none).err
 
 
-def test_words_of_others_cannot_move_the_cursor(done: CommandLine) -> None:
-    done("Do\x1b[2J it\nerror: all is lost", "--check", "none", "--json")
+def test_words_of_others_cannot_move_the_cursor(interlock: CommandLine, plays: Callable[[Any], None]) -> None:
+    plays(asks)
+    interlock("Do\x1b[2J it\nerror: all is lost", "--json")
 
-    listed = done("runs").out
+    listed = interlock("runs").out
     assert "\x1b" not in listed
     assert "Do\\x1b[2J it error: all is lost" in listed
-    assert os.linesep + "error" not in done("show").out
-    assert "found: x\n    Error: lost" in done("runs", "--status", "x\nError: lost").err
+    assert os.linesep + "error" not in interlock("show").out
 
 
 @pytest.mark.req("CLI-04")

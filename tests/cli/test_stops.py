@@ -30,60 +30,50 @@ def leads_on(said: Answer) -> list[list[str]]:
     return [shlex.split(line.removeprefix("  next").strip())[1:] for line in block if "interlock " in line]
 
 
-@pytest.mark.req("PERSON-05", "RUN-08", "TS-01")
+@pytest.mark.req("PERSON-05", "RUN-08", "TS-01", "TREE-14", "RUN-10")
 def test_a_refusal_leads_on_with_words_and_with_the_work(interlock: CommandLine) -> None:
-    interlock.refuses()
-    said = interlock("Make add right")
-
-    assert said.code == 3
-    assert "Not accepted within 3 rounds" in said.err
-    assert "kept    lib.py +1 -1                 not delivered" in said.err
-    resume, apply = leads_on(said)
-    assert resume[-2:] == ["--note", "TEXT"]
-    (interlock.top / "acts" / "reviewer.sh").unlink()
-    went_on = interlock(*resume)
-    assert went_on.code == 0
-    assert "said    " in went_on.err
-    assert apply[0] == "apply"
-
-
-@pytest.mark.req("TREE-14", "RUN-10")
-def test_refused_work_is_shown_and_applied_on_a_persons_word(interlock: CommandLine) -> None:
     interlock.refuses()
     said = interlock("Make add right", "--rounds", "1")
 
+    assert said.code == 3
+    assert "kept    lib.py +1 -1                 not delivered" in said.err
     assert len(interlock("show", "--json").json["dispatches"]) == 2, "as many rounds as were asked for"
     assert "+    return a + b" in interlock("diff").out
     assert "a - b" in interlock.read("lib.py")
-    assert interlock(*leads_on(said)[1]).code == 0
+    resume, apply = leads_on(said)
+    assert interlock(*apply).code == 0
     assert "a + b" in interlock.read("lib.py")
+    assert interlock("undo", "latest").code == 0
+    assert resume[-2:] == ["--note", "TEXT"]
+    (interlock.top / "acts" / "reviewer.sh").unlink()
+    went_on = interlock(*resume)
+    assert (went_on.code, "said    " in went_on.err) == (0, True)
 
 
+@pytest.mark.long
 @pytest.mark.req("RUN-13", "PERSON-05")
 def test_an_agent_that_fails_leaves_the_run_open(interlock: CommandLine) -> None:
     interlock.act("builder", "echo 'the model is gone: unknown model x' >&2; exit 3")
     said = interlock("Make add right")
 
-    assert said.code == 5
-    assert said.err.count("unknown model x") <= 3
+    assert (said.code, said.err.count("unknown model x") <= 3) == (5, True)
     (interlock.top / "acts" / "builder.sh").unlink()
     assert interlock(*leads_on(said)[0]).code == 0
 
 
 @pytest.mark.req("PERSON-01", "PERSON-02", "RUN-09")
-def test_a_gate_waits_and_is_decided_from_anywhere(interlock: CommandLine) -> None:
-    interlock.weakens()
-    said = interlock("Make add right")
+def test_a_gate_waits_and_is_decided_from_anywhere(waits: CommandLine) -> None:
+    said = waits("resume")
 
-    assert said.code == 4
-    assert "asks    Accept weakened checks: check.sh?" in said.err
+    assert (said.code, "asks    Accept weakened checks: check.sh?" in said.err) == (4, True)
     approve, reject = leads_on(said)
-    assert interlock("answer", "maybe").code == 2
-    assert "one of approve, reject" in interlock("answer", "maybe").err
-    assert interlock("reject").code == 2
-    assert interlock(*approve, "--note", "all right").code == 0
-    assert "approve" in interlock("show").out
-    assert reject[0] == "reject"
+    assert "one of approve, reject" in waits("answer", "maybe").err
+    assert waits("reject").code == 2
+    said = waits(*approve, "--only", "--json")
+    assert (said.code, said.json["status"], "Recorded" in said.err) == (0, "waiting", True)
+    assert waits("show").out.endswith(f"  next    interlock resume {waits.latest()}\n"), "and not: approve it"
+    assert waits("resume").code == 0
+    assert "approve" in waits("show").out and reject[0] == "reject"
 
 
 @pytest.mark.req("PERSON-01")
@@ -133,91 +123,64 @@ def test_a_fault_in_the_middle_has_its_own_exit_code(interlock: CommandLine, pla
     assert said.json["run_id"] in said.err
 
 
-@pytest.mark.req("PERSON-02", "PERSON-03")
-def test_a_rejection_goes_to_the_maker_with_its_words(interlock: CommandLine) -> None:
+def test_a_run_is_named_where_several_wait(waits: CommandLine) -> None:
+    assert waits("Make it better").code == 4
+
+    said = waits("approve")
+
+    assert (said.code, "2 runs wait" in said.err) == (2, True)
+    assert (waits("show", "task-").code, "begins several runs" in waits("show", "task-").err) == (2, True)
+    assert waits("show").out.startswith("task  Make it better")
+    assert waits("approve", waits.latest()[:-1]).code == 0
+    assert waits("show").out.startswith("task  Make add right")  # the only one that waits
+
+
+@pytest.mark.req("RUN-08")
+def test_a_cancelled_run_says_so(waits: CommandLine) -> None:
+
+    assert waits("cancel", "latest").code == 0
+    for again in (("resume",), ("cancel", "latest"), ("approve", "latest")):
+        said = waits(*again)
+        assert (said.code, "cancelled" in said.err) == (2, True)
+    assert waits("cancel").code == 2
+    assert "to do: Ask again: interlock run task 'Make add right'\n" in waits("resume").err
+
+
+@pytest.mark.req("PERSON-02", "PERSON-03", "RUN-16", "RUN-14")
+def test_a_rejection_goes_to_the_maker_with_its_words_and_by_the_runner_of_the_start(interlock: CommandLine) -> None:
+    interlock.write("interlock.toml", interlock.read("interlock.toml").replace('runner = "mine"', 'runner = "claude"'))
     interlock.weakens()
-    interlock("Make add right")
+    assert interlock("Make add right", "--runner", "mine").code == 4
     interlock.act("builder-2", "cat > /dev/null; git checkout -q HEAD~1 -- check.sh; sed -i 's/a - b.*/a + b/' lib.py")
 
     said = interlock("reject", "--note", "mend lib.py instead")
 
     assert said.code == 0, said.err
-    run = interlock.top / ".interlock" / "runs" / interlock.latest()
-    assert "mend lib.py instead" in (run / "dispatches" / "round-2" / "builder#1" / "brief.md").read_text()
-
-
-def test_only_records_it_and_nobody_goes_on(interlock: CommandLine) -> None:
-    interlock.weakens()
-    interlock("Make add right")
-
-    said = interlock("approve", "--only", "--json")
-
-    assert (said.code, said.json["status"]) == (0, "waiting")
-    assert "Recorded" in said.err
-    assert interlock("show").out.endswith(f"  next    interlock resume {interlock.latest()}\n"), "and not: approve it"
-    assert interlock("resume").code == 0
-
-
-def test_a_run_is_named_where_several_wait(interlock: CommandLine) -> None:
-    interlock.weakens()
-    for request in ("Make add right", "Make it better"):
-        assert interlock(request).code == 4
-
-    said = interlock("approve")
-
-    assert (said.code, "2 runs wait" in said.err) == (2, True)
-    assert (interlock("show", "task-").code, "begins several runs" in interlock("show", "task-").err) == (2, True)
-    assert interlock("show").out.startswith("task  Make it better")
-    assert interlock("approve", interlock.latest()[:-1]).code == 0
-    assert interlock("show").out.startswith("task  Make add right")  # the only one that waits
-
-
-@pytest.mark.req("RUN-08")
-def test_a_cancelled_run_says_so(interlock: CommandLine) -> None:
-    interlock.weakens()
-    interlock("Make add right")
-
-    assert interlock("cancel", "latest").code == 0
-    for again in (("resume",), ("cancel", "latest"), ("approve", "latest")):
-        said = interlock(*again)
-        assert (said.code, "cancelled" in said.err) == (2, True)
-    assert interlock("cancel").code == 2
-    assert "to do: Ask again: interlock run task 'Make add right'\n" in interlock("resume").err
-
-
-@pytest.mark.req("RUN-16", "RUN-14")
-def test_what_was_said_at_the_start_holds_until_a_resume_says_otherwise(interlock: CommandLine) -> None:
-    interlock.write("interlock.toml", interlock.read("interlock.toml").replace('runner = "mine"', 'runner = "claude"'))
-    interlock.weakens()
-    assert interlock("Make add right", "--runner", "mine").code == 4
-    assert interlock("reject", "--note", "again").code in (3, 4), "claude would not be found"
-    runners = {call.runner for call in Place(interlock.top).runs.find("latest").view().calls.values()}
-    assert runners == {"mine"}
+    entry = Place(interlock.top).runs.find("latest")
+    assert "mend lib.py instead" in (entry.path / "dispatches" / "round-2" / "builder#1" / "brief.md").read_text()
+    assert {call.runner for call in entry.view().calls.values()} == {"mine"}, "claude would not be found"
 
 
 @pytest.mark.req("RUN-07", "RUN-09")
-def test_a_run_that_somebody_works_on_is_locked(interlock: CommandLine) -> None:
-    interlock.weakens()
-    interlock("Make add right")
-    entry = Place(interlock.top).runs.find("latest")
+def test_a_run_that_somebody_works_on_is_locked(waits: CommandLine) -> None:
+    entry = Place(waits.top).runs.find("latest")
     with entry.lock():
-        said = interlock("resume", "--json")
+        said = waits("resume", "--json")
         assert (said.code, said.json["status"]) == (6, "locked")
         assert f"interlock watch {entry.id}" in said.err
-        assert "takes it up" in interlock("approve", entry.id).err
-        assert interlock("runs").out.split()[1] == "working"
-    assert interlock("resume").code == 0
+        assert "takes it up" in waits("approve", entry.id).err
+        assert waits("runs").out.split()[1] == "working"
+    assert waits("resume").code == 0
 
 
-@pytest.mark.req("RUN-08")
-def test_the_same_request_goes_on_and_other_options_are_refused(interlock: CommandLine) -> None:
-    interlock.weakens()
-    interlock("Make add right")
-    run = interlock.latest()
+@pytest.mark.req("RUN-08", "PROOF-02")
+def test_the_same_request_goes_on_and_other_options_are_refused(waits: CommandLine) -> None:
+    run = waits.latest()
 
-    assert "goes on" in interlock("Make add right").err
-    assert interlock.latest() == run
-    said = interlock("Make add right", "--rounds", "2")
+    assert run in (planned := waits("plan", "task", "Make add right").out) and "it goes on" in planned
+    assert "goes on" in waits("Make add right").err
+    assert waits.latest() == run
+    said = waits("Make add right", "--rounds", "2")
     assert said.code == 2
     assert f"interlock resume {run}" in said.err
     assert f"interlock cancel {run}" in said.err
@@ -241,18 +204,26 @@ def test_a_damaged_journal_is_told_and_mended(done: CommandLine) -> None:
 
 
 @pytest.mark.req("RUN-20")
-@pytest.mark.parametrize("words", [("Do it",), ("approve",), ("cancel", "x"), ("undo",), ("apply",)])
-def test_an_agent_inside_a_run_cannot_steer(
-    words: tuple[str, ...], done: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_an_agent_inside_a_run_cannot_steer(done: CommandLine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Whether or not anybody trusts the settings: that is a word for a person."""
     monkeypatch.undo()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "nobody's"))
     monkeypatch.setenv("INTERLOCK_DISPATCH", "round-1/builder#1")
+    steers = [
+        ("Do it",),
+        ("approve",),
+        ("reject",),
+        ("answer", "x"),
+        ("cancel", "x"),
+        ("undo",),
+        ("apply",),
+        ("fleet",),
+    ]
+    steers += [("web",), ("mcp",), ("runs", "--clean"), ("playbooks", "trust", "x"), ("doctor", "--mend", "x")]
 
-    said = done(*words)
-
-    assert (said.code, "a person, at a terminal of their own" in said.err) == (2, True)
+    for words in steers:
+        said = done(*words)
+        assert (said.code, "a person, at a terminal of their own" in said.err) == (2, True), words
     assert done("show").code == 0
 
 
@@ -288,7 +259,7 @@ def test_what_steers_agents_does_not_come_along_with_the_rest(interlock: Command
     """Refused work is brought without it; it has a command of its own, which works as printed."""
     interlock.refuses()
     interlock.act("builder", "sed -i 's/a - b/a + b/' lib.py; echo be > CLAUDE.md; echo done")
-    assert interlock("Make add right").code == 3
+    assert interlock("Make add right", "--rounds", "1").code == 3
 
     said = interlock("apply", "latest")
     assert (said.code, "a + b" in interlock.read("lib.py"), (interlock.top / "CLAUDE.md").exists()) == (0, True, False)

@@ -48,7 +48,8 @@ OTHER = Playbook(name="other", **KNOWN)
 
 
 def git(top: Path, *args: str) -> None:
-    subprocess.run(["git", "-C", str(top), *args], check=True, capture_output=True)
+    who = ["-c", "user.name=a", "-c", "user.email=a@b"]
+    subprocess.run(["git", "-C", str(top), *who, *args], check=True, capture_output=True)
 
 
 class Asked:
@@ -83,17 +84,15 @@ def write(top: Path, **files: str) -> None:
 
 def commit(top: Path) -> None:
     git(top, "add", "-A")
-    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "x")
+    git(top, "commit", "-qm", "x")
 
 
 @pytest.mark.req("OWN-01")
 def test_it_is_found_by_path_in_the_workspace_and_among_the_shipped(top: Path) -> None:
     own = ".interlock/playbooks"
-    write(top, **{f"{own}/look/playbook.yaml": FLOW, f"{own}/look.yaml": FLOW, f"{own}/task.yaml": FLOW})
-    write(
-        top,
-        **{f"{own}/test_look.py": "", f"{own}/.hidden.yaml": FLOW, f"{own}/no name.yaml": FLOW, "a/flow.yaml": FLOW},
-    )
+    for name in ("look/playbook.yaml", "look.yaml", "task.yaml", "test_look.py", ".hidden.yaml", "no name.yaml"):
+        write(top, **{f"{own}/{name}": FLOW})
+    write(top, **{"a/flow.yaml": FLOW})
     here = library(top)
     assert [(one.name, one.origin) for one in here if one.origin != "installed"] == [
         ("look", "workspace"),
@@ -179,7 +178,7 @@ def _pulled(top: Path) -> str:
     os.utime(top / "look.yaml", (1e9, 1e9))
     git(top, "update-index", "--refresh")
     git(top, "rm", "-q", ".gitattributes")
-    git(top, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "y")
+    git(top, "commit", "-qm", "y")
     assert b"$Id: " in (top / "look.yaml").read_bytes()
     return word
 
@@ -196,18 +195,7 @@ def _merged(top: Path) -> str:
         git(top, "checkout", "-q", "--orphan", branch)
         write(top, **{branch: branch})
         commit(top)
-    git(
-        top,
-        "-c",
-        "user.name=a",
-        "-c",
-        "user.email=a@b",
-        "merge",
-        "-q",
-        "--no-commit",
-        "--allow-unrelated-histories",
-        "a",
-    )
+    git(top, "merge", "-q", "--no-commit", "--allow-unrelated-histories", "a")
     write(top, **{"look.yaml": FLOW})
     commit(top)
     (top / "look.yaml").touch()
@@ -288,17 +276,6 @@ def test_settings_that_came_with_the_repository_stay_theirs_beside_ones_own(top:
 
 
 @pytest.mark.req("OWN-01")
-def test_standing_in_a_folder_installs_nothing_of_it(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As with `python -m` in a folder that somebody planted packages in."""
-    write(top, **{"planted.py": "raise SystemExit('it ran')"})
-    write(top / "planted-1.0.dist-info", METADATA="Name: planted\nVersion: 1.0\n")
-    write(top / "planted-1.0.dist-info", **{"entry_points.txt": "[interlock.playbooks]\nplanted = planted:X\n"})
-    monkeypatch.chdir(top)
-    monkeypatch.syspath_prepend(str(top))
-    assert "planted" not in {one.name for one in library(top)}
-
-
-@pytest.mark.req("OWN-01")
 def test_a_file_that_is_swapped_while_it_is_asked_about_is_not_what_is_loaded(top: Path) -> None:
     write(top, **{"look/playbook.py": CODE, "look/words.py": "SAID = 'good'\n"})
     commit(top)
@@ -324,28 +301,22 @@ WRONG: list[tuple[dict[str, str], str, str]] = [
     ({"x/playbook.py": CODE, "x/words.py": "SAID = 1"}, "./x", "this file has several playbooks"),
     ({"x/playbook.py": CODE, "x/words.py": "SAID = 1"}, "./x:lok", "this file has no such playbook"),
     ({"x.yaml": FLOW.replace("end: done", "ending: done")}, "./x.yaml", "this is no step"),
+    ({"x.yaml": FLOW.replace("Look.}", "'{{ gone }}'}")}, "./x.yaml", "the name 'gone' is not known"),
 ]
 
 
 @pytest.mark.req("OWN-01", "CLI-05")
-@pytest.mark.parametrize(("files", "word", "what"), WRONG)
-def test_what_cannot_be_used_is_told(top: Path, files: dict[str, str], word: str, what: str) -> None:
-    write(top, **files)
-    here = library(top)
-    with pytest.raises(BadInput) as caught:
-        here.load(here.find(word, top), Asked(answer=True))
-    assert any(what in one.what for one in (caught.value, *caught.value.also))
-    assert caught.value.where
-
-
-@pytest.mark.req("OWN-01")
-def test_a_file_is_checked_before_anybody_is_asked(top: Path) -> None:
-    write(top, **{"x.yaml": FLOW.replace("Look.}", "'{{ gone }}'}")})
-    commit(top)
+def test_what_cannot_be_used_is_told_before_anybody_is_asked(top: Path) -> None:
     here, person = library(top), Asked(answer=True)
-    with pytest.raises(BadInput, match="the name 'gone' is not known"):
-        here.load(here.find("./x.yaml", top), person)
-    assert person.about == []
+    for number, (files, _, _) in enumerate(WRONG):
+        write(top / str(number), **files)
+    commit(top)
+    for number, (_, word, what) in enumerate(WRONG):
+        with pytest.raises(BadInput) as caught:
+            here.load(here.find(word, top / str(number)), person)
+        assert any(what in one.what for one in (caught.value, *caught.value.also)), what
+        assert caught.value.where
+    assert set(person.about) == {"./x.py", "./x"}, "a flow is checked first"
 
 
 @pytest.mark.req("OWN-01")
@@ -364,12 +335,16 @@ def test_nothing_that_is_trusted_lies_in_a_workspace_and_no_link_is_followed(top
 
 @pytest.mark.req("OWN-01")
 def test_one_of_an_installed_package_is_listed_and_loaded(top: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    site = top.parent / "site"
-    write(site, **{"theirs.py": CODE.replace("from .words import SAID", "SAID = ''")})
-    write(site / "theirs-1.0.dist-info", METADATA="Name: theirs\nVersion: 1.0\n")
-    write(site / "theirs-1.0.dist-info", **{"entry_points.txt": "[interlock.playbooks]\nlook = theirs:LOOK\n"})
-    monkeypatch.syspath_prepend(str(site))
-    here = library(top)
+    """Standing in a folder installs nothing of it, as with `python -m` where somebody planted packages."""
+    for site in (top, top.parent / "site"):
+        write(site, **{"theirs.py": CODE.replace("from .words import SAID", "SAID = ''")})
+        write(site / "theirs-1.0.dist-info", METADATA="Name: theirs\nVersion: 1.0\n")
+        write(site / "theirs-1.0.dist-info", **{"entry_points.txt": "[interlock.playbooks]\nlook = theirs:LOOK\n"})
+        monkeypatch.syspath_prepend(str(site))
+        monkeypatch.chdir(top)
+        here = library(top)
+        if site == top:
+            assert "look" not in {one.name for one in here}
     found = here.find("look", top)
     assert found == Found("look", "installed", "theirs 1.0", entry=found.entry)
     assert here.load(found)[0].name == "look"

@@ -14,7 +14,7 @@ import pytest
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation, TextContent
 
 from interlock.cli import door
-from interlock.errors import BadInput, DocumentInvalid
+from interlock.errors import BadInput
 from interlock.mcp import registering
 from interlock.mcp.desk import Desk
 from interlock.mcp.server import server
@@ -118,7 +118,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 def waiting(place: Place) -> str:
     """A run at its gate."""
     assert place.types("run", "boat", "a boat").code == 4
-    return str(place.place().runs.find("latest").view().run)
+    return str(place.place().runs.find("latest").id)
 
 
 async def _begins(client: Session) -> str:
@@ -135,7 +135,6 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
         assert known["boat"]["inputs"]["what"].startswith("needed")
         planned = await client("plan", playbook="boat", inputs={"what": "a boat"})
         assert planned["calls"][0][0] == "2 to 2"
-        assert (await client("list"))["runs"] == []
         run = await _begins(client)
         seen = await client.until(run, "waiting")
         assert (seen["gate"]["question"], seen["gate"]["choices"]) == (
@@ -145,10 +144,9 @@ async def test_a_model_lists_plans_starts_looks_reads_and_cancels(place: Place) 
         assert "no elicitation" in seen["came"]
         assert f" approve {run}" in seen["told"]
         assert [one["run_id"] for one in (await client("list"))["runs"]] == [run]
-        assert (await client("read", run=run, what="plan.md"))["text"].startswith("# Plan\n")
+        page = await client("read", run=run, what="plan.md", offset=2)
+        assert (page["text"][:5], page["total"] > 7, page["next_offset"]) == ("Plan\n", True, None)
         assert "Ship this plan?" in (await client("read", run=run))["text"]
-        page = await client("read", run=run, what="log", offset=7)
-        assert (page["total"] > 7, page["next_offset"]) == (True, None)
         assert (await client("cancel", run=run))["status"] == "cancelled"
 
 
@@ -173,25 +171,20 @@ async def test_what_the_person_at_the_client_says_is_recorded_as_theirs(place: P
 
 
 @pytest.mark.req("PAGE-05", "PERSON-01")
-@pytest.mark.parametrize(
-    ("said", "came"),
-    [
-        pytest.param("decline", "Nobody decided", id="declined"),
-        pytest.param("cancel", "Nobody decided", id="left"),
-        pytest.param({"choice": "reject"}, "it needs one", id="rejected without a word"),
-        pytest.param({"choice": "approve"}, "has changed since", id="about what has changed meanwhile"),
-    ],
-)
-async def test_what_decides_nothing_leaves_the_run_waiting(place: Place, waiting: str, said: Any, came: str) -> None:
-    edits = (lambda: place.write("plan.md", "# Another plan\n")) if came == "has changed since" else (lambda: None)
-    async with place.client(Person(said, before=edits)) as client:
-        seen = await client("look", run=waiting)
-    assert came in seen["came"]
-    assert (seen["status"], place.place().runs.find(waiting).folder.messages()) == ("waiting", [])
-
-
-@pytest.mark.req("PAGE-05")
-async def test_a_choice_that_is_none_is_no_answer(place: Place, waiting: str) -> None:
+async def test_what_decides_nothing_leaves_the_run_waiting(place: Place, waiting: str) -> None:
+    """Refused, left, rejected without a word, no choice of the gate, about what has changed meanwhile."""
+    said: list[tuple[Any, str]] = [
+        ("decline", "Nobody decided"),
+        ("cancel", "Nobody decided"),
+        ({"choice": "reject"}, "it needs one"),
+        ({"choice": "approve"}, "has changed since"),
+    ]
+    for answer, came in said:
+        edits = (lambda: place.write("plan.md", "# Another plan\n")) if came == "has changed since" else (lambda: None)
+        async with place.client(Person(answer, before=edits)) as client:
+            seen = await client("look", run=waiting)
+        assert came in seen["came"]
+        assert (seen["status"], place.place().runs.find(waiting).folder.messages()) == ("waiting", [])
     async with place.client(Person({"choice": "ship it"})) as client:
         assert "does not match" in await client.refused("look", run=waiting)
 
@@ -202,33 +195,30 @@ async def test_a_playbook_of_people_begins_on_their_word_alone(place: Place) -> 
     asks = {"playbook": "ticket", "inputs": {"request": "ABC-12 fix add"}}
     async with place.client() as client:
         assert "interlock run ticket" in await client.refused("start", **asks)
-    person = Person({"start": False}, "decline")
+    person = Person("decline")
     async with place.client(person) as client:
-        for _ in range(2):
-            assert "did not let it begin" in await client.refused("start", **asks)
-    assert all("May this run begin?" in message for message in person.asked)
+        assert "did not let it begin" in await client.refused("start", **asks)
+    assert "May this run begin?" in person.asked[0]
     assert place.place().runs.all() == []
 
 
+WRONG: list[tuple[str, dict[str, Any], str]] = [
+    ("start", {"playbook": "boat", "inputs": {"what": "x"}, "budget": 1}, "budget_usd"),
+    ("start", {"playbook": "boat", "inputs": {"wat": "x"}}, "Did you mean what?"),
+    ("start", {"playbook": "boot", "inputs": {}}, "Did you mean boat?"),
+    ("start", {"playbook": "boat", "inputs": {"what": ["x", {}]}}, "what cannot be this"),
+    ("start", {"playbook": "boat", "inputs": {"what": "\0"}}, "no program can be told this"),
+    ("plan", {"playbook": "boat", "inputs": {"what": "x", "times": "--detach"}}, "--times"),
+    ("look", {"run": "nothing"}, "there are no runs here yet"),
+    ("read", {"run": "latest"}, "there are no runs here yet"),
+]
+
+
 @pytest.mark.req("PAGE-05", "CLI-05")
-@pytest.mark.parametrize(
-    ("tool", "arguments", "told"),
-    [
-        ("start", {"playbook": "boat", "inputs": {"what": "x"}, "budget": 1}, "budget_usd"),
-        ("start", {"playbook": "boat", "inputs": {"wat": "x"}}, "Did you mean what?"),
-        ("start", {"playbook": "boot", "inputs": {}}, "Did you mean boat?"),
-        ("start", {"playbook": "boat", "inputs": {"what": ["x", {}]}}, "a text or a number"),
-        ("start", {"playbook": "boat", "inputs": {"what": "\0"}}, "no program can be told this"),
-        ("plan", {"playbook": "boat", "inputs": {"what": "x", "times": "--detach"}}, "--times"),
-        ("look", {"run": "nothing"}, "there are no runs here yet"),
-        ("read", {"run": "latest"}, "there are no runs here yet"),
-    ],
-)
-async def test_what_cannot_be_taken_is_said_and_begins_nothing(
-    place: Place, tool: str, arguments: Any, told: str
-) -> None:
+async def test_what_cannot_be_taken_is_said_and_begins_nothing(place: Place) -> None:
     async with place.client() as client:
-        assert told in await client.refused(tool, **arguments)
+        for tool, arguments, told in WRONG:
+            assert told in await client.refused(tool, **arguments)
     assert place.place().runs.all() == []
 
 
@@ -245,7 +235,7 @@ async def test_as_a_program_it_speaks_on_its_streams_and_refuses_an_agent(place:
 ENTRY = {"command": "interlock", "args": ["mcp"]}
 
 
-@pytest.mark.req("PAGE-05", "PERSON-07")
+@pytest.mark.req("PAGE-05", "PERSON-07", "CLI-05")
 @pytest.mark.parametrize(
     ("client", "before", "after"),
     [
@@ -276,10 +266,6 @@ def test_a_client_is_told_of_it_in_its_own_file(tmp_path: Path, client: str, bef
         assert json.loads(text) == after
     assert registering.register(tmp_path, client)[0] == rows[0] or after is not None
     assert file.read_text() == text
-
-
-@pytest.mark.req("CLI-05")
-def test_an_unknown_client_is_named_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises((BadInput, DocumentInvalid), match="claud") as raised:
+    with pytest.raises(BadInput, match="claud") as raised:
         registering.register(tmp_path, "claud")
     assert raised.value.remedy == "Did you mean claude?"

@@ -82,10 +82,9 @@ def test_a_movement_of_work_that_died_half_way_happens_once(
     bench.run()
     states = {"apply": _work_there(bench)}
 
-    def again(what: str) -> tuple[str, ...]:
+    def again(what: Any) -> tuple[str, ...]:
         place = bench.place()
-        paths: tuple[str, ...] = asyncio.run(getattr(place, what)(place.runs.find("latest"))).paths
-        return paths
+        return place.move(place.runs.find("latest"), what).paths
 
     again("undo")
     states["undo"] = _work_there(bench)
@@ -246,7 +245,7 @@ def test_a_branch_switched_in_the_middle_is_left_alone(bench: Bench) -> None:
     assert "a - b" in bench.read("lib.py")
     bench.run_git("switch", "-q", "main")
     place = bench.place()
-    asyncio.run(place.apply(place.runs.find("latest")))
+    place.move(place.runs.find("latest"), "apply")
     assert "a + b" in bench.read("lib.py")
 
 

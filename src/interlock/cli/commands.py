@@ -6,6 +6,7 @@ Nothing heavy is imported here: a command imports what does it when it is called
 from __future__ import annotations
 
 import shlex
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -19,8 +20,6 @@ if TYPE_CHECKING:  # what lists the commands imports this
     from pydantic.fields import FieldInfo
 
     from interlock.documents.model import Model
-
-HELP = {"help_option_names": ["-h", "--help"], "max_content_width": 80}
 
 
 class Commands(click.Group):
@@ -62,13 +61,14 @@ class Playbooks(click.Group):
         return super().resolve_command(ctx, args)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command:
-        from interlock.cli.trusting import playbook_for
+        from interlock.cli.trusting import asked
         from interlock.cli.working import run_playbook
+        from interlock.finding.trust import nobody
 
         if len(cmd_name.split()) > 1:
             request = f"A request: interlock {self.name} task {shlex.quote(cmd_name)}"
             raise BadInput(f"a playbook's name is missing before {cmd_name!r}", remedy=request)
-        playbook = playbook_for(_typed(ctx), cmd_name, asks=ctx.meta.get("asks", False))
+        playbook = _typed(ctx).place.playbook(cmd_name, asked if ctx.meta.get("asks") else nobody)
         dry = self.name == "plan"
 
         def begin(**given: Any) -> int:
@@ -89,7 +89,7 @@ class Playbooks(click.Group):
         if odd := next((name for name in names if names.count(name) > 1), None):
             what, where = f"an input of this playbook cannot be called {odd.lstrip('-')!r}", playbook.source
             raise BadInput(what, where=where.partition(" ")[0], expected="a name that no option of `run` has")
-        made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary, context_settings=HELP)
+        made = click.Command(cmd_name, callback=begin, params=params, help=playbook.summary)
         made.short_help = playbook.summary  # is wrapped in the list; made of a long help it is cut
         return made
 
@@ -167,7 +167,7 @@ _AGAIN = (_RUN, _PATHS, _option("--dry-run", "dry", help="Only say what would ch
 # --- the commands
 
 
-@click.group(cls=Commands, context_settings=HELP)
+@click.group(cls=Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80})
 @click.option("-C", "dir", metavar="DIR", help="Stand in this folder.", default="")
 @click.version_option(package_name="interlock", message="interlock %(version)s", help="Say which it is.")
 def app(dir: str) -> None:
@@ -178,29 +178,27 @@ def app(dir: str) -> None:
     stands_in.set(dir)
 
 
-def _command(
-    name: str, does: str, help: str, *params: click.Parameter, group: click.Group = app, **constant: Any
-) -> None:
-    """Add a command; `does` is the module and the function that gets the door and all that was given."""
-    module, _, function = does.partition(".")
+def _command(name: str, does: str, help: str, *, group: click.Group = app, **constant: Any) -> Callable[..., None]:
+    """Add a command, called again with its parameters; `does`: the module and the function that gets what was given."""
+    module, _, function = does.rpartition(".")
 
     def call(**given: Any) -> int:
         door = _door(given)
-        result: int = getattr(import_module(f"interlock.cli.{module}"), function)(door, **given, **constant)
+        result: int = getattr(import_module(f"interlock.{module}"), function)(door, **given, **constant)
         return result
 
-    group.add_command(click.Command(name, callback=call, params=list(params), help=help, context_settings=HELP))
+    def takes(*params: click.Parameter) -> None:
+        group.add_command(click.Command(name, callback=call, params=list(params), help=help))
+
+    return takes
 
 
 def _playbooks(name: str, help: str, group: click.Group = app) -> None:
-    group.add_command(Playbooks(name, help=help, context_settings=HELP, subcommand_metavar="PLAYBOOK ..."))
+    group.add_command(Playbooks(name, help=help, subcommand_metavar="PLAYBOOK ..."))
 
 
 _playbooks("run", "Run a playbook, or go on with its open run.")
-_command(
-    "resume",
-    "starting.resume",
-    "Go on with a run, also with one that was stopped.",
+_command("resume", "cli.starting.resume", "Go on with a run, also with one that was stopped.")(
     _RUN,
     _NOTE,
     _option("--check", multiple=True, metavar="CMD", help="A mended check, in place of the first, second, ..."),
@@ -212,10 +210,7 @@ _command(
     *_WORKS,
 )
 _playbooks("plan", "Show what a run would take; change nothing.")
-_command(
-    "runs",
-    "looking.list_runs",
-    "List the runs here, the latest last.",
+_command("runs", "cli.looking.list_runs", "List the runs here, the latest last.")(
     _option("--all", "every", help="All of them, not only the latest 20."),
     _option("--status", metavar="STATUS", help="Only those that stand so."),
     _option("--playbook", metavar="NAME", help="Only those of this playbook."),
@@ -224,10 +219,7 @@ _command(
     _option("--dry-run", "dry", help="With --clean: only say what would be removed."),
     _JSON,
 )
-_command(
-    "show",
-    "looking.show",
-    "Show how a run or a step stands, and on what evidence.",
+_command("show", "cli.looking.show", "Show how a run or a step stands, and on what evidence.")(
     _words("words", "[RUN] [STEP]", nargs=-1),
     _option("--log", help="Every step as it happened, with its time."),
     _option("--markdown", help="The receipt, fit for a pull request."),
@@ -235,71 +227,47 @@ _command(
     _JSON,
     _VERBOSE,
 )
-_command("watch", "looking.watch", "Follow a run that works, until it stops.", _RUN, _VERBOSE)
-_command(
-    "diff",
-    "looking.diff",
-    "What a run changed: delivered, pending, or by one agent.",
+_command("watch", "cli.looking.watch", "Follow a run that works, until it stops.")(_RUN, _VERBOSE)
+_command("diff", "cli.looking.diff", "What a run changed: delivered, pending, or by one agent.")(
     _words("words", "[RUN] [AGENT]", nargs=-1),
     _option("--stat", help="Files and their lines only."),
 )
-_command("approve", "starting.decide", "Approve what a run waits with, and go on.", _RUN, *_DECIDE, what="approve")
-_command("reject", "starting.decide", "Reject it, with --note, and go on.", _RUN, *_DECIDE, what="reject")
-_command(
-    "answer",
-    "starting.answer",
-    "Answer the question that a run waits with, and go on.",
+_command("approve", "cli.starting.decide", "Approve what a run waits with, and go on.", what="approve")(_RUN, *_DECIDE)
+_command("reject", "cli.starting.decide", "Reject it, with --note, and go on.", what="reject")(_RUN, *_DECIDE)
+_command("answer", "cli.starting.answer", "Answer the question that a run waits with, and go on.")(
     _words("words", "[RUN] TEXT", nargs=-1, required=True),
     *_DECIDE,
 )
-_command("cancel", "starting.cancel", "End a run for good.", _words("run", "RUN"), _JSON)
-_command("undo", "starting.again", "Take what a run delivered out of your tree again.", *_AGAIN, how="undo")
-_command("apply", "starting.again", "Bring refused, held-back or undone work into your tree.", *_AGAIN, how="apply")
-_command(
-    "playbooks",
-    "trusting.playbooks",
-    "List the playbooks; write, trust or copy one.",
+_command("cancel", "cli.starting.cancel", "End a run for good.")(_words("run", "RUN"), _JSON)
+_command("undo", "cli.starting.again", "Take what a run delivered out of your tree again.", how="undo")(*_AGAIN)
+_command("apply", "cli.starting.again", "Bring refused, held-back or undone work into your tree.", how="apply")(*_AGAIN)
+_command("playbooks", "cli.trusting.playbooks", "List the playbooks; write, trust or copy one.")(
     click.Argument(["words"], metavar="[new NAME | trust NAME | copy NAME]", nargs=-1),
     _option("--yaml", help="With new: one in YAML."),
 )
-_command(
-    "rehearse",
-    "planning.rehearse",
-    "Play every path of a playbook in a simulated world.",
+_command("rehearse", "cli.planning.rehearse", "Play every path of a playbook in a simulated world.")(
     click.Argument(["playbook"], metavar="PLAYBOOK"),
     _option("--deviations", type=click.IntRange(0, 3), default=1, metavar="K", help="At most so many on a path; 1."),
     _JSON,
 )
-_command(
-    "init",
-    "making.init",
-    "Write interlock.toml, and what a playbook needs.",
+_command("init", "cli.making.init", "Write interlock.toml, and what a playbook needs.")(
     click.Argument(["playbook"], metavar="[PLAYBOOK]", required=False, default=""),
     _option("--completion", type=click.Choice(("bash", "zsh", "fish")), help="Print a shell's completion instead."),
 )
-_command(
-    "doctor",
-    "doctor.doctor",
-    "Say what would keep runs from working here.",
+_command("doctor", "cli.doctor.doctor", "Say what would keep runs from working here.")(
     _option("--mend", metavar="RUN", help="Cut a damaged journal before its first bad line.", shell_complete=_runs),
     _option("--no-ask", help="Ask the agent no question."),
     _RUNNER,
     _JSON,
 )
-_command(
-    "web",
-    "serving.web",
-    "Serve the page: runs, gates and what changed, in a browser.",
+_command("web", "web.serving.serve", "Serve the page: runs, gates and what changed, in a browser.")(
     _option("--open", help="Open a browser there."),
     _option("--port", type=click.IntRange(0, 65535), default=8765, metavar="N", help="8765 if not given; 0: any."),
     _option("--host", default="127.0.0.1", metavar="ADDR", help="Another address needs a proxy in front."),
     _option("--proxy-user", default="", metavar="HEADER", help="In which the proxy names the person."),
     _option("--proxy-secret", default="", metavar="FILE", help="What the proxy sends as x-interlock-proxy-secret."),
 )
-_command(
-    "mcp",
-    "serving.mcp",
-    "Tools for the client of a coding agent, on standard streams.",
+_command("mcp", "mcp.server.mcp", "Tools for the client of a coding agent, on standard streams.")(
     _option("--register", default="", metavar="CLIENT", help="Enter them with claude, codex, vscode or cursor."),
 )
 
@@ -319,34 +287,21 @@ _FLEET = click.Group(
     invoke_without_command=True,
     params=[_JSON],
     help="Runs on other machines: who has them, who works.",
-    context_settings=HELP,
 )
 _ELSEWHERE = _words("run", "RUN")
 app.add_command(_FLEET)
 _playbooks("submit", "Give a run to workers.", _FLEET)
-_command(
-    "work",
-    "fleet.work",
-    "Be a worker: take runs of this repository, one after the other.",
+_command("work", "cli.fleet.work", "Be a worker: take runs of this repository, one after the other.", group=_FLEET)(
     _option("--name", default="", metavar="NAME", help="As others see it; else the machine and the folder."),
     _option("--label", "labels", multiple=True, metavar="LABEL", help="Something that it has, for runs that ask."),
-    group=_FLEET,
 )
-_command("send", "fleet.send", "Give a run away: it goes on where somebody takes it.", _RUN, _JSON, group=_FLEET)
-_command(
-    "take",
-    "fleet.take",
-    "Bring a run here, with its workspace.",
+_command("send", "cli.fleet.send", "Give a run away: it goes on where somebody takes it.", group=_FLEET)(_RUN, _JSON)
+_command("take", "cli.fleet.take", "Bring a run here, with its workspace.", group=_FLEET)(
     _ELSEWHERE,
     _option("--over", help="Also from whoever has it: they can change nothing of it any more."),
     _JSON,
-    group=_FLEET,
 )
-_command("fetch", "fleet.fetch", "Bring its work as a branch, its documents, its folder.", _ELSEWHERE, group=_FLEET)
-_command(
-    "setup",
-    "fleet.setup",
-    "Show what workers need; change nothing.",
+_command("fetch", "cli.fleet.fetch", "Bring its work as a branch, its documents, its folder.", group=_FLEET)(_ELSEWHERE)
+_command("setup", "cli.fleet.setup", "Show what workers need; change nothing.", group=_FLEET)(
     _option("--database", help="Make the tables of the queue."),
-    group=_FLEET,
 )

@@ -85,12 +85,9 @@ def _keep_nothing_of_the_caller(spared: int) -> None:
 
 
 def _speak_into(file: Path) -> None:
-    """From now on both streams go to the end of this file; nowhere, where it cannot be written."""
+    """From now on both streams go to the end of this file."""
     flush()
-    try:
-        handle = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
-    except OSError:
-        handle = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    handle = os.open(file, os.O_WRONLY | os.O_CLOEXEC | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600)
     for number in (1, 2):
         os.dup2(handle, number)
     os.close(handle)

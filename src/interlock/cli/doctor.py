@@ -10,6 +10,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -23,7 +24,7 @@ from interlock.cli import text
 from interlock.cli.door import Door
 from interlock.cli.output import print_json, print_lines, tell
 from interlock.engine.journal import mend as cut
-from interlock.errors import BadInput, Exit, InterlockError
+from interlock.errors import Exit, InterlockError
 from interlock.settings import CLIENTS, Runner
 from interlock.workspace.git import OLDEST_GIT, Git
 
@@ -47,11 +48,20 @@ def doctor(door: Door, *, mend: str | None, no_ask: bool) -> int:
     """Look at everything; nothing is changed."""
     if mend:
         return _mend(door, mend)
-    found = []
-    for one in _looked(door, ask=not no_ask):
-        found.append(one)
-        if not door.json:
-            print_lines(_lines(one))
+    found = list[Found]()
+    looks = (("git", _git), ("settings", _settings), ("sandbox", _layers), ("agent", partial(_agents, ask=not no_ask)))
+    for subject, look in looks:
+        try:
+            for one in look(door):
+                found.append(one)
+                print_lines(() if door.json else _lines(one))
+        except InterlockError as error:
+            for known in (error, *error.also):
+                parts = [" ".join(part) for part in known.parts() if part[0] != "to do"]
+                found.append(Found("BROKEN", subject, "; ".join([known.what, *parts]), known.remedy or ""))
+                print_lines(() if door.json else _lines(found[-1]))
+            if subject == "settings":  # all else asks for them
+                break
     ok = all(one.state != "BROKEN" for one in found)
     if door.json:
         print_json({"ok": ok, "checks": [vars(one) for one in found]})
@@ -66,66 +76,48 @@ def _lines(one: Found) -> Iterator[str]:
     yield from (f"    {line}" for line in one.text.splitlines())
 
 
-def _looked(door: Door, *, ask: bool) -> Iterator[Found]:
+def _git(door: Door) -> Iterator[Found]:
+    said = Git(door.workspace.top).text("version")
+    if tuple(map(int, re.findall(r"\d+", said)[:2])) >= OLDEST_GIT:
+        yield Found("ok", "git", said)
+    else:
+        yield Found("BROKEN", "git", said, f"Install git {'.'.join(map(str, OLDEST_GIT))} or later.")
+
+
+def _settings(door: Door) -> Iterator[Found]:
     place = door.place
-    yield _git(place.workspace.top)
     yield Found("ok", "workspace", str(place.workspace.top))
-    try:
-        file = place.settings.file
-    except BadInput as error:
-        yield from (_broken("settings", one) for one in (error, *error.also))
-        return
-    yield Found("ok", "settings", file or "no interlock.toml: all defaults")
+    yield Found("ok", "settings", place.settings.file or "no interlock.toml: all defaults")
     if place.trees.repository is None:
         yield Found("note", "workspace", "no git repository: runs work, but commits are not possible", "git init")
-    yield _layers(door)
-    yield from _agents(door, ask=ask)
     damaged = [entry.id for entry in place.runs.all() if entry.head() is None]
     yield from (Found("BROKEN", "run", f"{run} cannot be read", f"interlock doctor --mend {run}") for run in damaged)
 
 
-def _broken(subject: str, error: InterlockError) -> Found:
-    parts = [(label, said) for label, said in error.parts() if label != "to do"]
-    return Found("BROKEN", subject, "; ".join([error.what, *map(" ".join, parts)]), error.remedy or "")
-
-
-def _git(top: Path) -> Found:
-    try:
-        said = Git(top).text("version")
-    except InterlockError as error:
-        return _broken("git", error)
-    if tuple(map(int, re.findall(r"\d+", said)[:2])) >= OLDEST_GIT:
-        return Found("ok", "git", said)
-    return Found("BROKEN", "git", said, f"Install git {'.'.join(map(str, OLDEST_GIT))} or later.")
-
-
-def _layers(door: Door) -> Found:
+def _layers(door: Door) -> Iterator[Found]:
     """How agents are kept apart from the tree, and how to get them confined."""
-    try:
-        made = door.place.layers.maker()
-    except InterlockError as error:
-        return _broken("sandbox", error)
+    made = door.place.layers.maker()
     if made.confined:
-        return Found("ok", "sandbox", f"agents are confined {made.why}")
+        yield Found("ok", "sandbox", f"agents are confined {made.why}")
+        return
     cost = "" if made.shares_blocks else f"; a copy takes {text.size(made.cost_bytes)}"
     said = f"agents work in a private copy, not confined: {made.why}{cost}"
-    return Found("note", "sandbox", said, made.remedy, made.profile)
+    yield Found("note", "sandbox", said, made.remedy, made.profile)
 
 
 # --- agents
 
 
 def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
-    there = clients.installed(os.environ, Path.home())
-    for one in there:
+    place = door.place
+    for one in clients.installed(os.environ, Path.home()):
         yield Found("ok" if one.signed_in else "note", "agent", one.text, "" if one.signed_in else one.row.sign_in)
-    try:
-        used = list(_used(door))
-    except InterlockError as error:
-        yield _broken("agent", error)
-        return
-    for name, table in used:
-        row, place = clients.row(table.type, table.argv or ()), door.place
+    named = [door.runner or place.settings.runner, place.settings.judges]
+    named += [one.runner for one in place.settings.agents.values()]
+    first = named[0] or clients.first_found(os.environ, Path.home()).name
+    for name in dict.fromkeys([first, *filter(None, named[1:])]):
+        table = place.settings.runner_named(name)
+        row = clients.row(table.type, table.argv or ())
         given = environment(os.environ, place.workspace.top, needed=row.variables, allowed=place.settings.sandbox.env)
         if table.type in CLIENTS and ask:
             yield asyncio.run(_asked(door, name, table, row, given))
@@ -139,20 +131,10 @@ def _agents(door: Door, *, ask: bool) -> Iterator[Found]:
             yield Found("note", "sandbox", said, "Name those that it needs in interlock.toml:", wanted)
 
 
-def _used(door: Door) -> Iterator[tuple[str, Runner]]:
-    """The runners that runs here would use."""
-    settings = door.place.settings
-    named = [door.runner or settings.runner, settings.judges, *(one.runner for one in settings.agents.values())]
-    first = named[0] or clients.first_found(os.environ, Path.home()).name
-    for name in dict.fromkeys([first, *(one for one in named[1:] if one)]):
-        yield name, settings.runner_named(name)
-
-
 def _program(door: Door, name: str, table: Runner, given: Environment) -> Found:
     program = (table.argv or ("",))[0]
-    path = given.variables.get("PATH")
-    local = "/" in program and (door.place.workspace.top / program).exists()
-    if local or shutil.which(program, path=path):
+    local = "/" in program and (door.workspace.top / program).exists()
+    if local or shutil.which(program, path=given.variables.get("PATH")):
         return Found("ok", "runner", f"{name}: {shlex.join(table.argv or ())}")
     return Found("BROKEN", "runner", f"{name}: {program!r} is not found", f"Correct [runners.{name}] argv.")
 
@@ -172,11 +154,11 @@ async def _asked(door: Door, name: str, table: Runner, row: ClientRow, given: En
         spent = ", ".join(filter(None, (text.duration(came.seconds), tokens, cost)))
         return Found("ok", "runner", f"{name}{f' ({came.model})' if came.model else ''} answers: {spent}")
     said = came.trouble.text if came.trouble else f"it did not answer within {ANSWERS_S:.0f} s"
-    by_hand = f"Run it by hand and see what it says: {table.program or row.program}"
-    kind = came.trouble.kind if came.trouble else None
+    kind = came.trouble.kind if came.trouble else TroubleKind.OTHER
     if kind is TroubleKind.LIMIT:
         return Found("note", "runner", f"{name}: {said}", "Nothing: runs wait for it.")
-    remedy = {TroubleKind.LOGIN: row.sign_in, TroubleKind.MODEL: f"Correct its model. {by_hand}"}.get(kind, by_hand)  # type: ignore[arg-type]
+    by_hand = f"Run it by hand and see what it says: {table.program or row.program}"
+    remedy = {TroubleKind.LOGIN: row.sign_in, TroubleKind.MODEL: f"Correct its model. {by_hand}"}.get(kind, by_hand)
     return Found("BROKEN", "runner", f"{name}: {said}", remedy if came.started else f"Install it: {row.install}")
 
 

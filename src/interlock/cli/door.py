@@ -161,6 +161,13 @@ class Door:
         """On stdout: as JSON, or in lines."""
         output.print_json(facts) if self.json else output.print_lines(lines)
 
+    def done(self, entry: Entry, *rows: str, worked_on: bool = False, **facts: Any) -> int:
+        """What came of a command about a run, in words; with the run as it stands then, for programs."""
+        output.tell(*rows)
+        if self.json:
+            output.print_json(self.facts(entry, entry.view(), worked_on=worked_on) | facts)
+        return 0
+
     def facts(self, entry: Entry, view: View, code: int = 0, *, worked_on: bool = False) -> dict[str, Any]:
         """A run as it stands, for programs."""
         said = entry.output(view).decode("utf-8", "replace")

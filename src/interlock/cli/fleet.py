@@ -48,21 +48,13 @@ def _person(door: Door) -> None:
         settings_count(door)
 
 
-def _said(door: Door, run: str, *rows: str) -> int:
-    tell(*rows)
-    if door.json:
-        print_json(door.runs.find(run).view().to_json() | {"exit_code": 0})
-    return 0
-
-
 def send(door: Door, run: str) -> int:
     _person(door)
     entry = door.find(run)
     about = moving.send(door.place, entry)
     remote = moving.remote_of(door.place).shown
-    return _said(
-        door,
-        entry.id,
+    return door.done(
+        door.runs.find(entry.id),
         f"Run {entry.id} is {about.status}, and waits on {remote} with its workspace.",
         f"  go on elsewhere: interlock fleet take {entry.id}",
     )
@@ -76,7 +68,7 @@ def take(door: Door, run: str, *, over: bool) -> int:
         rows.append(f"  {text.count(len(taken.laid), 'file')} as the run has them: {text.few(taken.laid, FEW)}")
     if taken.away:
         rows.append(f"  another branch is checked out; its files come with: git checkout {taken.away}")
-    return _said(door, run, *rows, f"  go on with it: interlock resume {run}")
+    return door.done(door.runs.find(run), *rows, f"  go on with it: interlock resume {run}")
 
 
 def fetch(door: Door, run: str) -> int:
@@ -86,7 +78,7 @@ def fetch(door: Door, run: str) -> int:
     rows += [f"  its work: git log -p {found.branch}"] if found.branch else []
     rows += [f"  documents: {text.few(found.documents, FEW)}"] if found.documents else []
     rows += [f"  left as you have them: {text.few(found.left, FEW)}"] if found.left else []
-    return _said(door, run, *rows, f"  look at it: interlock show {run}")
+    return door.done(door.runs.find(run), *rows, f"  look at it: interlock show {run}")
 
 
 # --- workers
@@ -112,15 +104,13 @@ def submit(door: Door, playbook: Playbook, given: dict[str, Any]) -> int:
                 break
             place.runs.look(entry.id)
             if entry.view().status.is_open:
-                return _said(
-                    door, entry.id, f"Run {entry.id} of the same is open; {far.wake(place, entry)} takes it up"
-                )
+                return door.done(entry, f"Run {entry.id} of the same is open; {far.wake(place, entry)} takes it up")
     begun = place.run(playbook, inputs, Watcher(), runner=door.runner, said=note, flags=flags, works=False)
     entry, _ = asyncio.run(begun)
     moving.send(place, entry, needs)
     queue.put(entry.id, needs)
     rows = ("  watch it: interlock watch", "  its work, then: interlock fleet fetch")
-    return _said(door, entry.id, f"Run {entry.id} is queued.", *(f"{row} {entry.id}" for row in rows))
+    return door.done(door.runs.find(entry.id), f"Run {entry.id} is queued.", *(f"{row} {entry.id}" for row in rows))
 
 
 def work(door: Door, name: str, labels: Sequence[str]) -> int:

@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
 from interlock.engine.runs import Entry, Head, Runs
 from interlock.engine.view import View
-from interlock.errors import BadInput, Exit, Status, unknown
+from interlock.errors import BadInput, Exit, InterlockError, Status, unknown
 from interlock.workspace.values import Change, Pending
 
 LISTED = 20
@@ -34,8 +35,6 @@ def list_runs(
     door: Door, *, every: bool, status: str | None, playbook: str | None, clean: bool, older: int | None, dry: bool
 ) -> int:
     if clean:
-        from interlock.cli.cleaning import clean_up
-
         return clean_up(door, 30 if older is None else older, dry=dry)
     if older is not None or dry:
         raise BadInput("--older and --dry-run go with --clean", where="runs")
@@ -71,6 +70,46 @@ def _heads(door: Door, status: str | None, playbook: str | None) -> Iterator[Hea
 def _listed(head: Head, wide: int) -> str:
     row = f"{text.padded(head.id, wide)}  {text.padded(head.status.value, 11)}  "
     return row + text.line(head.headline, max(text.LEAST, text.WIDTH - len(row)))
+
+
+def clean_up(door: Door, days: int, *, dry: bool) -> int:
+    """Layers of runs that have ended; and whole runs that ended so many days ago."""
+    door.people_only("clean up")
+    limit = datetime.now(UTC) - timedelta(days=days)
+    kept, removed = 0, list[tuple[str, str, int]]()
+    for entry in door.runs.all():
+        head = entry.head()
+        if head is None or not head.status.has_ended or entry.holder() is not None:
+            continue
+        old = head.changed < limit
+        if old and _has_work(door, entry):
+            old, kept = False, kept + 1
+        freed = _size(door.place.workspace.own / "layers" / entry.id) + (_size(entry.path) if old else 0)
+        if old or freed:
+            removed.append((entry.id, "run" if old else "layers", freed))
+            if not dry:
+                with entry.lock():
+                    door.place.forget(entry) if old else door.place.layers.clean(entry.id)
+    total = sum(freed for _, _, freed in removed)
+    named = [dict(zip(("run_id", "what", "bytes"), one, strict=True)) for one in removed]
+    lines = (f"{run}  {text.padded(what, 6)}  {text.size(freed)}" for run, what, freed in removed)
+    door.says({"removed": named, "bytes": total, "kept": kept, "dry_run": dry}, lines)
+    tell(f"{'Would free' if dry else 'Freed'} {text.size(total)} of {text.count(len(removed), 'run')}.")
+    if kept:
+        tell(f"{text.count(kept, 'old run')} kept: there is work that nobody took over (interlock diff RUN)")
+    return 0
+
+
+def _has_work(door: Door, entry: Entry) -> bool:
+    try:
+        work = door.work(entry.view())
+    except InterlockError:
+        return True
+    return bool(work.pending or work.held or work.problem)
+
+
+def _size(folder: Path) -> int:
+    return sum((Path(parent) / name).lstat().st_blocks * 512 for parent, _, names in os.walk(folder) for name in names)
 
 
 # --- show

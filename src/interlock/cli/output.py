@@ -50,17 +50,10 @@ def write_output(content: bytes) -> None:
 
 
 def print_json(value: Any) -> None:
-    """One JSON value on stdout; what is not printable is escaped in it."""
-    try:
-        spelled = json.dumps(value, ensure_ascii=False, default=str, allow_nan=False)
-    except ValueError:  # a number that JSON has no name for
-        spelled = json.dumps(json.loads(json.dumps(value, default=str), parse_constant=lambda name: None))
-    if not spelled.isprintable():
-        spelled = "".join(
-            char if char.isprintable() else json.dumps(char)[1:-1].replace("\x7f", "\\u007f") for char in spelled
-        )
+    """One JSON value on stdout, in plain ASCII: nothing in it moves a cursor; a number without a name is null."""
+    plain = json.loads(json.dumps(value, default=str), parse_constant=lambda name: None)
     with suppress(OSError, ReaderGone):  # stderr has the words all the same
-        _put(spelled + "\n")
+        _put(json.dumps(plain).replace("\x7f", "\\u007f") + "\n")
 
 
 def print_lines(lines: Iterable[str]) -> None:

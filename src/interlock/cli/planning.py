@@ -10,7 +10,7 @@ from interlock.cli import screens, text
 from interlock.cli.door import Door
 from interlock.cli.output import tell
 from interlock.cli.screens import Told
-from interlock.cli.trusting import playbook_for
+from interlock.cli.trusting import asked
 from interlock.cli.working import earlier
 from interlock.documents.model import Model
 from interlock.engine import toolchains
@@ -97,7 +97,7 @@ def _documents(door: Door, playbook: Playbook, inputs: Model) -> Iterator[tuple[
 
 def rehearse(door: Door, *, playbook: str, deviations: int) -> int:
     """Every combination of verdicts, decisions, red commands and faults; what must hold on each path."""
-    process = playbook_for(door, playbook)
+    process = door.place.playbook(playbook, asked)
     paths, wrong = 0, []
     for inputs in variants(process):
         for path in explore(process, inputs, deviations=deviations):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shlex
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -11,7 +10,7 @@ from interlock.app import Watcher, said_as
 from interlock.cli import text
 from interlock.cli.away import Away
 from interlock.cli.door import Door
-from interlock.cli.output import confirmed, print_json, tell
+from interlock.cli.output import confirmed, tell
 from interlock.cli.trusting import may_work
 from interlock.cli.working import finish, work
 from interlock.engine.runs import Entry
@@ -35,7 +34,7 @@ def resume(door: Door, run: str, *, note: str, check: Sequence[str], accepted: b
         options = {"note": note, **own, "budget": door.budget, "runner": door.runner}
         words = [f"--{name.strip('_')}={one}" for name, one in options.items() if one not in (None, "")]
         words += [f"--check={one}" for one in check] + ["--accept-recorded"] * accepted
-        return _said(door, entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
+        return door.done(entry, f"Queued; {wake(door.place, entry, words)} takes it up", worked_on=True)
     view = entry.view()
     known, flags = {name: one for name, one in own.items() if one}, None
     if known:
@@ -72,12 +71,12 @@ def decide(
     if changed := door.place.decide(entry, what, note=note, choice=choice):
         tell(f"Changed since it was asked, and decided as it is now: {text.few(changed)}")
     if entry.is_far:
-        return _said(door, entry, f"Said; {door.heard} takes it up", worked_on=True)
+        return door.done(entry, f"Said; {door.heard} takes it up", worked_on=True)
     holder = entry.holder()
     if holder is None and not only:
         return _go_on(door, entry)
     who = f"process {holder.get('pid', '?')} takes it up" if holder else f"go on with: interlock resume {entry.id}"
-    return _said(door, entry, f"Recorded; {who}", worked_on=holder is not None)
+    return door.done(entry, f"Recorded; {who}", worked_on=holder is not None)
 
 
 def answer(door: Door, words: Sequence[str], *, note: str, only: bool) -> int:
@@ -93,21 +92,13 @@ def cancel(door: Door, run: str) -> int:
     if done:
         tell(*Away(door).hears(entry, entry.view()))
     said = "cancelled." if done else f"told to end; watch it: interlock watch {entry.id}"
-    return _said(door, entry, f"Run {entry.id} is {said}", worked_on=not done)
-
-
-def _said(door: Door, entry: Entry, *rows: str, worked_on: bool = False, **facts: Any) -> int:
-    tell(*rows)
-    if door.json:
-        print_json(door.facts(entry, entry.view(), worked_on=worked_on) | facts)
-    return 0
+    return door.done(entry, f"Run {entry.id} is {said}", worked_on=not done)
 
 
 def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "apply"], *, dry: bool) -> int:
     """Take out what a run delivered, or bring what it could not deliver."""
     door.people_only(f"{how} the work of runs")
     place, paths, undoes = door.place, [door.inside(path) for path in paths], how == "undo"
-    act = place.undo if undoes else place.apply
     if run:
         entry = place.runs.find(run)
     elif undoes:
@@ -115,14 +106,14 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     else:
         entry = door.first(lambda view: not view.status.is_open and door.work(view).refused, "work that was refused")
     if undoes and not run and not dry:
-        files = text.few(asyncio.run(place.undo(entry, paths, dry=True)).paths)
+        files = text.few(place.move(entry, how, paths, dry=True).paths)
         if not confirmed(f"Take {files} of run {entry.id} out again?"):
             raise Refused(
                 "nothing was undone: it was not said which run",
                 found=f"the latest that delivered: {entry.id} ({files})",
                 remedy=f"interlock undo {entry.id}",
             )
-    done = asyncio.run(act(entry, paths, dry=dry))
+    done = place.move(entry, how, paths, dry=dry)
     word = f"{'would be ' if dry else ''}{'taken out' if undoes else 'brought'}"
     whose = "" if run else f" of run {entry.id}"
     rows = [f"{text.count(len(done.paths), 'file')}{whose} {word}: {text.few(done.paths, FEW)}".rstrip(": ")]
@@ -134,4 +125,4 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
     if undoes:
         rows += [f"  git revert {one.commit}" for one in entry.view().committed if one.commit]
         rows += [f"  bring it again: interlock apply {entry.id}"] if done.paths and not dry else []
-    return _said(door, entry, *rows, paths=list(done.paths), kept=list(done.kept))
+    return door.done(entry, *rows, paths=list(done.paths), kept=list(done.kept))

@@ -13,19 +13,12 @@ from pathlib import Path
 from interlock.cli import text
 from interlock.cli.door import Door
 from interlock.cli.output import confirmed, print_lines, tell
-from interlock.engine.playbook import Playbook
 from interlock.errors import BadInput, ConfigInvalid
 from interlock.finding.bundle import Bundle, read
 from interlock.finding.library import FOLDER, NAME
-from interlock.finding.trust import nobody
 from interlock.settings import reaches_out
 
 ORIGINS = {"shipped": "", "workspace": "of this workspace", "installed": "installed", "path": ""}
-
-
-def playbook_for(door: Door, word: str, *, asks: bool = True) -> Playbook:
-    """The playbook that a person means; code that came with the repository is asked for in place."""
-    return door.place.playbook(word, asked if asks else nobody)
 
 
 def asked(what: str, bundle: Bundle) -> bool:

@@ -95,24 +95,19 @@ def work(door: Door, begin: Begin, name: str, source: str, *, nested: bool = Fal
     asking = Asking(door, view, away) if attended() and not door.json and not door.detach else None
     watcher = Watcher(view.hear, view.told, asking.ask if asking else None)
     error: InterlockError | None = None
-    came: tuple[Entry, View] | None = None
     with view:
         try:
-            came = asyncio.run(_until_told(begin(watcher), view, asking))
-        except asyncio.CancelledError:
-            pass
-        except InterlockError as problem:
-            error = problem
-    if came is None:
-        if view.view is None or not (door.runs.path / view.view.run / "journal.jsonl").exists():
-            raise error or KeyboardInterrupt
-        if error is not None:
-            tell(*failures.told(error))
-        entry = door.runs.find(view.view.run)
-        came = entry, entry.view()
-    code = finish(door, *came, error)
+            entry, came = asyncio.run(_until_told(begin(watcher), view, asking))
+        except (asyncio.CancelledError, InterlockError) as problem:
+            error = problem if isinstance(problem, InterlockError) else None
+            if view.view is None or not (door.runs.path / view.view.run / "journal.jsonl").exists():
+                raise error or KeyboardInterrupt from None
+            entry = door.runs.find(view.view.run)
+            came = entry.view()
+    tell(*(failures.told(error) if error else ()))
+    code = finish(door, entry, came, error)
     if not nested:  # who is away is told of the run that this one belongs to
-        tell(*away.hears(*came))
+        tell(*away.hears(entry, came))
     return code
 
 
@@ -184,7 +179,7 @@ def finish(door: Door, entry: Entry, view: View, error: InterlockError | None = 
     write_output(entry.output(view))
     held = [change.path for change in door.work(view).held] if view.held and view.status.has_ended else []
     if held and confirmed(f"Deliver the guarded {text.few(held)}, too?"):  # a person's word alone does (TREE-08)
-        tell(f"Delivered: {text.few(asyncio.run(door.place.apply(entry, held)).paths)}")
+        tell(f"Delivered: {text.few(door.place.move(entry, 'apply', held).paths)}")
     return code
 
 
@@ -224,8 +219,8 @@ class Asking:
             return None
         choice, note = decided
         what: Any = choice if choice in ("approve", "reject") and choice in gate.choices else "answer"
-        message = Message(what=what, who=who(), at=datetime.now(UTC), gate=gate.gate, choice=choice, note=note)
-        return message.model_copy(update={"opening": gate.opening, "shown": gate.shown})
+        seen: dict[str, Any] = {"gate": gate.gate, "opening": gate.opening, "shown": gate.shown}
+        return Message(what=what, who=who(), at=datetime.now(UTC), choice=choice, note=note, **seen)
 
     async def _said_elsewhere(self, entry: Entry) -> None:
         """What is said in another terminal meanwhile counts: the question here gives way to it."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -56,7 +57,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._under_way: dict[tuple[str, ...], asyncio.Task[tuple[int, str, str]]] = {}
+        self._under_way: dict[tuple[str, ...], asyncio.Task[subprocess.CompletedProcess[str]]] = {}
 
     @property
     def door(self) -> Door:
@@ -67,32 +68,22 @@ class Desk:
     async def says(self, *words: str) -> str:
         """What the command line prints; Refused in its words where it does not do what it is asked for."""
         if words not in self._under_way:
-            self._under_way[words] = asyncio.create_task(self._said(words))
+            self._under_way[words] = asyncio.create_task(asyncio.to_thread(self._said, words))
         task = self._under_way[words]
         if not (await asyncio.wait([task], timeout=PATIENCE_S))[0]:
             raise Refused("it has not begun to work yet", remedy="Call the same again, to hear what comes of it.")
-        del self._under_way[words]
-        code, out, err = task.result()
-        if not out.strip() or (code and "--json" in words and json.loads(out).get("error")):
-            raise Refused(err.strip().removeprefix("Error: ") or f"it ended with {code}")
-        return out
+        done = self._under_way.pop(words).result()
+        if not done.stdout.strip() or (done.returncode and "--json" in words and json.loads(done.stdout).get("error")):
+            raise Refused(done.stderr.strip().removeprefix("Error: ") or f"it ended with {done.returncode}")
+        return done.stdout
 
-    async def _said(self, words: tuple[str, ...]) -> tuple[int, str, str]:
+    def _said(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
+        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8"}
+        streams |= {"errors": "replace", "start_new_session": True}  # a signal at the client's terminal is not for it
         try:
-            process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                "-C",
-                str(self.folder),
-                *words,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                start_new_session=True,  # a signal at the client's terminal is not meant for it
-            )
+            return subprocess.run([*COMMAND, "-C", str(self.folder), *words], check=False, **streams)
         except (OSError, ValueError) as error:  # too long for a program's words, a NUL, half a surrogate
             raise Refused(f"no program can be told this: {error}") from error
-        out, err = await process.communicate()
-        return process.returncode or 0, out.decode("utf-8", "replace"), err.decode("utf-8", "replace")
 
     async def facts(self, *words: str) -> dict[str, Any]:
         """The one JSON object that a command prints."""
@@ -107,25 +98,21 @@ class Desk:
             if name not in known:
                 raise unknown(f"{playbook} takes no {name!r}", name, known, where="inputs")
             param = known[name]
-            if isinstance(param, click.Option) and param.is_flag:
-                if value != param.flag_value:
-                    raise _wrong(name, f"{json.dumps(param.flag_value)}, or nothing", value)
-                options.append(param.opts[0])
-                continue
+            flag = isinstance(param, click.Option) and param.is_flag
             several = value if isinstance(value, list) and (param.multiple or param.nargs < 0) else [value]
-            if not all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in several):
-                raise _wrong(name, "a list of texts" if param.multiple else "a text or a number", value)
+            plain = all(isinstance(one, str | int | float) and not isinstance(one, bool) for one in several)
+            if not (value == param.flag_value if flag else plain):
+                what, found = f"{name} cannot be this", json.dumps(value)[:200]
+                raise BadInput(what, where="inputs", expected=_kind(param), found=found)
             if isinstance(param, click.Option):
-                options += [f"{param.opts[0]}={one}" for one in several]
+                options += [param.opts[0] if flag else f"{param.opts[0]}={one}" for one in several]
             else:
                 arguments += map(str, several)
         return [playbook, *more, *options, "--", *arguments]
 
     def by_people(self, playbook: str) -> bool:
         """Whether people start it, and no model."""
-        from interlock.cli.trusting import playbook_for
-
-        return bool(playbook_for(self.door, playbook).by_people)
+        return self.door.place.playbook(playbook).by_people
 
     def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
         from interlock.cli.commands import app
@@ -206,10 +193,8 @@ class Desk:
             return self.door.place.text(what) or ""
         if what == "output":
             return entry.output(view).decode("utf-8", "replace")
-        words = {"report": ("show", "--markdown"), "log": ("show", "--log"), "diff": ("diff",)}.get(what)
-        if words:
-            return await self.says(*words, "--", entry.id)
-        return await self.says("show", "--", entry.id, what)
+        words = {"report": ("show", "--markdown"), "log": ("show", "--log"), "diff": ("diff",)}
+        return await self.says(*words.get(what, ("show",)), "--", entry.id, *([] if what in words else [what]))
 
 
 def documents(view: View) -> list[str]:
@@ -237,7 +222,3 @@ def _kind(param: Any) -> str:
     kind = json.dumps(param.flag_value) if flag else "texts" if param.multiple else param.type.name
     needed = isinstance(param, click.Argument) and not (param.metavar or "").startswith("[")
     return f"{'needed, ' if needed else ''}{kind}. {getattr(param, 'help', None) or ''}".strip()
-
-
-def _wrong(name: str, expected: str, value: Any) -> BadInput:
-    return BadInput(f"{name} cannot be this", where="inputs", expected=expected, found=json.dumps(value)[:200])

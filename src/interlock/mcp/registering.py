@@ -30,44 +30,28 @@ def register(top: Path, client: str) -> list[str]:
     if client not in CLIENTS:
         raise unknown(f"there is no client {client!r} to register with", client, CLIENTS, where="--register")
     path, servers, entry = CLIENTS[client]
-    added = _in_toml if path.endswith(".toml") else _in_json
+    toml = path.endswith(".toml")
+    loads: Any = tomllib.loads if toml else json.loads
+    rows = [f"[{servers}.{NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in entry.items())]
+    alone = "\n".join(rows) if toml else json.dumps({servers: {NAME: entry}}, indent=2)
     try:
         text = (read(top, path) or b"").decode("utf-8")
-        changed = added(text, servers, entry)
-    except (ValueError, InterlockError):  # commented, broken, or otherwise than expected: it is theirs to change
-        lines = _toml(servers, entry) if path.endswith(".toml") else json.dumps({servers: {NAME: entry}}, indent=2)
-        return [f"{path} was left as it is. Paste this into it:", "", *lines.splitlines()]
-    if changed == text:
-        return [f"kept as it is: {path}"]
+        known = loads(text) if text.strip() else {}
+        there = known.get(servers, {})
+        if NAME in there:
+            return [f"kept as it is: {path}"]
+        if toml or not known:
+            changed = f"{text}\n{alone}\n" if toml and text.strip() else f"{alone}\n"
+        else:
+            changed = set_json(text, {(servers, NAME): dict(entry)} if there else {(servers,): {NAME: entry}})
+        if loads(changed) != {**known, servers: {**there, NAME: entry}}:
+            raise ValueError("it says something else then")
+    except (
+        ValueError,
+        TypeError,
+        AttributeError,
+        InterlockError,
+    ):  # commented, broken, otherwise than expected: theirs
+        return [f"{path} was left as it is. Paste this into it:", "", *alone.splitlines()]
     write(top, path, changed.encode())
     return [f"written: {path}"]
-
-
-def _in_json(text: str, servers: str, entry: Mapping[str, Any]) -> str:
-    if not text.strip():
-        return json.dumps({servers: {NAME: entry}}, indent=2) + "\n"
-    known = json.loads(text)
-    if NAME in known.get(servers, {}):
-        return text
-    keys, value = ((servers, NAME), entry) if servers in known else ((servers,), {NAME: entry})
-    return _held(set_json(text, {keys: dict(value)}), json.loads, known, servers, entry)
-
-
-def _in_toml(text: str, servers: str, entry: Mapping[str, Any]) -> str:
-    known = tomllib.loads(text)
-    if NAME in known.get(servers, {}):
-        return text
-    gap = "" if not text else "\n" if text.endswith("\n") else "\n\n"
-    return _held(f"{text}{gap}{_toml(servers, entry)}", tomllib.loads, known, servers, entry)
-
-
-def _held(text: str, parse: Any, known: Any, servers: str, entry: Mapping[str, Any]) -> str:
-    """The text, if it says what it said and the entry."""
-    if parse(text) != {**known, servers: {**known.get(servers, {}), NAME: entry}}:
-        raise ValueError("it says something else then")
-    return text
-
-
-def _toml(servers: str, entry: Mapping[str, Any]) -> str:
-    rows = [f"[{servers}.{NAME}]", *(f"{name} = {json.dumps(value)}" for name, value in entry.items())]
-    return "\n".join(rows) + "\n"

@@ -8,22 +8,25 @@ what the question showed.  Where it cannot, the model is told the commands that 
 from __future__ import annotations
 
 import asyncio
-import functools
 import shlex
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver import AcceptedElicitation, Context, Elicit, ElicitationResult, MCPServer, Resolve
-from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.exceptions import ToolError, UnexpectedToolError
 from mcp.server.request_state import RequestStateSecurity
-from mcp_types import CallToolResult, InputRequiredResult, Tool, ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import AfterValidator, BaseModel, Field, WithJsonSchema, create_model
 
 from interlock.cli import text
+from interlock.cli.door import Door
+from interlock.cli.failures import told
+from interlock.cli.output import tell
 from interlock.errors import EngineFault, InterlockError, Refused, WorkspaceFailed, unknown
+from interlock.mcp import registering
 from interlock.mcp.desk import PAGE, PATIENCE_S, Asked, Desk, cut
 
 THINKING_S = 24 * 3600.0
@@ -48,7 +51,6 @@ Playbook = Annotated[str, Field(description="The playbook, as list names it.")]
 Inputs = Annotated[dict[str, Any], Field(description="What is said of its inputs, by the names that list has.")]
 Run = Annotated[str, Field(description="The run: its name, the beginning of it, or 'latest'.")]
 Patience = Annotated[float, Field(ge=0, le=PATIENCE_S, description="Seconds to wait while it works; then call again.")]
-T = TypeVar("T")
 
 
 class Said(BaseModel):
@@ -62,27 +64,6 @@ class Go(BaseModel):
     """A person's word that a run may begin."""
 
     start: bool = Field(default=False, title="Start it")
-
-
-def told(function: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-    """The same; what it raises on purpose, and what the operating system refuses, the client is told in words."""
-
-    @functools.wraps(function)
-    async def words(*args: Any, **kwargs: Any) -> T:
-        try:
-            return await function(*args, **kwargs)
-        except (InterlockError, OSError) as error:
-            raise _in_words(error) from error
-
-    return words
-
-
-def _in_words(error: InterlockError | OSError) -> Exception:
-    known = WorkspaceFailed.of(error) if isinstance(error, OSError) else error
-    if isinstance(known, EngineFault):  # ours: logged as one
-        return known
-    every = [(one.what, *(f"  {label}: {said}" for label, said in one.parts())) for one in (known, *known.also)]
-    return ToolError(cut("\n".join(row for rows in every for row in rows), PAGE))
 
 
 def desk_of(ctx: Here) -> Desk:
@@ -107,7 +88,6 @@ def _client(ctx: Here) -> str:
 # --- looking
 
 
-@told
 async def list(ctx: Here, what: Literal["runs", "playbooks"] = "runs") -> dict[str, Any]:
     """List the runs of this workspace, or the processes that can be run here with their inputs. Executes nothing."""
     if what == "playbooks":
@@ -115,14 +95,12 @@ async def list(ctx: Here, what: Literal["runs", "playbooks"] = "runs") -> dict[s
     return await desk_of(ctx).facts("runs", "--json")
 
 
-@told
 async def plan(ctx: Here, playbook: Playbook, inputs: Inputs) -> dict[str, Any]:
     """Show what a run would take: stages, agents, calls, time, cost, commands. Nobody is called, nothing changed."""
     desk = desk_of(ctx)
     return await desk.facts("plan", *await asyncio.to_thread(desk.words, playbook, inputs, "--json"))
 
 
-@told
 async def read(
     ctx: Here,
     run: Run,
@@ -140,7 +118,6 @@ async def read(
 # --- beginning and ending
 
 
-@told
 async def wish(playbook: Playbook, inputs: Inputs, ctx: Here) -> Elicit[Go] | Go:
     """The question whether a run may begin, of a playbook that people start; else that it may."""
     desk = desk_of(ctx)
@@ -153,7 +130,6 @@ async def wish(playbook: Playbook, inputs: Inputs, ctx: Here) -> Elicit[Go] | Go
     return Elicit(cut(f"May this run begin?\n\n{await desk.says('plan', *words)}", QUESTION), Go)
 
 
-@told
 async def start(
     playbook: Playbook,
     inputs: Inputs,
@@ -171,7 +147,6 @@ async def start(
     return {name: begun.get(name) for name in ("run_id", "key", "status", "reason")} | {"next": "look"}
 
 
-@told
 async def cancel(ctx: Here, run: Run) -> dict[str, Any]:
     """End a run for good: whoever works on it is interrupted; what was delivered stays."""
     ended = await desk_of(ctx).facts("cancel", "--json", "--", run)
@@ -191,7 +166,6 @@ class Rest:
     """Why the person at the client is not asked."""
 
 
-@told
 async def rest(run: Run, wait_s: Patience, ctx: Here) -> Rest:
     """Wait until the run works no more, and see what it asks."""
     desk, waited = desk_of(ctx), 0.0
@@ -204,7 +178,6 @@ async def rest(run: Run, wait_s: Patience, ctx: Here) -> Rest:
     return Rest(name, gate, _cannot_ask(ctx) if gate else "")
 
 
-@told
 async def question(seen: Annotated[Rest, Resolve(rest)], ctx: Here) -> Elicit[Said] | Said:
     """What the person is asked; nothing where there is none to ask, or nobody who could be."""
     if seen.gate is None or seen.why_not:
@@ -243,7 +216,6 @@ async def _question(desk: Desk, run: str, gate: Asked) -> AsyncIterator[str]:
         yield "\n".join([*(f"  | {row}" for row in rows), *(["  | (more in the file)"] if more else [])])
 
 
-@told
 async def look(
     run: Run,
     seen: Annotated[Rest, Resolve(rest)],
@@ -289,21 +261,27 @@ class Strict(MCPServer[Desk]):
     """Its tools refuse what they do not know: left out, a budget that was misspelled would be none."""
 
     async def list_tools(self) -> Any:
-        tools = await super().list_tools()
-        return [*map(_closed, tools)]
+        closed = {"additionalProperties": False}
+        return [
+            tool.model_copy(update={"input_schema": {"properties": {}, **tool.input_schema, **closed}})
+            for tool in await super().list_tools()
+        ]
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Desk, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
-        for known in [[*tool.input_schema["properties"]] for tool in await self.list_tools() if tool.name == name]:
-            for strange in arguments.keys() - {*known}:
-                raise _in_words(unknown(f"{name} takes no {strange!r}", strange, known, where="arguments"))
-        return await super().call_tool(name, arguments, context)
-
-
-def _closed(tool: Tool) -> Tool:
-    schema = {"properties": {}, **tool.input_schema, "additionalProperties": False}
-    return tool.model_copy(update={"input_schema": schema})
+        """What is raised on purpose, and what the operating system refuses, the client is told in words."""
+        known = {tool.name: tool.input_schema["properties"] for tool in await self.list_tools()}.get(name, arguments)
+        try:
+            for strange in arguments.keys() - known.keys():
+                raise unknown(f"{name} takes no {strange!r}", strange, known, where="arguments")
+            return await super().call_tool(name, arguments, context)
+        except (UnexpectedToolError, InterlockError) as error:
+            why = error.__cause__ if isinstance(error, UnexpectedToolError) else error
+            why = WorkspaceFailed.of(why) if isinstance(why, OSError) else why
+            if not isinstance(why, InterlockError) or isinstance(why, EngineFault):  # ours: logged as one
+                raise
+            raise ToolError(cut("\n".join(row for one in (why, *why.also) for row in told(one)), PAGE)) from error
 
 
 def server(desk: Desk) -> MCPServer[Desk]:
@@ -323,3 +301,13 @@ def server(desk: Desk) -> MCPServer[Desk]:
     for tool, how in TOOLS.items():
         made.add_tool(tool, annotations=how, structured_output=True)
     return made
+
+
+def mcp(door: Door, *, register: str) -> int:
+    """`interlock mcp`: serve until the client leaves, or tell a client of it."""
+    door.people_only("open this door")
+    if register:
+        tell(*registering.register(door.workspace.top, register))
+    else:
+        server(Desk(door.folder)).run("stdio")
+    return 0

@@ -36,6 +36,7 @@ LEADS = (
 
 def serve(door: Door, *, port: int, open: bool, host: str, proxy_user: str, proxy_secret: str) -> int:
     """Serve the page until somebody ends it; no run notices."""
+    door.people_only("serve the page")
     host = LOOPBACK if host == "localhost" else host
     behind = _proxy(proxy_user, proxy_secret, door.workspace.top)
     if not _is_loopback(host) and behind is None:
