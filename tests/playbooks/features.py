@@ -12,7 +12,7 @@ from interlock.agents.values import Ask
 from interlock.engine.simulation import WORK, Act, Files
 from interlock.engine.view import View
 from interlock.playbooks.feature import FEATURE
-from interlock.playbooks.feature.forms import spelled
+from interlock.playbooks.feature.answers import spelled
 from interlock.playbooks.feature.members import EVERYBODY
 from interlock.playbooks.feature.playbook import Settings
 from tests.engine.bench import Bench, said

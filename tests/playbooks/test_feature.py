@@ -298,7 +298,7 @@ CASES = [
                 "memory/v-feature.mem.md",
                 "T01: done",
                 "tasks/T01.md",
-            ],
+            ]
         },
     ),
     case(
@@ -387,10 +387,7 @@ CASES = [
         "whom a finding's files concern is found by the tasks' own",
         "FT-102",
         planner=plans(["T1", "T2"]),
-        r_testing=[
-            says(severity="Major", leave="", findings=[{"severity": "Major", "title": "x"}]),
-            None,
-        ],
+        r_testing=[says(severity="Major", leave="", findings=[{"severity": "Major", "title": "x"}]), None],
         story="researcher spec designer ct planner T1+T2 v r T1+T2 r post-mortem",
     ),
     case(
@@ -477,10 +474,7 @@ CASES = [
         warns=['r-security: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker'],
     ),
     case(
-        "a Blocker of another reviewer is a revision",
-        "FT-97",
-        r_quality=[says(severity="Blocker"), None],
-        story=FIXED,
+        "a Blocker of another reviewer is a revision", "FT-97", r_quality=[says(severity="Blocker"), None], story=FIXED
     ),
     case(
         "r-knowledge changes nothing",

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from interlock.engine.forms import Given, Unusable, judge
 from interlock.playbooks.feature import decisions, memory
-from interlock.playbooks.feature.answers import answer, criteria_of, grown
+from interlock.playbooks.feature.answers import Judged, answer, criteria_of, grown
 from interlock.playbooks.feature.decisions import Kind, Move, Reviewed, Said, Verdict
-from interlock.playbooks.feature.forms import Judged
 from interlock.playbooks.feature.members import CRITICS, SPEC, V_OTHERS, WEIGHED, WORKERS, Agent
 from interlock.playbooks.feature.plan import PlanBroken, read_plan, read_task
 from interlock.workspace.values import Change

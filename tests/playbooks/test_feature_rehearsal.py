@@ -17,8 +17,8 @@ from interlock.engine.simulation import WORK, Act, Clean, Files
 from interlock.engine.stage import EACH
 from interlock.engine.world import Command
 from interlock.playbooks.feature import FEATURE, building, playbook
+from interlock.playbooks.feature.answers import spelled
 from interlock.playbooks.feature.decisions import Reviewed, Said
-from interlock.playbooks.feature.forms import spelled
 from interlock.playbooks.feature.work import Work
 from tests.engine.bench import GREEN, RED, SAMPLED, Died, said, wrong
 from tests.playbooks.broken import Copy, Patch, swap, wrap

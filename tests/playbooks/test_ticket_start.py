@@ -390,11 +390,7 @@ def test_a_branch_that_is_gone_ends_the_resume() -> None:
 @pytest.mark.req("TK-18", "RUN-11")
 @pytest.mark.parametrize(
     ("text", "why"),
-    [
-        ("a: [\n", "progress.yaml"),
-        ("jira: ABC-12\n", "missing"),
-        ("current_phase: TESTING\n", "current_phase"),
-    ],
+    [("a: [\n", "progress.yaml"), ("jira: ABC-12\n", "missing"), ("current_phase: TESTING\n", "current_phase")],
 )
 def test_a_state_that_cannot_be_used_is_refused(text: str, why: str) -> None:
     desk = stopped(Desk())

@@ -1,24 +1,28 @@
-"""What agents leave is read: a last line, a private memory, an artifact, as the seed has them.
+"""What agents leave: a last line, a private memory, an artifact, as the seed has them (4.3, 4.4).
 
-Code reads literal headings and front matter alone (EVID-02).  What is ours beside the seed's layout (findings, checks,
-criteria, weakened files) is read where it is there, and nothing more is asked for.
+`answer` reads them into a form, one per kind of agent; `spelled` is its inverse, for who plays by script.  Code reads
+literal headings and front matter alone (EVID-02).  What is ours beside the seed's layout (findings, checks, criteria,
+weakened files) is read where it is there, and nothing more is asked for.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 
 from interlock.documents.markdown import Markdown, front_matter, markdown
-from interlock.engine.forms import Check, Criterion, Given, Unusable, Weakened, read_form
+from interlock.engine.forms import Check, Claim, Criterion, Form, Given, Unusable, Weakened, read_form
 from interlock.errors import DocumentInvalid
 from interlock.playbooks.feature.decisions import Kind, Said
-from interlock.playbooks.feature.forms import NOTHING, Answer, Closing, Graded
-from interlock.playbooks.feature.members import Agent
 
+if TYPE_CHECKING:
+    from interlock.playbooks.feature.members import Agent
+
+NOTHING = ("", "none", "n/a", "-", "—")
 _COMPLETION = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
 _WORD = re.compile(r"(\w+)[*_`]*\s*(?:$|[—–:;.(]|-\s)")
 """A word, and maybe a remark behind it: `**Low** — only names`."""
@@ -27,26 +31,130 @@ _CRITERION = re.compile(r"([^:\s]+)\s*:\s*(met|not met)\b.*", re.IGNORECASE | re
 _NO_CHECK = re.compile(r"[\s*-]*nothing to run\s*:\s*(.+)", re.IGNORECASE)
 
 
+# --- as values
+
+
+class Closing(Form):
+    """The last message, of a client that holds its model to a form."""
+
+    status: Literal["DONE", "NEEDS_REVISION", "ERROR"]
+    summary: str = ""
+    paths: list[str] = []
+
+
+class Answer(Form):
+    """What an agent left, as far as code acts on it."""
+
+    status: Literal["DONE", "NEEDS_REVISION", "ERROR"] = "DONE"
+    """The worse of its last line and its memory (FT-76)."""
+    summary: str = ""
+    memory: str = ""
+    """Its private memory, as written; empty: none."""
+
+    def listed(self, title: str) -> list[str]:
+        """The bullets below a heading of its memory."""
+        return listed(markdown(self.memory), title)
+
+
+class Worked(Answer):
+    """Of a task agent."""
+
+    already_so: list[str] = []
+    """The commands that show it, where nothing has to be changed (EVID-08)."""
+    takes_back: list[str] = []
+    """The person's unsaved work that the task means to remove (TREE-03)."""
+
+
+class Graded(Form):
+    """A finding in the front matter of a judge's artifact."""
+
+    severity: str
+    title: str = Field(min_length=1)
+    files: list[str] = []
+    tasks: list[str] = []
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.title}"
+
+
+class Judged(Answer):
+    """Of a judge."""
+
+    kind: ClassVar[Kind]
+    severity: str = ""
+    """Empty: there is none, or no word of its cluster."""
+    findings: list[Graded] = []
+    criteria: list[Criterion] = []
+    checks: list[Check] = []
+    no_check: str = ""
+    weakened: list[Weakened] = []
+    affected: list[str] = []
+
+    @classmethod
+    def known(cls, criteria: Sequence[str], green: bool) -> dict[str, Any]:
+        met = [{"criterion": one, "met": True, "evidence": ""} for one in criteria]
+        return {"criteria": met, **({} if green or cls is not Verifier else {"no_check": "there is none here"})}
+
+    def grave(self) -> list[Graded]:
+        """Its own findings that are against the work."""
+        return [one for one in self.findings if self.kind.against(one.severity)]
+
+    def claim(self, criteria: Sequence[str]) -> Claim:
+        """What it says (FT-156): its word passes unless what it wrote beside it says otherwise."""
+        against = self.status != Said.DONE or self.kind.against(self.severity)
+        said = [f"{self.status}, severity {self.severity or 'unknown'}"] if against else []
+        named = [(one.criterion, one.met) for one in self.criteria] or [(one, True) for one in criteria]
+        return Claim(
+            passes=not against,
+            checks=tuple((one.command, one.result, one.expected) for one in self.checks),
+            criteria=tuple(named),
+            blocking=(*said, *map(str, self.grave())),
+            no_check=self.no_check or ("" if self.kind is Kind.VERIFIER else "judged by reading"),
+            explained=tuple(one.path for one in self.weakened),
+        )
+
+
+class Critic(Judged):
+    kind = Kind.CRITIC
+    severity: Literal["Low", "Medium", "High", "Critical", ""] = "Low"
+
+
+class Verifier(Judged):
+    kind = Kind.VERIFIER
+    severity: Literal["PASS", "FAIL", ""] = "PASS"
+
+
+class Reviewer(Judged):
+    kind = Kind.REVIEWER
+    severity: Literal["None", "Minor", "Major", "Blocker", "Critical", ""] = "None"
+
+
+FORMS: Mapping[Kind, type[Answer]] = {
+    Kind.PRODUCER: Answer,
+    Kind.WORKER: Worked,
+    Kind.ASIDE: Answer,
+    Kind.CRITIC: Critic,
+    Kind.VERIFIER: Verifier,
+    Kind.REVIEWER: Reviewer,
+}
+
+
+# --- read
+
+
 def answer(
-    agent: Agent,
-    given: Given,
-    *,
-    memory: str,
-    artifact: str,
-    before: Mapping[str, str] | None = None,
-    check: Callable[[Given], list[str]] = lambda given: [],
+    agent: Agent, given: Given, *, memory: str, artifact: str, check: Callable[[Given], list[str]] = lambda given: []
 ) -> Answer | Unusable:
     """What an agent left; unusable with all that is missing, at once.
 
     Args:
         memory, artifact: their paths; no artifact: its work is elsewhere.
-        before: documents that only grow, as they were.
         check: what else is wrong with what it left.
     """
     closing = _closing(given)
     if closing is None:
         return Unusable(problems=("no DONE:/NEEDS_REVISION:/ERROR: line",))
-    page = markdown(given.outputs.get(memory, ""))
+    page, text = markdown(given.outputs.get(memory, "")), given.outputs.get(artifact)
     said = max(Said(closing.status), Said(_word(page, "Status", tuple(Said)) or "DONE"), key=list(Said).index)
     if said is Said.ERROR:
         return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}",), final=agent.final)
@@ -54,41 +162,38 @@ def answer(
         why = f"NEEDS_REVISION: is not {agent.name}'s to say, and counts as ERROR: {closing.summary}"
         return Unusable(problems=(why,), final=True)
     values: dict[str, Any] = {"status": said, "summary": closing.summary, "memory": page.text}
-    problems = [*_untitled(given, artifact), *check(given)]
+    titled = text is None or any(section.level == 1 for section in _body(text, artifact).sections)
+    problems = [*([] if titled else [f"{artifact}: a `# ` title is missing"]), *check(given)]
     if agent.kind is Kind.WORKER:
         values["already_so"] = [one for item in page.items("Already So") for one in re.findall("`([^`]+)`", item.text)]
         values["takes_back"] = [item.text.strip("` ") for item in page.items("Takes Back")]
-    if before is not None:
-        grew = {path: text for path, text in given.outputs.items() if path in before}
-        values["rewrote"] = [path for path, text in grew.items() if not text.startswith(before[path].rstrip("\n"))]
     if agent.kind.judges:
-        judged, open_ones = _judged(agent.kind, given, page, memory, artifact)
+        judged, unread = _judged(agent.kind, page, text or "", memory, artifact)
         values |= judged
-        problems += [] if given.told else open_ones
-    return agent.form(**values) if not problems else Unusable(problems=tuple(problems))
+        problems += [] if given.told else unread  # asked for once, then it is the worst (FT-56)
+    return Unusable(problems=tuple(problems)) if problems else agent.form(**values)
 
 
 def _closing(given: Given) -> Closing | None:
     """The completion line, the last one that there is, or what a client gave as a form."""
-    if given.structured is None:
-        for line in reversed(given.text.splitlines()):
-            if found := _COMPLETION.fullmatch(line):
-                return Closing.model_validate({"status": found[1], "summary": found[2].strip("*_` ")})
+    lines = reversed(given.text.splitlines()) if given.structured is None else ()
+    if found := next(filter(None, map(_COMPLETION.fullmatch, lines)), None):
+        return Closing.model_validate({"status": found[1], "summary": found[2].strip("*_` ")})
     form = read_form(Closing, given.structured, given.text)
     return form if isinstance(form, Closing) else None
 
 
-def _untitled(given: Given, artifact: str) -> list[str]:
-    text = given.outputs.get(artifact)
-    titled = text is None or any(section.level == 1 for section in _body(text, artifact).sections)
-    return [] if titled else [f"{artifact}: a `# ` title is missing"]
-
-
 def _body(text: str, path: str) -> Markdown:
     try:
-        return front_matter(text, path).body if text.startswith("---") else markdown(text)
+        return front_matter(text, path).body
     except DocumentInvalid:
         return markdown(text)
+
+
+def listed(page: Markdown, title: str) -> list[str]:
+    """The bullets below a heading, each in a line; those that say that there is nothing are none."""
+    items = (" ".join(item.text.split()) for item in page.items(title))
+    return [item for item in items if item.strip(" .*_`").casefold() not in NOTHING]
 
 
 def _word(page: Markdown, title: str, words: tuple[str, ...]) -> str:
@@ -103,40 +208,39 @@ def severity_of(kind: Kind, page: Markdown) -> str:
     severity = _word(page, "Highest Severity", words)
     if kind is not Kind.CRITIC or not severity:
         return severity
-    items = [item.text for item in page.items("Medium Severity")]
-    said = items or [line.text for line in page.open_lines("Medium Severity") if line.text.strip()]
-    passes = all(one.strip(" .*_`").casefold() in (*NOTHING, "low") for one in said)
+    said = page.items("Medium Severity") or [*page.open_lines("Medium Severity")]
+    passes = all(one.text.strip(" .*_`").casefold() in (*NOTHING, "low") for one in said)
     return kind.worse(severity, "Low" if passes else "Medium")
 
 
-def _judged(kind: Kind, given: Given, page: Markdown, memory: str, artifact: str) -> tuple[dict[str, Any], list[str]]:
-    """What only a judge leaves, and what of it cannot be read: asked for once, then it is the worst (FT-56)."""
-    open_ones, findings = [], []
-    severity, text = severity_of(kind, page), given.outputs.get(artifact, "")
+def _judged(kind: Kind, page: Markdown, text: str, memory: str, artifact: str) -> tuple[dict[str, Any], list[str]]:
+    """What only a judge leaves, and what of it cannot be read."""
+    unread, findings, severity = [], [], severity_of(kind, page)
     if not severity:
-        open_ones.append(f"{memory}: `## Highest Severity` is missing, or none of {', '.join(kind.words)}")
+        unread.append(f"{memory}: `## Highest Severity` is missing, or none of {', '.join(kind.words)}")
     try:
         front = front_matter(text, artifact)
         findings = [Graded.model_validate(one) for one in front.source.data.get("findings") or ()]
     except (DocumentInvalid, ValidationError, TypeError) as error:
         what = error.what if isinstance(error, DocumentInvalid) else "`findings` is no list of severity and title"
-        open_ones.append(f"{artifact}: {what}")
+        unread.append(f"{artifact}: {what}")
     body = _body(text, artifact)
     criteria = filter(None, (_CRITERION.fullmatch(item.text) for item in body.items("Criteria")))
     checks = filter(None, (_CHECK.match(item.text) for item in body.items("Checks")))
     nothing = filter(None, (_NO_CHECK.match(line.text) for line in body.open_lines("Checks")))
     weakened = (item.text.partition(":") for item in body.items("Weakened"))
-    met = ((one[1].strip("*`"), one[2].casefold() == "met") for one in criteria)
     judged = {
         "severity": severity,
         "findings": findings,
-        "criteria": [Criterion(criterion=name, met=is_met, evidence="") for name, is_met in met],
+        "criteria": [
+            Criterion(criterion=one[1].strip("*`"), met=one[2].casefold() == "met", evidence="") for one in criteria
+        ],
         "checks": [*map(_check, checks)],
         "no_check": next((one[1] for one in nothing), ""),
         "weakened": [Weakened(path=path.strip(" *`"), why=why.strip() or path) for path, _, why in weakened],
         "affected": [item.text.split(":")[0].strip(" *`") for item in page.items("Affected Tasks")],
     }
-    return judged, open_ones
+    return judged, unread
 
 
 def _check(found: re.Match[str]) -> Check:
@@ -160,3 +264,42 @@ def grown(before: str, now: str) -> str:
     there = set(before.splitlines())
     new = "\n".join(line for line in now.splitlines() if line not in there or not line.strip()).strip("\n")
     return f"{before.rstrip()}\n\n{new}\n" if new else before
+
+
+# --- written
+
+
+def spelled(form: Mapping[str, Any], paths: Sequence[str]) -> dict[str, str]:
+    """The private memory and, of a judge, the artifact in which these values stand."""
+    left = {}
+    for path in paths:
+        name = path.rpartition("/")[2].partition(".")[0]
+        if path.endswith(".mem.md"):
+            parts = {
+                "Status": [form.get("status", "DONE")],
+                "Highest Severity": [form.get("severity", "N/A")],
+                "Key Findings": [f"- What {name} found."],
+                "Decisions": [f"- What {name} decided. Rationale: a reason."],
+                "Affected Tasks": [f"- {one}" for one in form.get("affected", ())],
+                "Already So": [f"- `{one}`" for one in form.get("already_so", ())],
+                "Takes Back": [f"- {one}" for one in form.get("takes_back", ())],
+            }
+            left[path] = f"# Memory: {name}\n" + _sections(parts)
+        elif "criteria" in form and re.search(r"/(ct-review|verification|review)/[crv]t?-\w+\.md$", path):
+            findings = "".join(f"  - {json.dumps(one)}\n" for one in form.get("findings", ()))
+            checks = [
+                f"- `{one['command']}`: exit {int(one['result'] == 'red')}{', expected 1' * bool(one.get('expected'))}"
+                for one in form.get("checks", ())
+            ]
+            parts = {
+                "Checks": [*checks, *([f"Nothing to run: {form['no_check']}"] if form.get("no_check") else [])],
+                "Criteria": [f"- {one['criterion']}: {'met' if one['met'] else 'not met'}" for one in form["criteria"]],
+                "Weakened": [f"- {one['path']}: {one['why']}" for one in form.get("weakened", ())],
+            }
+            head = f"---\nfindings:\n{findings}---\n" if findings else ""
+            left[path] = f"{head}# {name}\n" + _sections(parts)
+    return left
+
+
+def _sections(parts: Mapping[str, Sequence[str]]) -> str:
+    return "".join(f"\n## {title}\n\n" + "\n".join(lines) + "\n" for title, lines in parts.items() if any(lines))

@@ -11,9 +11,8 @@ from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
 from interlock.engine.run import Stop
 from interlock.playbooks.feature import decisions, members, memory
-from interlock.playbooks.feature.answers import criteria_of, grown
+from interlock.playbooks.feature.answers import Judged, criteria_of, grown
 from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
-from interlock.playbooks.feature.forms import Appended, Judged
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
 from interlock.playbooks.feature.work import Heard, Progress, Work
@@ -35,9 +34,11 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
     begun = [name for name, one in work.progress.items() if one.done]
 
     def check(given: Given) -> list[str]:
-        gone = {_stem(path) for path in given.gone}
-        files = {name: text for name, text in known.items() if name not in gone}
-        files |= {_stem(path): text for path, text in given.outputs.items() if path.startswith(work.at("tasks/"))}
+        files = known | {
+            _stem(path): text for path, text in given.outputs.items() if path.startswith(work.at("tasks/"))
+        }
+        for path in given.gone:
+            files.pop(_stem(path), None)
         try:
             made = read_plan(given.outputs.get(work.at("plan.md"), before), files, begun=begun)
         except PlanBroken as broken:
@@ -81,8 +82,8 @@ async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
 def states(work: Work) -> str:
     """How the tasks stand, with what failed ones had changed."""
     lines = [f"- {name}: {one.state}" for name, one in work.progress.items()]
-    left = {name: one.left for name, one in work.progress.items() if one.left}
-    return "\n".join([*lines, *(f"\nWhat {name} had changed:\n\n{fence(one, 'diff')}" for name, one in left.items())])
+    left = [(name, fence(one.left, "diff")) for name, one in work.progress.items() if one.left]
+    return "\n".join([*lines, *(f"\nWhat {name} had changed:\n\n{patch}" for name, patch in left)])
 
 
 def _stem(path: str) -> str:
@@ -260,7 +261,7 @@ async def review(work: Work, against: bool = False) -> Reviewed:
         known: dict[str, Any] = {"again": n, "tier": tier, "files": files}
         before = {work.at(path): await run.read(work.at(path)) or "" for path in members.GROWING}
         grows = {path: f"{text.rstrip()}\n- Round {n}: an entry.\n".lstrip() for path, text in before.items()}
-        kept: dict[str, Any] = {"before": before, "leaves": tuple(before), "samples": grows, "grows": list(before)}
+        kept: dict[str, Any] = {"leaves": tuple(before), "samples": grows, "grows": list(before)}
         asked = {one.name: partial(work.ask, one, **known) for one in WEIGHED}
         asked["r-knowledge"] = partial(work.ask, members.R_KNOWLEDGE, **known, **kept)
         with run.step("7.2"):
@@ -290,9 +291,9 @@ async def review(work: Work, against: bool = False) -> Reviewed:
 
 async def keep_growing(work: Work, one: Heard, before: Mapping[str, str]) -> None:
     """Decisions and suggestions only grow, whatever r-knowledge did to them (FT-32)."""
-    for path in one.form.rewrote if isinstance(one.form, Appended) else ():
-        await work.run.change(path, partial(grown, before[path]))
-        work.run.warn(f"{path}: earlier content changed; restored, new text appended")
+    for path in filter(before.get, one.report.paths):
+        if (await work.run.change(path, partial(grown, before[path]))).state == "written":
+            work.run.warn(f"{path}: earlier content changed; restored, new text appended")
     if one.said is not Said.DONE:
         work.run.warn(f"{one.member} gave nothing that counts; that changes nothing ({one.why})")
 
@@ -307,9 +308,8 @@ async def mend(work: Work) -> bool:
         form = one.form
         if not isinstance(form, Judged) or not one.against:
             continue
-        for task in form.affected:
-            if task not in scopes:
-                run.warn(f"{name}: Affected Tasks lists {task}; no such task")
+        for task in [task for task in form.affected if task not in scopes]:
+            run.warn(f"{name}: Affected Tasks lists {task}; no such task")
         tasks = [*form.affected, *(task for graded in form.findings for task in graded.tasks)]
         files = [path for graded in form.findings for path in graded.files]
         for task in run.decide(decisions.affected, named=tasks, files=files, scopes=scopes):

@@ -53,10 +53,7 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
             POST_MORTEM,
             leaves=(report, log),
             samples={report: f"# Post-mortem {date}\n", log: f"# Run log {date}\n\n```yaml\n[]\n```\n"},
-            texts={
-                "telemetry": run.fill("telemetry", slug=work.slug, date=date, **rows),
-                "outcome": ending.reason,
-            },
+            texts={"telemetry": run.fill("telemetry", slug=work.slug, date=date, **rows), "outcome": ending.reason},
             report=report,
             log=log,
             slug=work.slug,
@@ -88,7 +85,7 @@ def dispatches(work: Work) -> list[dict[str, Any]]:
             "Status": (one.verdict.said if one.agent.kind.judges else one.said).value,
             "Retries": max(one.report.calls - 1, 0),
             "Failure": "" if one.form else one.fault,
-            "Iteration": one.again,
+            "Iteration": one.report.attempt,
             "Human": "yes" if one.human else "no",
             "Timestamp": (ended.get(one.member) or [""]).pop(0),
         }

@@ -121,20 +121,17 @@ class Reviewed(StrEnum):
 
     @property
     def logged(self) -> Said:
-        return Said(self) if self in (Reviewed.DONE, Reviewed.NEEDS_REVISION) else Said.ERROR
+        return Said.__members__.get(self.name, Said.ERROR)
 
 
 def r_cluster(security: Verdict, others: Sequence[Verdict], against: bool) -> Reviewed:
     """r-security first (FT-90, FT-93), then how many are usable (FT-96), then what they say (FT-97)."""
-    verdicts = (security, *others)
-    usable = [one for one in verdicts if one.usable]
-    if any(one.conflict for one in verdicts):
+    usable = [one for one in (security, *others) if one.usable]
+    if any(one.conflict for one in (security, *others)):
         return Reviewed.NEEDS_REVISION
-    if not security.usable:
-        return Reviewed.LOST
     if security.severity == "Blocker":
         return Reviewed.BLOCKED
-    if len(usable) < ENOUGH:
+    if not security.usable or len(usable) < ENOUGH:
         return Reviewed.LOST
     wants = any(one.said is Said.NEEDS_REVISION or Kind.REVIEWER.against(one.severity) for one in usable)
     return Reviewed.NEEDS_REVISION if wants or against else Reviewed.DONE

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from interlock.engine.run import Row
+from interlock.playbooks.feature.answers import FORMS, Answer, Closing, spelled
 from interlock.playbooks.feature.decisions import Kind
-from interlock.playbooks.feature.forms import FORMS, Answer, Appended, Closing, spelled
 from interlock.workspace.scope import within
 
 REQUEST, MEMORY = "initial-request.md", "memory.md"
 GROWING = ("review/knowledge-suggestions.md", "decisions.md")
 """Of r-knowledge alone; they live on across runs."""
-
 
 PATTERNS = {"1.1": "A", "3b.1": "A", "5.2": "wave", "6.1": "B", "6.2": "B", "7.2": "A"}
 """Of the steps; all others are sequential."""
@@ -50,7 +49,7 @@ class Agent:
 
     @property
     def form(self) -> type[Answer]:
-        return Appended if self.name == "r-knowledge" else FORMS[self.kind]
+        return FORMS[self.kind]
 
     @cached_property
     def row(self) -> Row:
@@ -108,7 +107,7 @@ EVERYBODY = (
 )
 
 
-def resolved(patterns: Sequence[str], there: Sequence[str]) -> tuple[list[str], list[str]]:
+def resolved(patterns: Sequence[str], there: Collection[str]) -> tuple[list[str], list[str]]:
     """The paths that are there, in the order of the patterns, and those that are named and are not (FT-04)."""
-    found = [path for one in patterns for path in there if within(path, (one,))]
+    found = [path for one in patterns for path in sorted(there) if within(path, (one,))]
     return list(dict.fromkeys(found)), [one for one in patterns if "*" not in one and one not in there]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Collection, Sequence
 
 from interlock.documents.markdown import cells, markdown
-from interlock.playbooks.feature.forms import listed
+from interlock.playbooks.feature.answers import listed
 from interlock.playbooks.feature.members import EVERYBODY
 
 INDEX, DECISIONS = "## Artifact Index", "## Recent Decisions"

@@ -12,7 +12,7 @@ from pydantic import BeforeValidator, ValidationError, field_validator
 from interlock.documents.markdown import bullet, cells, front_matter, markdown
 from interlock.engine.kept import Kept, Listed
 from interlock.errors import DocumentInvalid
-from interlock.playbooks.feature.forms import NOTHING
+from interlock.playbooks.feature.answers import NOTHING
 from interlock.playbooks.feature.members import WORKERS
 
 WAVES = "## Execution Waves"

@@ -16,14 +16,13 @@ from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import fence
 from interlock.engine.run import Outcome, Run, Stop
-from interlock.errors import BadInput
+from interlock.engine.view import View
+from interlock.errors import BadInput, Status
 from interlock.playbooks.feature import decisions, members, memory
 from interlock.playbooks.feature.answers import severity_of
 from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
 from interlock.playbooks.feature.closing import conclude, post_mortem
 from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
-from interlock.playbooks.feature.forms import Judged
-from interlock.playbooks.feature.invariants import INVARIANTS
 from interlock.playbooks.feature.members import (
     CRITICS,
     CT_FOUND,
@@ -50,6 +49,10 @@ class Inputs(Model):
     approval: bool = Field(False, description="Wait for a person after research and after the plan.")
     check: tuple[str, ...] = Field((), description="A command that decides; `none`: there is none.")
     accept_baseline: bool = Field(False, description="What is red before may stay red.")
+
+    @property
+    def name(self) -> str:
+        return self.slug or slug_of(self.request)
 
 
 class Flags(Model):
@@ -86,26 +89,23 @@ async def feature(run: Run, inputs: Inputs) -> Outcome:
 
 async def setup(work: Work) -> None:
     """Step 0. What an earlier run planned is set aside; the request and the shared memory are there."""
-    run, inputs = work.run, work.inputs
+    run, memories, asked = work.run, work.at(MEMORY), work.inputs.request.rstrip()
+
+    def begun(text: str) -> str:
+        return text if asked in text else f"{text.rstrip() or '# Initial Request'}\n\n{asked}\n"
+
     with run.step("0"):
-        work.commands = await run.commands(inputs.check)
+        work.commands = await run.commands(work.inputs.check)
         await run.baseline(work.commands)
         if not work.commands:
             run.warn("no command checks this work: judges alone decide")
-        run.watch(work.at(MEMORY))
+        run.watch(memories)
         run.watch(work.at(REQUEST))
         await run.set_aside(work.at("plan.md"))
         await task_files(work, aside=True)
-        asked = inputs.request.rstrip()
-
-        def begun(text: str) -> str:
-            head = text.rstrip() or "# Initial Request"
-            return text if asked in text else f"{head}\n\n{asked}\n"
-
         await run.change(work.at(REQUEST), begun)
-        path = work.at(MEMORY)
-        found = await run.look("earlier", lambda look: memory.known_entries(look.read(path) or ""), path=path)
-        work.old = frozenset(found)
+        known = await run.look("earlier", lambda look: memory.known_entries(look.read(memories) or ""), path=memories)
+        work.old = frozenset(known)
         await work.remember()
         work.there |= {REQUEST, MEMORY}
 
@@ -118,12 +118,12 @@ async def research(work: Work) -> None:
             n = work.rounds["research"] + 1
             asked = {one.name: partial(work.ask, one, again=n, human=n > 1) for one in RESEARCHERS}
             heard = await work.together("researchers", asked)
-            usable = [one for one in heard.values() if one.form]
-            result = Said.DONE if len(usable) >= ENOUGH else Said.ERROR
-            await work.settle("1.1", "research", heard, result)
-            if result is Said.ERROR:
-                why = "; ".join(dict.fromkeys(one.why for one in heard.values() if one.form is None))
-                raise work.halted(f"research: {len(usable)} of {len(heard)} usable; at least {ENOUGH} required ({why})")
+            lost = [one for one in heard.values() if one.form is None]
+            usable = len(heard) - len(lost)
+            await work.settle("1.1", "research", heard, Said.DONE if usable >= ENOUGH else Said.ERROR)
+            if usable < ENOUGH:
+                why = "; ".join(dict.fromkeys(one.why for one in lost))
+                raise work.halted(f"research: {usable} of {len(heard)} usable; at least {ENOUGH} required ({why})")
 
     await explore()
     shows = [work.at(one.artifact) for one in RESEARCHERS]
@@ -140,18 +140,16 @@ async def approved(
     if run.once("approval_fallback", {}, lambda: run.settings.approval_fallback) == "proceed":
         run.warn(NO_PAUSE)
         return
-    decided = await run.approve(
-        name, question, revise, rounds=ROUNDS, summary=partial(summary, work), shows=lambda: tuple(shows())
-    )
+
+    def summary() -> str:
+        last = {one.member: one.form.summary for one in work.heard if one.form}
+        return "\n".join(f"- {member}: {said}" for member, said in last.items())
+
+    shown: Any = {"summary": summary, "shows": lambda: tuple(shows())}
+    decided = await run.approve(name, question, revise, rounds=ROUNDS, **shown)
     if decided.choice == "reject":
         note = f"interlock resume {run.id} --note TEXT"
         raise Stop(Outcome.stopped(f"{name} was rejected: {decided.note}", next=note))
-
-
-def summary(work: Work) -> str:
-    """What the last agents say of their work."""
-    last = {one.member: one.form.summary for one in work.heard if one.form}
-    return "\n".join(f"- {name}: {said}" for name, said in last.items())
 
 
 async def produce(work: Work, agent: Agent, **asked: Any) -> None:
@@ -176,19 +174,12 @@ async def design(work: Work) -> None:
             result, heard = await criticise(work)
     if result is Said.NEEDS_REVISION:
         run.warn("the critics' findings are not settled: they go to the planner as constraints")
-        work.constraints = "\n".join(line for one in heard.values() for line in constraints(work, one))
-
-
-def constraints(work: Work, critic: Heard) -> list[str]:
-    """What of a critic's findings binds the planner (FT-70)."""
-    if not isinstance(critic.form, Judged) or not critic.against:
-        return []
-    grave = [f"{one.severity}: {one.title}" for one in critic.form.grave()] or critic.findings
-    return [f"- `{work.at(critic.agent.artifact)}`: {one}" for one in grave or [critic.verdict.severity]]
+        found = [(work.at(one.agent.artifact), line) for one in heard.values() for line in one.grave]
+        work.constraints = "\n".join(f"- `{path}`: {line}" for path, line in found)
 
 
 async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
-    """The CT cluster, all four."""
+    """The CT cluster, all four; before it halts, memories that are there by then count (FT-60)."""
     run = work.run
     with run.step("3b.1"):
         asked = {one.name: partial(work.ask, one, again=work.rounds["ct"] + 1) for one in CRITICS}
@@ -197,23 +188,16 @@ async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
         result = run.decide(decisions.ct_cluster, severities=severities)
         if result is Said.ERROR:
             await run.wait(1.0)
-            severities |= await reread(work, [one for one in heard.values() if not one.verdict.usable])
+            for name in [name for name in heard if name not in severities]:
+                text = await run.read(work.at(f"memory/{name}.mem.md"))
+                if text and not heard[name].report.complaint.startswith(Said.ERROR):
+                    severities[name] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
             result = run.decide(decisions.ct_cluster, severities=severities)
         values = ", ".join(severities.get(name, "ERROR") for name in heard)
         await work.settle("3b", "ct", heard, result, f"severity values [{values}]")
         if result is Said.ERROR:
             raise work.halted(f"CT cluster: {len(severities)} of {len(heard)} usable; at least {ENOUGH} required")
     return result, heard
-
-
-async def reread(work: Work, critics: Sequence[Heard]) -> dict[str, str]:
-    """The severities of those whose memory stands there by now, and who did not say that they failed (FT-60)."""
-    found = {}
-    for one in critics:
-        text = await work.run.read(work.at(f"memory/{one.member}.mem.md"))
-        if text and not one.report.complaint.startswith(Said.ERROR):
-            found[one.member] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
-    return found
 
 
 async def plan_first(work: Work) -> None:
@@ -226,7 +210,9 @@ async def plan_first(work: Work) -> None:
         refused = "\n\n".join(f"`tasks/{name}.md`:\n\n{fence(text)}" for name, text in files.items())
         await plan(work, reads=("plan.md", *PLANNER.reads, *found), human=True, refused=refused)
 
-    shows = lambda: [work.at(path) for path in ("plan.md", *(f"tasks/{name}.md" for name in work.progress))]  # noqa: E731
+    def shows() -> Sequence[str]:
+        return [work.at(path) for path in ("plan.md", *(f"tasks/{name}.md" for name in work.progress))]
+
     await approved(work, "plan", "Carry out this plan?", shows, again)
 
 
@@ -239,13 +225,52 @@ def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
         raise BadInput(what, where="--slug", expected=f"words joined by '-', at most {LONGEST} characters")
 
 
-def _slug(inputs: Inputs) -> str:
-    return inputs.slug or slug_of(inputs.request)
-
-
 def _repeats(inputs: Inputs) -> str:
     kept = "memory, decisions and suggestions are kept"
-    return f"docs/feature/{_slug(inputs)} exists and its run is DONE; use --new-run to run again ({kept})"
+    return f"docs/feature/{inputs.name} exists and its run is DONE; use --new-run to run again ({kept})"
+
+
+# --- what holds on every path, beside what holds for all playbooks
+
+
+def _reviewed(view: View) -> bool:
+    said = [one.result for one in view.decisions if one.rule == "r_cluster"]
+    return not _well(view) or said[-1:] == ["done"]
+
+
+def _verified(view: View) -> bool:
+    """No reviewer sees work that no verifier was asked about, but for what the one fix pass changed."""
+    last = ""
+    for key, call in view.calls.items():
+        if call.agent.startswith("r-") and last not in ("v-", "r-") and "fix-" not in key:
+            return False
+        last = call.agent[:2]
+    return True
+
+
+def _looks_back(view: View) -> bool:
+    """Behind the post-mortem comes nobody; without it nothing ends well."""
+    called = [call.agent for call in view.calls.values()]
+    behind = called[called.index("post-mortem") :] if "post-mortem" in called else []
+    return {*behind} <= {"post-mortem"} and (bool(behind) or not _well(view))
+
+
+def _bounded(view: View) -> bool:
+    """One revision of a design, one second look at a Blocker."""
+    looks = [key for key in view.calls if "/confirm/" in key]
+    return len(looks) <= 1 and [call.agent for call in view.calls.values()].count("designer") <= 2
+
+
+def _well(view: View) -> bool:
+    return view.status in (Status.COMPLETE, Status.DEGRADED)
+
+
+INVARIANTS: Mapping[str, Callable[[View], bool]] = {
+    "what ends well the reviewers decided": _reviewed,
+    "no unverified work is reviewed": _verified,
+    "the post-mortem is the last": _looks_back,
+    "agents work within their bounds": _bounded,
+}
 
 
 FEATURE = Playbook(
@@ -255,12 +280,12 @@ FEATURE = Playbook(
     rows=tuple(one.row for one in members.EVERYBODY),
     caps=CAPS,
     headline=lambda inputs: inputs.request,
-    key=lambda inputs, where: _slug(inputs),
+    key=lambda inputs, where: inputs.name,
     package="interlock.playbooks.feature",
     settings=Settings,
     flags=Flags,
     summary="A feature: research, specification, design, review by critics, waves of tasks, verification, review.",
-    documents=lambda inputs: (f"docs/feature/{_slug(inputs)}/**",),
+    documents=lambda inputs: (f"docs/feature/{inputs.name}/**",),
     check=_check,
     variables={"approval": "APPROVAL_MODE"},
     repeats=_repeats,

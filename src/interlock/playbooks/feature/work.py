@@ -14,8 +14,8 @@ from typing import Any
 
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
 from interlock.playbooks.feature import answers, members, memory
-from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict, slug_of
-from interlock.playbooks.feature.forms import Answer, Judged, Reviewer
+from interlock.playbooks.feature.answers import Answer, Judged, Reviewer
+from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict
 from interlock.playbooks.feature.members import Agent
 from interlock.playbooks.feature.plan import Task
 
@@ -32,7 +32,6 @@ class Heard:
     report: Report
     form: Answer | None
     """None: it ended in ERROR, or gave nothing usable."""
-    again: int
     human: bool
     """A person's word led to it."""
 
@@ -50,18 +49,18 @@ class Heard:
         return Said(self.form.status) if self.form else Said.ERROR
 
     @property
-    def contradicted(self) -> bool:
-        """It passes, and what it wrote beside it, or what runs, says otherwise."""
+    def contradicted(self) -> Sequence[str]:
+        """It passes, and what it wrote beside it, or what runs, says this."""
         ruling = self.report.ruling
-        return ruling is not None and ruling.said and not ruling.passes
+        return ruling.against if ruling and ruling.said and not ruling.passes else ()
 
     @property
     def verdict(self) -> Verdict:
         """What of a judge's answer decides; its word counts no more than what it wrote beside it (FT-156)."""
-        form, kind = self.form, self.agent.kind
+        form, kind, said = self.form, self.agent.kind, self.said
         if not isinstance(form, Judged):
             return replace(LOST, conflict=self.report.reason == "conflict")
-        severity, said = kind.worse(form.severity), self.said
+        severity = kind.worse(form.severity)
         if self.contradicted or (kind is Kind.CRITIC and said is Said.NEEDS_REVISION):
             severity = kind.worse(severity, FLOOR[kind], *(one.severity for one in form.grave()))
         if kind is Kind.VERIFIER and kind.against(severity):
@@ -70,18 +69,23 @@ class Heard:
 
     @property
     def against(self) -> bool:
-        verdict = self.verdict
-        return verdict.said is not Said.DONE or self.agent.kind.against(verdict.severity)
+        return self.verdict.said is not Said.DONE or self.agent.kind.against(self.verdict.severity)
 
     @property
     def findings(self) -> list[str]:
         """What it has found, in a line each; of one that passes only what it graded."""
         if not isinstance(self.form, Judged):
             return []
-        graded = [f"{one.severity}: {one.title}" for one in self.form.findings]
-        said = self.report.ruling.against if self.contradicted and self.report.ruling else ()
         unread = [] if self.form.severity else ["its memory has no severity that can be read: treated as the worst"]
-        return [*unread, *(graded or (self.form.listed("Key Findings") if self.against else ())), *said]
+        found = [*map(str, self.form.findings)] or (self.form.listed("Key Findings") if self.against else [])
+        return [*unread, *found, *self.contradicted]
+
+    @property
+    def grave(self) -> list[str]:
+        """What of it binds who comes next, if it is against the work (FT-70)."""
+        if not isinstance(self.form, Judged) or not self.against:
+            return []
+        return [*map(str, self.form.grave())] or self.findings or [self.verdict.severity]
 
 
 @dataclass
@@ -136,7 +140,7 @@ class Work:
 
     @property
     def slug(self) -> str:
-        return str(self.inputs.slug or slug_of(self.inputs.request))
+        return str(self.inputs.name)
 
     def at(self, path: str) -> str:
         return f"docs/feature/{self.slug}/{path}"
@@ -154,7 +158,6 @@ class Work:
         leaves: Sequence[str] = (),
         writes: tuple[str, ...] = (),
         check: Callable[[Any], list[str]] = lambda given: [],
-        before: Mapping[str, str] | None = None,
         samples: Mapping[str, str] | None = None,
         texts: Mapping[str, Any] | None = None,
         criteria: Mapping[str, str] | None = None,
@@ -165,23 +168,22 @@ class Work:
         Args:
             reads: in place of what it usually reads.
             leaves: globs of further documents that it may leave.
-            check, before: see `answers.answer`.
+            check: what else is wrong with what it left.
         """
-        run, member = self.run, member or agent.name
+        run, kind, member = self.run, agent.kind, member or agent.name
         private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
         evaluation = self.at(f"artifact-evaluations/{member}.md")
         await self.clear(agent, member)
         # Of a judge the memory is the verdict; elsewhere a missing one is a warning (FT-55, FT-119).
-        revised = agent.artifact in self.there and not agent.kind.judges
-        must = [*([artifact] if artifact and not revised else []), *([private] if agent.kind.judges else [])]
+        revised = agent.artifact in self.there and not kind.judges
+        must = [*([artifact] if artifact and not revised else []), *([private] if kind.judges else [])]
         may = [path for path in (artifact, private, *leaves, evaluation) if path and path not in must]
-        patterns = (*(agent.reads if reads is None else reads), members.MEMORY)
-        found, missing = members.resolved(patterns, sorted(self.there))
-        words = {"kind": agent.kind.value, "words": agent.kind.words}
+        found, missing = members.resolved((*(agent.reads if reads is None else reads), members.MEMORY), self.there)
+        words = {"kind": kind.value, "words": kind.words}
         facts = {"artifact": artifact, "private": private, "missing": [*map(self.at, missing)], **words, **inputs}
         known = {"member": member, "criteria": criteria or {}, "feature": self.at("").rstrip("/"), **(texts or {})}
         ending = run.fill("ending", **facts, **known, revises=agent.revises, evaluation=evaluation)
-        proved = self.proved if agent.kind is Kind.VERIFIER else []
+        proved = self.proved if kind is Kind.VERIFIER else []
         if agent.name != "v-tests":  # who says why a weakened test is right
             proved = [one.model_copy(update={"weak": None}) for one in proved]
         call = Call(
@@ -190,7 +192,7 @@ class Work:
                 outputs=tuple(must),
                 may=tuple(may),
                 writes=writes,
-                read=partial(answers.answer, agent, memory=private, artifact=artifact, before=before, check=check),
+                read=partial(answers.answer, agent, memory=private, artifact=artifact, check=check),
                 title=f"step {agent.step}: {member}",
             ),
             member=member,
@@ -207,12 +209,12 @@ class Work:
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
             report = await run.dispatch(call)
         form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
+        heard = Heard(agent, member, report, form, human)
         for flag in form.listed("Security Flags") if form else ():
             run.warn(f"severity: critical: {member}: {flag}")
         if isinstance(form, Reviewer) and form.severity == "Critical":
             run.warn(f'{member}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
-        heard = Heard(agent, member, report, form, again, human)
-        if member in ("ct-security", "r-security") and heard.verdict.severity == agent.kind.words[-1]:
+        if member in ("ct-security", "r-security") and heard.verdict.severity == kind.words[-1]:
             run.warn(f"severity: critical: {member}: {'; '.join(heard.findings)}")
         return heard
 
@@ -231,19 +233,19 @@ class Work:
     async def together(self, name: str, asked: Mapping[str, Callable[[], Awaitable[Heard]]]) -> dict[str, Heard]:
         """Members side by side, at most four at a time (FT-12); one by itself is a group of one."""
         came = await self.run.together(name, asked, cap=AT_ONCE)
-        self.take(*came.values())
+        for one in came.values():
+            self._take(one)
         return came
 
     async def alone(self, agent: Agent, **asked: Any) -> Heard:
         heard = await self.ask(agent, **asked)
-        self.take(heard)
+        self._take(heard)
         return heard
 
-    def take(self, *heard: Heard) -> None:
-        for one in heard:
-            self.heard.append(one)
-            self.there |= {path.removeprefix(self.at("")) for path in one.report.paths if path.startswith(self.at(""))}
-            self.errors += [one.why] if one.form is None else []
+    def _take(self, one: Heard) -> None:
+        self.heard.append(one)
+        self.there |= {path.removeprefix(self.at("")) for path in one.report.paths if path.startswith(self.at(""))}
+        self.errors += [one.why] if one.form is None else []
 
     def last(self, agents: Sequence[Agent]) -> dict[str, Heard]:
         """The last word of each of these, by name, in declared order."""
@@ -265,34 +267,30 @@ class Work:
 
     async def merge(self, step: str, heard: Collection[Heard], log: str = "") -> None:
         """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
-        edits: list[memory.Edit] = []
+        warnings, entries = [], []
         for one in heard:
-            worst = one.form is None or (isinstance(one.form, Judged) and not one.form.severity)
-            if one.agent.kind.judges and worst:
-                words = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
-                edits.append(memory.logged(step, words))
-            elif one.form and not one.form.memory:
-                self.run.warn(f"memory/{one.member}.mem.md is missing")
-        edits += [memory.logged(step, log)] if log else []
-        for one in heard:
+            if one.agent.kind.judges and not getattr(one.form, "severity", ""):
+                warned = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
+                warnings.append(memory.logged(step, warned))
             if one.form and one.form.memory:
                 lessons = step == "5.2"
-                edits.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
+                entries.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
+            elif one.form and not one.agent.kind.judges:
+                self.run.warn(f"memory/{one.member}.mem.md is missing")
+        edits = [*warnings, *([memory.logged(step, log)] if log else []), *entries]
         if step in PRUNED:
             edits.append(memory.pruned(int(step[0]), self.old))
             self.old = frozenset()  # equal entries of this run stay
         await self.remember(*edits, memory.cleaned)
 
     async def remember(self, *edits: memory.Edit) -> None:
-        """One writing of the shared memory; trouble with it never stops the run (FT-10): what could not be written goes
-        with the next one."""
-        self.unwritten += edits
-        every = (*self.unwritten,)
-        wrote = await self.run.change(self.at(members.MEMORY), lambda text: memory.edited(text, every), may_fail=True)
-        if wrote.state == "failed":
-            self.run.warn(f"{self.at(members.MEMORY)} cannot be written: {wrote.why}; the run goes on")
-        else:
-            self.unwritten = []
+        """One writing of the shared memory; trouble with it never stops the run (FT-10), and what could not be written
+        goes with the next one."""
+        path, every = self.at(members.MEMORY), [*self.unwritten, *edits]
+        wrote = await self.run.change(path, lambda text: memory.edited(text, every), may_fail=True)
+        self.unwritten = every if wrote.state == "failed" else []
+        if self.unwritten:
+            self.run.warn(f"{path} cannot be written: {wrote.why}; the run goes on")
 
     # --- the work itself
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from interlock.engine.kept import dumped, put
-from interlock.engine.run import Call, Command, Report, Row, clash
+from interlock.engine.run import Call, Report, Row, clash
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
 from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, weakened
@@ -22,7 +22,6 @@ EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True
 DEVELOPER = Row("Developer", "developer", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
 OWN = {"attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back"}
 """What of a task's entry the engine keeps there, and no brief embeds."""
-IDLE = "Nothing was changed. If nothing has to be done, name the commands that show it in `already_so`."
 
 
 async def execute(t: Ticket) -> bool:
@@ -103,7 +102,7 @@ async def work_on(t: Ticket, step: Step, batch: Sequence[Task], row: Row) -> Non
     tasks = [graph.task(task.id) for task in batch]
     calls = {task.id: partial(t.run.dispatch, call(t, row, step, task, graph)) for task in tasks}
     came = await t.run.together("tasks", calls, cap=len(calls))
-    marks = {name: outcome(t, graph.task(name), report, stamp) for name, report in came.items()}
+    marks = {name: await outcome(t, graph.task(name), report, stamp) for name, report in came.items()}
     await t.mark(graph, {name: mark for name, mark in marks.items() if mark})
     for name, report in came.items():
         await t.answered(report, f"{t.run.scope}/tasks/{name}", scoped=True)
@@ -123,10 +122,9 @@ def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
     )
 
 
-def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str, Any]:
+async def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str, Any]:
     """What an attempt came to, for tasks.yaml; nothing where nobody answered."""
     form = Executed.model_validate(report.form or {})
-    t.claims[task.id] = []
     facts: dict[str, Any] = {}
     if report.did is not None and not task.first_code_change_at:
         now, told = t.stamp(), form.first_code_change_at or ""
@@ -143,9 +141,9 @@ def outcome(t: Ticket, task: Task, report: Report, started: str) -> Mapping[str,
     if form.status in FAILED:
         return {**facts, "status": form.status, "last_error": form.notes or form.status}
     if report.did is None and not task.first_code_change_at:
-        if not form.already_so:
-            return {**facts, "status": "ERROR", "last_error": IDLE}
-        t.claims[task.id] = form.already_so
+        with t.run.step(task.id):
+            if why := await t.run.idle(form.already_so):
+                return {**facts, "status": "ERROR", "last_error": why}
     return {**facts, "status": "SYNTAX_VALID"}
 
 
@@ -157,23 +155,13 @@ async def judged(t: Ticket, graph: Graph, step: Step, *, last: bool) -> tuple[Gr
     group = graph.of(step)
     worked = [task for task in group if task.status == "SYNTAX_VALID"]
     finished = all(task.status in ("ACCEPTED", "SYNTAX_VALID") for task in group)
-    bad = await validate(t, graph, step, last=last and finished)
+    # The person's commands first, then those of the graph, beside them.
+    t.proved = await t.run.prove(await t.commands())
+    bad = t.red(t.proved, last=last and finished) or t.red(await t.run.prove(t.proposed(graph, step)))
     if not bad:
         done = {"status": "ACCEPTED", "completed_at": t.stamp(), "last_error": None}
         return await t.mark(graph, {task.id: done for task in worked}), False
-    names = [name for name, _ in bad if name] or blamed("\n".join(why for _, why in bad), group, worked)
-    rejected = {"status": "REJECTED", "last_error": "\n\n".join(why for _, why in bad)[-MOST_TOLD:]}
+    rejected = {"status": "REJECTED", "last_error": "\n\n".join(bad)[-MOST_TOLD:]}
     once = {task.id: {"set_back": True} for task in group if task.status == "ACCEPTED"}
-    every = names or [task.id for task in group]
+    every = blamed("\n".join(bad), group, worked) or [task.id for task in group]
     return await t.mark(graph, {name: {**rejected, **once.get(name, {})} for name in every}), True
-
-
-async def validate(t: Ticket, graph: Graph, step: Step, *, last: bool) -> list[tuple[str, str]]:
-    """What is red: the task that is known to be meant, or nobody, and what was printed. The person's commands run
-    first, then those of the graph, beside them."""
-    t.proved = await t.run.prove(await t.commands())
-    if bad := t.red(t.proved, last=last) or t.red(await t.run.prove(t.proposed(graph, step))):
-        return [("", why) for why in bad]
-    claims = [(task.id, line) for task in graph.of(step) for line in t.claims.get(task.id, ())]
-    shown = [Command(f"{name}-claim-{n}", line, name, 600) for n, (name, line) in enumerate(claims, 1)]
-    return [(one.origin, why) for one in shown for why in t.red(await t.run.prove([one]))]

@@ -47,8 +47,6 @@ class Ticket:
         self.group_minutes = 0.0
         self.proved: list[Proved] = []
         """The person's commands, as they last ran on the work."""
-        self.claims: dict[str, list[str]] = {}
-        """Task -> commands that show that nothing has to be done, as its agent says."""
         self.relevant = False
         """What the documentation describes has changed."""
         self.docs_left: dict[str, str | None] = {}
