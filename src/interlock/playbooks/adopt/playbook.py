@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import posixpath
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pydantic import Field
 
 from interlock.documents.model import Model, plain
-from interlock.engine.forms import Claim, Form, Given, Unusable
+from interlock.engine.forms import Claim, Form, Given
+from interlock.engine.kept import held
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Report, Row, Run
+from interlock.engine.run import Call, Outcome, Report, Row, Run, Stop
 from interlock.errors import BadInput
 from interlock.playbooks.adopt import drafts
 from interlock.playbooks.adopt.drafts import Made
@@ -56,12 +57,6 @@ class Inputs(Model):
     replace: bool = Field(False, description="Put it in the place of one of that name.")
 
 
-class Written(Form):
-    """What the author may say; its answer is its files."""
-
-    summary: str = ""
-
-
 class Faithful(Form):
     """One statement, and whether what keeps it is what it says."""
 
@@ -89,7 +84,7 @@ class Criticized(Form):
 
 
 READER = Row("reader", "read", Statements, answers=True, repairs=TRIES - 1, timeout_s=1800)
-AUTHOR = Row("author", "write", Written, repairs=TRIES - 1)
+AUTHOR = Row("author", "write", repairs=TRIES - 1)
 CRITIC = Row("critic", "criticize", Criticized, judges=True)
 
 
@@ -104,22 +99,14 @@ async def adopt(run: Run, inputs: Inputs) -> Outcome:
     if name in TAKEN or (there and not inputs.replace):
         remedy = "Give it another name: --name NAME" + ("" if name in TAKEN else ", or put it in its place: --replace")
         raise BadInput(f"there is a playbook {name!r} already", where=target, remedy=remedy)
-    statements = await read(run, parts)
-    draft = Draft(run, name, folder, statements)
-    told = json.dumps(plain(statements), indent=1, ensure_ascii=False)
+    draft = Draft(run, name, folder, await read(run, parts))
+    told = json.dumps(plain(draft.statements), indent=1, ensure_ascii=False)
     await draft.keep(f"{folder}/statements.json", f"{told}\n")
-    try:
-        await draft.write_and_criticize()
-        decided = await run.approve(
-            "adopt",
-            f"Install {name} as it stands in {folder}?",
-            draft.revise,
-            rounds=1,
-            shows=(f"{folder}/summary.md", f"{folder}/playbook.yaml"),
-        )
-    except NotAccepted as against:
-        why = f"the critic does not accept it: {against}"
-        return Outcome.stopped(why, next=f"interlock resume {run.id} --note TEXT")
+    await draft.write_and_criticize()
+    shows = f"{folder}/summary.md", f"{folder}/playbook.yaml"
+    decided = await run.approve(
+        "adopt", f"Install {name} as it stands in {folder}?", draft.revise, rounds=1, shows=shows
+    )
     if decided.choice == "reject":
         return Outcome.stopped(f"a person rejected it: {decided.note}")
     with run.step("install"):
@@ -140,26 +127,26 @@ async def read(run: Run, parts: Sequence[Part]) -> list[Statement]:
     return [one for part in parts for one in statements_of(part, came[f"part-{part.number}"].form)]
 
 
-class NotAccepted(Exception):
-    """The rounds are over, and something speaks against the draft."""
-
-
+@dataclass(frozen=True)
 class Draft:
     """The playbook that is being made, in `docs/adopted/`."""
 
-    def __init__(self, run: Run, name: str, folder: str, statements: Sequence[Statement]) -> None:
-        self.run, self.name, self.folder, self.statements = run, name, folder, statements
-        self.files = f"{folder}/playbook.yaml", f"{folder}/trace.json"
-        self.wrote: dict[str, str] = {}
+    run: Run
+    name: str
+    folder: str
+    statements: Sequence[Statement]
+
+    @property
+    def files(self) -> tuple[str, str]:
+        return f"{self.folder}/playbook.yaml", f"{self.folder}/trace.json"
 
     async def write_and_criticize(self, words: str = "") -> None:
-        """Until the critic has nothing against it; NotAccepted says what it has when the rounds are over."""
+        """Until the critic has nothing against it; where the rounds are over before that, the run stops."""
         against = words
         async for n in self.run.loop("round"):
             before = await self.now()
             await self.run.dispatch(self.write(n, against, before))
-            now = await self.now()
-            made = self.checked(now)
+            made = self.checked(await self.now())
             if isinstance(made, list):
                 against = "\n".join(made)  # a person wrote into it meanwhile
                 continue
@@ -172,16 +159,24 @@ class Draft:
             if judged.ruling is not None and judged.ruling.passes:
                 return
             against = "\n".join((*judged.ruling.against, *judged.ruling.notes) if judged.ruling else (judged.reason,))
-        raise NotAccepted(" ".join(against.split()))
+        why = f"the critic does not accept it: {' '.join(against.split())}"
+        raise Stop(Outcome.stopped(why, next=f"interlock resume {self.run.id} --note TEXT"))
 
     def write(self, attempt: int, against: str, before: Mapping[str, str]) -> Call:
         yaml, trace = self.files
+        roles = {path: text for path, text in before.items() if path not in self.files}
         bound: dict[str, Any] = {one.id: {"not_enforced": "it is left to people"} for one in self.statements}
         bound[self.statements[0].id] = {"places": ["steps[0].agent"]}
-        may = (f"{self.folder}/agents/*.md",)
         statements = "\n".join(f"- {one.id} ({one.kind}): {one.told}" for one in self.statements)
+
+        def wrong(given: Given) -> list[str]:
+            """Of the documents that it left, with the roles that it left as they were."""
+            kept = {path: text for path, text in roles.items() if path not in given.gone}
+            made = self.checked({**kept, **given.outputs})
+            return made if isinstance(made, list) else []
+
         return Call(
-            replace(AUTHOR, outputs=self.files, may=may, read=partial(self.read, before=before)),
+            replace(AUTHOR, outputs=self.files, may=(f"{self.folder}/agents/*.md",), read=held(wrong)),
             inputs={"name": self.name},
             texts={"statements": statements, "folder": self.folder, "against": against},
             samples={yaml: SAMPLE.format(name=self.name), trace: json.dumps(bound)},
@@ -199,12 +194,6 @@ class Draft:
             attempt=attempt,
         )
 
-    def read(self, given: Given, before: Mapping[str, str]) -> Form | Unusable | None:
-        """The author's documents, as they have to be; roles that it left as they were count, too."""
-        left = {path: text for path, text in before.items() if path not in (*self.files, *given.gone)}
-        made = self.checked({**left, **given.outputs})
-        return Unusable(problems=tuple(made)) if isinstance(made, list) else Written()
-
     def checked(self, files: Mapping[str, str]) -> Made | list[str]:
         """What code can see of a draft."""
         roles = {path.rpartition("/")[2].removesuffix(".md"): files[path] for path in files if path.endswith(".md")}
@@ -217,12 +206,9 @@ class Draft:
         return {path: await self.run.read(path) or "" for path in (*self.files, *roles)}
 
     async def keep(self, path: str, text: str) -> None:
-        """A document of ours; what a person wrote into it is moved aside, never written over."""
-        now = await self.run.read(path)
-        if now is not None and text not in now and now != self.wrote.get(path):
-            await self.run.set_aside(path)
+        """A document of ours; what stood there, a person's words in it, is moved aside."""
+        await self.run.set_aside(path)
         await self.run.change(path, lambda old: old if text in old else text)
-        self.wrote[path] = text
 
     async def revise(self, note: str) -> None:
         """With a person's words, once."""
