@@ -15,7 +15,6 @@ from interlock.playbooks.feature.playbook import NO_PAUSE
 from tests.engine.bench import GREEN, RED
 from tests.playbooks.features import CRASH, ERROR, ROOT, Feature, mute, nothing, plans, says, story
 
-CLEAN = "researcher spec designer ct planner T01 v r post-mortem"
 FAIL = says("NEEDS_REVISION: it is red", severity="FAIL")
 REVISE = says("NEEDS_REVISION: change it", severity="Major")
 BLOCKER = says("NEEDS_REVISION: a hole", severity="Blocker", findings=[{"severity": "Blocker", "title": "a hole"}])
@@ -23,11 +22,18 @@ ANOTHER = says("NEEDS_REVISION: no", severity="Blocker", findings=[{"severity": 
 HIGH = says(
     severity="High", findings=[{"severity": "High", "title": "it leaks"}, {"severity": "Low", "title": "taste"}]
 )
-ONE_GRAVE = {"findings": [{"severity": "Major", "title": "unclear"}], "severity": "Minor"}
+MAJOR = [{"severity": "Major", "title": "unclear"}]
 UNKNOWN = says(leave="# Memory: x\n## Status\nDONE\n## Highest Severity\nsomewhat\n")
 NO_LINE = says("I have done it.")
 WRONG = says(files={"./implementer-T01.txt": "wrong\n"})
 SAME = says(files={"./implementer-T01.txt": None})
+WRITER = {"agent": "documentation-writer"}
+TWO = [None, plans(["T02"])]
+FOUR = [None, *(plans([f"T0{n}"]) for n in (2, 3, 4))]
+V_LOG = "[orchestrator, step-6] V cluster decision: V-Build={}, V-Tests={}, V-Tasks={}, V-Feature={}, result: {}."
+BEFORE = "researcher spec designer ct"
+PLAIN, AGAIN, FIXED, ALL = "T01 v r", "T01 v planner T02 v r", "T01 v r T01 r", "T01 v r planner T02 v r"
+SAME_TASK, THRICE = "T01 v planner T01 v r", "T01 v planner T02 v planner T03 v planner T04 v r"
 
 
 @dataclass(frozen=True)
@@ -35,15 +41,18 @@ class Case:
     """A run, and what came of it."""
 
     acts: Mapping[str, Any]
-    story: str = CLEAN
+    then: str = PLAIN
+    """Who is called behind the planner."""
+    whole: str = ""
+    """Who is called, where it does not come to that."""
     exit: int = 0
     tries: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Calls of each of a member's dispatches."""
     why: str = ""
-    warns: Sequence[str] = ()
-    memory: Sequence[str] = ()
+    warns: str | Sequence[str] = ()
+    memory: str | Sequence[str] = ()
     """What stands in the shared memory at the end."""
-    output: Sequence[str] = ()
+    output: str | Sequence[str] = ()
     brief: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """What the last brief of a member says; `!` before it: does not."""
     kit: Mapping[str, Any] = field(default_factory=dict)
@@ -51,21 +60,15 @@ class Case:
     """The command is red where a file has this."""
 
 
-def case(name: str, *rows: str, **more: Any) -> Any:
-    acts = {key: value for key, value in more.items() if key not in Case.__dataclass_fields__}
-    fields = {key: value for key, value in more.items() if key in Case.__dataclass_fields__}
-    return pytest.param(Case(acts, **fields), id=name, marks=pytest.mark.req(*rows))
+def case(name: str, rows: str, then: str = PLAIN, **more: Any) -> Any:
+    acts = {key: more.pop(key) for key in [*more] if key not in Case.__dataclass_fields__}
+    return pytest.param(Case(acts, then, **more), id=name, marks=pytest.mark.req(*rows.split()))
 
 
-V_LOG = "[orchestrator, step-6] V cluster decision: V-Build={}, V-Tests={}, V-Tasks={}, V-Feature={}, result: {}."
-AGAIN = "researcher spec designer ct planner T01 v planner T02 v r post-mortem"
-THRICE = "researcher spec designer ct planner T01 v planner T02 v planner T03 v planner T04 v r post-mortem"
-FIXED = "researcher spec designer ct planner T01 v r T01 r post-mortem"
-ALL_AGAIN = "researcher spec designer ct planner T01 v r planner T02 v r post-mortem"
 CASES = [
     case(
         "all goes well",
-        *("FT-02", "FT-08", "FT-47", "FT-48", "FT-54", "FT-64", "FT-84", "FT-99", "FT-149", "FT-150", "FT-62", "FT-97"),
+        "FT-02 FT-08 FT-47 FT-48 FT-54 FT-64 FT-84 FT-99 FT-149 FT-150 FT-62 FT-97",
         memory=[
             "[orchestrator, step-3b] CT cluster decision: severity values [Low, Low, Low, Low], result: DONE.",
             V_LOG.format(*["DONE"] * 5),
@@ -73,18 +76,15 @@ CASES = [
             "R-Testing=DONE/None, R-Knowledge=DONE (non-blocking), result: DONE.",
             "[orchestrator, step-8] PostMortem dispatch: DONE. no summary.",
         ],
-        output=["DONE: feature greeting is complete\n"],
+        output="DONE: feature greeting is complete\n",
     ),
     # the last line, and what is asked once more
     case("an error is retried once", "FT-06", spec=[ERROR, None], tries={"spec": [2]}),
     case(
         "a lasting error halts",
-        *("FT-06", "FT-150"),
-        spec=ERROR,
-        story="researcher spec",
-        exit=5,
-        tries={"spec": [2]},
-        output=["ERROR: spec: ERROR: I cannot"],
+        "FT-06 FT-150",
+        **{"spec": ERROR, "whole": "researcher spec", "exit": 5, "tries": {"spec": [2]}},
+        output="ERROR: spec: ERROR: I cannot",
     ),
     case(
         "no last line is retried once, with the complaint",
@@ -97,38 +97,30 @@ CASES = [
         "who may not revise and does has failed, and is not asked again",
         "FT-07",
         designer=nothing("NEEDS_REVISION: it is vague"),
-        story="researcher spec designer",
-        exit=5,
-        tries={"designer": [1]},
+        **{"whole": "researcher spec designer", "exit": 5, "tries": {"designer": [1]}},
     ),
     case("weather is repeated twice", "FT-38", planner=[CRASH, CRASH, None], tries={"planner": [3]}),
     # research
     case(
         "two researchers are enough",
-        *("FT-122", "FT-47", "FT-04"),
-        researcher_impact=ERROR,
-        researcher_patterns=ERROR,
-        output=["researcher-impact: ERROR: I cannot"],
+        "FT-122 FT-47 FT-04",
+        **{"researcher_impact": ERROR, "researcher_patterns": ERROR, "output": "researcher-impact: ERROR: I cannot"},
         brief={"spec": ["!research/impact.md", "research/architecture.md", "memory/researcher-dependencies.mem.md"]},
     ),
     case(
         "one is not",
         "FT-122",
-        researcher_impact=ERROR,
-        researcher_patterns=ERROR,
-        researcher_architecture=ERROR,
-        story="researcher",
-        exit=5,
-        why="research: 1 of 4 usable; at least 2 required",
+        **{"researcher_impact": ERROR, "researcher_patterns": ERROR, "researcher_architecture": ERROR},
+        **{"whole": "researcher", "exit": 5, "why": "research: 1 of 4 usable; at least 2 required"},
     ),
     # the critics
     case(
         "findings go back to the designer once, and hold as constraints",
-        *("FT-66", "FT-70", "FT-61", "FT-62", "FT-117"),
+        "FT-66 FT-70 FT-61 FT-62 FT-117",
+        whole=f"{BEFORE} designer ct planner {PLAIN} post-mortem",
         ct_security=HIGH,
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
-        warns=["the critics' findings are not settled"],
-        output=["ct-review/ct-security.md`: High: it leaks"],
+        warns="the critics' findings are not settled",
+        output="ct-review/ct-security.md`: High: it leaks",
         brief={
             "designer": ["Revise the design", "memory/ct-security.mem.md", "ct-review/ct-strategy.md"],
             "planner": ["Planning constraints", "High: it leaks", "ct-review/ct-security.md", "!Low: taste"],
@@ -136,24 +128,18 @@ CASES = [
         memory=["severity values [High, Low, Low, Low], result: NEEDS_REVISION. Decision 2.", "!INVALIDATED"],
     ),
     case(
-        "settled findings bind nobody",
-        "FT-66",
-        ct_strategy=[HIGH, None],
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
+        "a pass whose own artifact is graver counts as that; settled, it binds nobody",
+        "FT-156 FT-66",
+        whole=f"{BEFORE} designer ct planner {PLAIN} post-mortem",
+        ct_strategy=[says(findings=[{"severity": "High", "title": "no"}])] * 2 + [None],
+        memory="severity values [Low, Low, Low, High], result: NEEDS_REVISION.",
         brief={"planner": ["!Planning constraints"]},
     ),
     case(
-        "a Medium in the second heading counts",
-        "FT-61",
-        ct_strategy=[says(leave="## Highest Severity\nLow\n## Medium Severity\n- a name\n"), None],
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
-    ),
-    case(
         "an unknown word is asked about once, then it is the worst",
-        *("FT-56", "FT-57"),
-        ct_strategy=[UNKNOWN, UNKNOWN, None],
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
-        tries={"ct-strategy": [2, 1]},
+        "FT-56 FT-57",
+        whole=f"{BEFORE} designer ct planner {PLAIN} post-mortem",
+        **{"ct_strategy": [UNKNOWN, UNKNOWN, None], "tries": {"ct-strategy": [2, 1]}},
         memory=[
             "[orchestrator, step-3b] WARNING: memory/ct-strategy.mem.md missing/malformed — treating as worst-case.",
             "severity values [Low, Low, Low, Critical], result: NEEDS_REVISION.",
@@ -161,56 +147,39 @@ CASES = [
     ),
     case(
         "a critic without a memory file is an error, and two of four decide",
-        *("FT-55", "FT-57", "FT-58", "FT-60"),
+        "FT-55 FT-57 FT-58 FT-60",
         kit={"files": {f"{ROOT}/memory/ct-strategy.mem.md": b"## Highest Severity\nLow\n"}},
-        ct_strategy=mute("ct-strategy"),
-        ct_security=ERROR,
-        memory=[
-            "severity values [ERROR, Low, Low, ERROR], result: DONE.",
-            "memory/ct-security.mem.md missing/malformed",
-        ],
+        **{"ct_strategy": mute("ct-strategy"), "ct_security": ERROR},
+        memory=["values [ERROR, Low, Low, ERROR], result: DONE.", "memory/ct-security.mem.md missing/malformed"],
     ),
     case(
         "one of four halts",
         "FT-60",
-        ct_strategy=ERROR,
-        ct_security=ERROR,
-        ct_scalability=ERROR,
-        story="researcher spec designer ct",
-        exit=5,
+        **{"ct_strategy": ERROR, "ct_security": ERROR, "ct_scalability": ERROR, "whole": BEFORE, "exit": 5},
         why="CT cluster: 1 of 4 usable; at least 2 required",
     ),
     case(
         "Critical of ct-security is told at once",
         "FT-41",
+        whole=f"{BEFORE} designer ct planner {PLAIN} post-mortem",
         ct_security=says(severity="Critical", findings=[{"severity": "Critical", "title": "keys in the log"}]),
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
-        warns=["severity: critical: ct-security: Critical: keys in the log"],
-    ),
-    case(
-        "a pass whose own artifact is graver counts as that",
-        "FT-156",
-        ct_strategy=[says(findings=[{"severity": "High", "title": "no"}])] * 2 + [None],
-        story="researcher spec designer ct designer ct planner T01 v r post-mortem",
-        memory=["severity values [Low, Low, Low, High], result: NEEDS_REVISION."],
+        warns="severity: critical: ct-security: Critical: keys in the log",
     ),
     # waves
     case(
         "the file says who does it",
         "FT-14",
-        planner=plans(
-            ["T1", "T2", "T3"], T1={"agent": "documentation-writer"}, T2={"agent": "reviewer"}, T3={"agent": ""}
-        ),
-        story="researcher spec designer ct planner T1+T2+T3 v r post-mortem",
-        warns=['T2: unknown agent "reviewer"; using implementer'],
+        "T1+T2+T3 v r",
+        planner=plans(["T1", "T2", "T3"], T1=WRITER, T2={"agent": "reviewer"}, T3={"agent": ""}),
+        warns='T2: unknown agent "reviewer"; using implementer',
         tries={"documentation-writer-T1": [1], "implementer-T2": [1], "implementer-T3": [1]},
     ),
     case(
         "a failed implementer: its sub-wave ends, no next wave begins",
-        *("FT-140", "FT-161", "FT-158", "FT-49"),
+        "FT-140 FT-161 FT-158 FT-49",
+        "T1+T2 v planner T1+T3 v r",
         planner=[plans(["T1", "T2"], ["T3"]), plans(["T1", "T3"])],
         implementer_T1=[says("ERROR: no", files={"./src/T1.py": "half\n"}), None],
-        story="researcher spec designer ct planner T1+T2 v planner T1+T3 v r post-mortem",
         tries={"implementer-T1": [1, 1]},
         brief={
             "planner": ["MODE: REPLAN", "T1: failed: ERROR: no", "T3: was not begun", "added src/T1.py"],
@@ -220,304 +189,219 @@ CASES = [
     case(
         "NEEDS_REVISION of an implementer is an error",
         "FT-140",
-        implementer_T01=[says("NEEDS_REVISION: hm"), None],
-        planner=[None, plans(["T01"])],
-        story="researcher spec designer ct planner T01 v planner T01 v r post-mortem",
+        SAME_TASK,
+        **{"implementer_T01": [says("NEEDS_REVISION: hm"), None], "planner": [None, plans(["T01"])]},
         tries={"implementer-T01": [1, 1]},
     ),
     case(
         "a failed documentation-writer stops only what depends on it",
         "FT-142",
-        planner=[
-            plans(["D1"], ["T2"], ["T3"], D1={"agent": "documentation-writer"}, T3={"depends_on": "[D1]"}),
-            plans(["D1", "T3"], D1={"agent": "documentation-writer"}),
-        ],
+        "D1 T2 v planner D1+T3 v r",
+        planner=[plans(["D1"], ["T2"], ["T3"], D1=WRITER, T3={"depends_on": "[D1]"}), plans(["D1", "T3"], D1=WRITER)],
         documentation_writer_D1=[ERROR, None],
-        story="researcher spec designer ct planner D1 T2 v planner D1+T3 v r post-mortem",
     ),
     case(
         "a task outside of its files has failed",
-        *("FT-44", "FT-21"),
+        "FT-44 FT-21",
+        "T1 v planner T1 v r",
         planner=[plans(["T1"]), plans(["T1"])],
         implementer_T1=[
             *[says(files={"./src/T1.py": "x\n", "./lib.py": "x\n", "memory/spec.mem.md": "x\n"})] * 2,
             None,
         ],
-        story="researcher spec designer ct planner T1 v planner T1 v r post-mortem",
         brief={"planner": [f"you may not write `{ROOT}/memory/spec.mem.md`", "you may not write `lib.py`"]},
     ),
     case(
         "a task that changes nothing and shows nothing has failed",
         "FT-160",
-        implementer_T01=[SAME, None],
-        planner=[None, plans(["T01"])],
-        story="researcher spec designer ct planner T01 v planner T01 v r post-mortem",
+        SAME_TASK,
+        **{"implementer_T01": [SAME, None], "planner": [None, plans(["T01"])]},
         brief={"planner": ["failed: Nothing was changed. If it is so already, name the commands"]},
     ),
     case(
         "one that is so already shows it",
         "FT-160",
+        "T1+T2 v r",
         planner=plans(["T1", "T2"]),
         implementer_T1=says(files={"./src/T1.py": None}, already_so=["look"]),
-        story="researcher spec designer ct planner T1+T2 v r post-mortem",
-        kit={"green": "look"},
-        output=["T1 changed nothing: look shows that it is so already"],
+        output="T1 changed nothing: look shows that it is so already",
     ),
     case(
         "a task that no wave lists comes last",
         "FT-161",
-        planner=plans(["T1"], T9={}),
-        story="researcher spec designer ct planner T1 T9 v r post-mortem",
-        warns=["T9 stands in no wave: it is added as the last one"],
+        "T1 T9 v r",
+        **{"planner": plans(["T1"], T9={}), "warns": "T9 stands in no wave: it is added as the last one"},
     ),
     # verification
     case(
         "v-build's error skips the three",
-        *("FT-48", "FT-77", "FT-84"),
-        v_build=[ERROR, ERROR, None],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
-        tries={"v-build": [2, 1], "v-tests": [1]},
-        memory=[V_LOG.format("ERROR", "ERROR", "ERROR", "ERROR", "ERROR")],
+        "FT-48 FT-77 FT-84",
+        AGAIN,
+        **{"v_build": [ERROR, ERROR, None], "planner": TWO, "tries": {"v-build": [2, 1], "v-tests": [1]}},
+        memory=V_LOG.format("ERROR", "ERROR", "ERROR", "ERROR", "ERROR"),
         brief={"planner": ["MODE: REPLAN", "memory/v-build.mem.md", "- v-build: ERROR: I cannot"]},
     ),
     case(
         "a negative verifier leads to a replan with what it found",
-        *("FT-49", "FT-77", "FT-58", "FT-117", "FT-76"),
+        "FT-49 FT-77 FT-58 FT-117 FT-76",
+        AGAIN,
         v_tests=[
-            says("NEEDS_REVISION: red", severity="FAIL", findings=[{"severity": "FAIL", "title": "t is red"}]),
+            says("NEEDS_REVISION: x", severity="FAIL", findings=[{"severity": "FAIL", "title": "t is red"}]),
             None,
         ],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
+        planner=TWO,
         memory=[V_LOG.format(*["DONE"] * 5) + " Decision 2.", "!INVALIDATED"],
         brief={
-            "planner": [
-                "FAIL: t is red",
-                "memory/v-tests.mem.md",
-                "memory/v-feature.mem.md",
-                "T01: done",
-                "tasks/T01.md",
-            ]
+            "planner": ["FAIL: t is red", "memory/v-tests.mem.md", "memory/v-feature.mem.md", "T01: done", "T01.md"]
         },
     ),
     case(
         "FAIL in the memory beats DONE in the answer",
         "FT-76",
-        v_tasks=[says(severity="FAIL"), None],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
-        memory=[V_LOG.format("DONE", "DONE", "NEEDS_REVISION", "DONE", "NEEDS_REVISION")],
-    ),
-    case(
-        "Status in the memory beats DONE in the answer",
-        "FT-76",
-        v_tasks=[says(leave="## Status\nNEEDS_REVISION\n## Highest Severity\nPASS\n"), None],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
+        AGAIN,
+        **{"v_tasks": [says(severity="FAIL"), None], "planner": TWO},
+        memory=V_LOG.format("DONE", "DONE", "NEEDS_REVISION", "DONE", "NEEDS_REVISION"),
     ),
     case(
         "without one of the three it goes on, and says so",
-        *("FT-57", "FT-150"),
-        v_feature=ERROR,
-        exit=1,
-        memory=[
-            V_LOG.format("DONE", "DONE", "DONE", "ERROR", "DONE"),
-            "[orchestrator, step-6] WARNING: memory/v-feature",
-        ],
-        output=["DONE: feature greeting is complete\n- v-feature gave no verdict"],
+        "FT-57 FT-150",
+        **{"v_feature": ERROR, "exit": 1},
+        memory=[V_LOG.format(*["DONE"] * 3, "ERROR", "DONE"), "[orchestrator, step-6] WARNING: memory/v-feature"],
+        output="DONE: feature greeting is complete\n- v-feature gave no verdict",
     ),
     case(
         "three replans, then review; never verified is no success",
-        *("FT-49", "FT-52"),
-        v_tests=FAIL,
-        planner=[None, *(plans([f"T0{n}"]) for n in (2, 3, 4))],
-        story=THRICE,
-        exit=1,
-        output=["verification did not pass (NEEDS_REVISION): see docs/feature/greeting/verification/"],
+        "FT-49 FT-52",
+        THRICE,
+        **{"v_tests": FAIL, "planner": FOUR, "exit": 1},
+        output="verification did not pass (NEEDS_REVISION): see docs/feature/greeting/verification/",
     ),
     case(
         "a red command is against the work, whatever agents say",
         "FT-158",
-        planner=[None, *(plans([f"T0{n}"]) for n in (2, 3, 4))],
-        red=b"x",
-        story=THRICE,
-        exit=5,
+        THRICE,
+        **{"planner": FOUR, "red": b"x", "exit": 5, "output": "ERROR: `pytest` is still red"},
         brief={"planner": ["`pytest` is still red"]},
-        output=["ERROR: `pytest` is still red"],
     ),
     case(
         "a criterion that is not met is no pass",
-        *("FT-156", "FT-157"),
+        "FT-156 FT-157",
+        AGAIN,
         v_feature=[says(criteria=[{"criterion": "AC-1", "met": False}])] * 2 + [None],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
-        tries={"v-feature": [2, 1]},
+        **{"planner": TWO, "tries": {"v-feature": [2, 1]}},
         brief={"v-feature": ["- AC-1: it works"], "v-tasks": ["- T01.1: it is done"], "v-tests": ["!T01.1"]},
     ),
     case(
         "a check that did not end as told is no pass",
         "FT-156",
-        v_tests=[says(checks=[{"command": "look", "result": "red"}])] * 2 + [None],
-        planner=[None, plans(["T02"])],
-        story=AGAIN,
+        AGAIN,
+        **{"v_tests": [says(checks=[{"command": "look", "result": "red"}])] * 2 + [None], "planner": TWO},
     ),
     case(
         "where no command ran a verifier names its checks, or why there are none",
         "FT-156",
-        kit={"commands": ()},
-        v_tests=says(no_check=""),
-        planner=[None, *(plans([f"T0{n}"]) for n in (2, 3, 4))],
-        story=THRICE,
-        exit=1,
-        tries={"v-tests": [2, 2, 2, 2]},
-        warns=["no command checks this work: judges alone decide"],
+        THRICE,
+        **{"kit": {"commands": ()}, "v_tests": says(no_check=""), "planner": FOUR, "exit": 1},
+        **{"tries": {"v-tests": [2] * 4}, "warns": "no command checks this work: judges alone decide"},
     ),
     # review
     case(
         "Major: the tasks concerned are mended once, then all review again",
-        *("FT-102", "FT-103", "FT-117"),
+        "FT-102 FT-103 FT-117",
+        "T1+T2 v r T2 r",
         planner=plans(["T1", "T2"]),
-        r_quality=[says("NEEDS_REVISION: no", affected=["T2", "T99"], **{**ONE_GRAVE, "severity": "Major"}), None],
-        story="researcher spec designer ct planner T1+T2 v r T2 r post-mortem",
-        warns=["r-quality: Affected Tasks lists T99; no such task"],
+        r_quality=[says("NEEDS_REVISION: no", affected=["T2", "T99"], findings=MAJOR, severity="Major"), None],
+        warns="r-quality: Affected Tasks lists T99; no such task",
         brief={"implementer-T2": ["- r-quality: Major: unclear", "review/r-quality.md", "review/r-testing.md"]},
     ),
     case(
-        "whom a finding's files concern is found by the tasks' own",
-        "FT-102",
-        planner=plans(["T1", "T2"]),
-        r_testing=[says(severity="Major", leave="", findings=[{"severity": "Major", "title": "x"}]), None],
-        story="researcher spec designer ct planner T1+T2 v r T1+T2 r post-mortem",
-    ),
-    case(
-        "NEEDS_REVISION without a grave finding counts, too",
-        "FT-97",
-        r_testing=[says("NEEDS_REVISION: hm"), None],
-        story=FIXED,
+        "nobody named, no file named: all of them; NEEDS_REVISION alone counts",
+        "FT-102 FT-97",
+        "T1+T2 v r T1+T2 r",
+        **{"planner": plans(["T1", "T2"]), "r_testing": [says("NEEDS_REVISION: hm"), None]},
     ),
     case(
         "a pass with a Major in its own artifact is none",
         "FT-156",
-        r_testing=[says(**ONE_GRAVE), says(**ONE_GRAVE), None],
-        story=FIXED,
-        memory=["R-Testing=DONE/Major"],
+        FIXED,
+        **{"r_testing": [says(findings=MAJOR, severity="Minor")] * 2 + [None], "memory": "R-Testing=DONE/Major"},
     ),
     case(
         "still wanting: one full replan with the reviewers' memories",
-        *("FT-105", "FT-150"),
-        r_quality=REVISE,
-        planner=[None, plans(["T02"])],
-        story="researcher spec designer ct planner T01 v r T01 r planner T02 v r post-mortem",
-        exit=5,
+        "FT-105 FT-150",
+        "T01 v r T01 r planner T02 v r",
+        **{"r_quality": REVISE, "planner": TWO, "exit": 5},
         brief={"planner": ["memory/r-quality.mem.md", "review/r-security.md", "MODE: REPLAN"]},
-        output=["ERROR: review: NEEDS_REVISION (r-security DONE/None, r-quality NEEDS_REVISION/Major"],
+        output="ERROR: review: NEEDS_REVISION (r-security DONE/None, r-quality NEEDS_REVISION/Major",
     ),
     case(
         "without commands a fix is verified once",
         "FT-103",
-        kit={"commands": ()},
-        r_quality=[REVISE, None],
-        story="researcher spec designer ct planner T01 v r T01 v r post-mortem",
+        "T01 v r T01 v r",
+        **{"kit": {"commands": ()}, "r_quality": [REVISE, None]},
     ),
     case(
         "a fix that breaks a command is none",
-        *("FT-103", "FT-105"),
-        r_quality=[REVISE, None],
-        planner=[None, plans(["T02"])],
-        implementer_T01=[None, WRONG],
-        red=b"wrong",
-        story="researcher spec designer ct planner T01 v r T01 r"
-        " planner T02 v planner T03 v planner T04 v planner T05 v r post-mortem",
-        exit=5,
-        output=["ERROR: `pytest` is broken"],
+        "FT-103 FT-105",
+        "T01 v r T01 r planner T02 v planner T03 v planner T04 v planner T05 v r",
+        **{"r_quality": [REVISE, None], "planner": TWO, "implementer_T01": [None, WRONG], "red": b"wrong", "exit": 5},
+        output="ERROR: `pytest` is broken",
     ),
     case(
         "r-security lost ends it: no replan cures a reviewer",
-        *("FT-90", "FT-144"),
-        r_security=ERROR,
-        exit=5,
-        tries={"r-security": [2]},
+        "FT-90 FT-144",
+        **{"r_security": ERROR, "exit": 5, "tries": {"r-security": [2]}, "output": "- r-security gave no verdict"},
         memory=["R-Security=ERROR/-", "result: ERROR."],
-        output=["- r-security gave no verdict"],
     ),
     case(
-        "a Blocker is looked at once more; confirmed it leads to a full replan",
-        *("FT-93", "FT-41", "FT-105"),
-        r_security=[BLOCKER, BLOCKER, None],
-        planner=[None, plans(["T02"])],
-        story=ALL_AGAIN,
-        tries={"r-security": [1, 1, 1]},
-        warns=["severity: critical: r-security: Blocker: a hole"],
-    ),
-    case(
-        "a Blocker of a later review is shown at once, too",
-        *("FT-41", "FT-105", "FT-150"),
-        r_security=[BLOCKER, BLOCKER, ANOTHER],
-        planner=[None, plans(["T02"])],
-        story=ALL_AGAIN,
-        exit=5,
-        warns=["severity: critical: r-security: Blocker: another hole"],
+        "a Blocker is looked at once more; confirmed it leads to a full replan; a later one is shown at once, too",
+        "FT-93 FT-41 FT-105 FT-150",
+        ALL,
+        **{"r_security": [BLOCKER, BLOCKER, ANOTHER], "planner": TWO, "exit": 5, "tries": {"r-security": [1, 1, 1]}},
+        warns=[f"severity: critical: r-security: Blocker: {one} hole" for one in ("a", "another")],
     ),
     case(
         "a Blocker that vanished stays listed",
         "FT-93",
-        r_security=[BLOCKER, None],
-        exit=1,
-        output=["- r-security did not confirm its Blocker: Blocker: a hole"],
+        **{"r_security": [BLOCKER, None], "exit": 1},
+        output="- r-security did not confirm its Blocker: Blocker: a hole",
     ),
     case(
         "Critical of a reviewer is a Blocker, and told",
         "FT-94",
-        r_security=[says(severity="Critical"), None],
-        exit=1,
-        warns=['r-security: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker'],
-    ),
-    case(
-        "a Blocker of another reviewer is a revision", "FT-97", r_quality=[says(severity="Blocker"), None], story=FIXED
+        **{"r_security": [says(severity="Critical"), None], "exit": 1},
+        warns='r-security: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker',
     ),
     case(
         "r-knowledge changes nothing",
         "FT-95",
-        r_knowledge=ERROR,
-        tries={"r-knowledge": [1]},
-        memory=["R-Knowledge=ERROR (non-blocking), result: DONE."],
-        warns=["r-knowledge gave nothing that counts"],
+        **{"r_knowledge": ERROR, "tries": {"r-knowledge": [1]}, "warns": "r-knowledge gave nothing that counts"},
+        memory="R-Knowledge=ERROR (non-blocking), result: DONE.",
     ),
     case(
         "one of the three is lost: the others decide",
-        *("FT-96", "FT-150"),
-        r_testing=ERROR,
-        exit=1,
-        output=["DONE: feature greeting is complete\n- r-testing gave no verdict"],
+        "FT-96 FT-150",
+        **{"r_testing": ERROR, "exit": 1},
+        output="DONE: feature greeting is complete\n- r-testing gave no verdict",
     ),
-    case("two of the three are lost", "FT-96", r_testing=ERROR, r_quality=ERROR, exit=5, memory=["result: ERROR."]),
-    # post-mortem
+    # post-mortem, memory
     case(
         "a post-mortem that fails changes nothing, and the log is there",
-        *("FT-147", "FT-149", "FT-120", "FT-03"),
-        post_mortem=ERROR,
-        tries={"post-mortem": [1]},
-        memory=["[orchestrator, step-8] PostMortem dispatch: ERROR."],
-        warns=["the post-mortem gave nothing that counts"],
+        "FT-147 FT-149 FT-120 FT-03",
+        **{"post_mortem": ERROR, "tries": {"post-mortem": [1]}, "warns": "the post-mortem gave nothing that counts"},
+        memory="[orchestrator, step-8] PostMortem dispatch: ERROR.",
     ),
-    # memory
     case(
-        "a missing private memory is a warning, flags are told at once",
-        *("FT-119", "FT-41"),
+        "a missing private memory is a warning, flags are told at once, nobody else writes the shared one",
+        "FT-119 FT-41 FT-20",
         spec=mute("spec"),
-        designer=says(leave="## Security Flags\n- a key stands in config.py\n"),
+        designer=says(files={"memory.md": "# mine\n"}, leave="## Security Flags\n- a key stands in config.py\n"),
         warns=["memory/spec.mem.md is missing", "severity: critical: designer: a key stands in config.py"],
-    ),
-    case(
-        "nobody else writes the shared memory",
-        "FT-20",
-        designer=says(files={"memory.md": "# mine\n"}),
         memory=["# Operational Memory", "!# mine"],
     ),
     case(
         "lessons of tasks are kept",
-        *("FT-116", "FT-115", "FT-09"),
+        "FT-116 FT-115 FT-09",
         implementer_T01=says(leave="## Lessons Learned\n- it hung → a timeout\n## Key Findings\n- found\n"),
         memory=["- [implementer-T01, step-5.2] it hung → a timeout", "- [implementer-T01, step-5.2] found"],
     ),
@@ -526,16 +410,13 @@ CASES = [
 
 @pytest.mark.parametrize("case", CASES)
 def test_what_each_word_leads_to(case: Case) -> None:
-    kit = dict(case.kit)
-    green = kit.pop("green", "")
-    bench = Feature(**kit)
+    bench = Feature(**case.kit)
     bench.acts(**case.acts)
-    if green:
-        bench.cast.commands[green] = lambda files: GREEN
+    bench.cast.commands["look"] = lambda files: GREEN
     if case.red is not None:
         bench.cast.commands["pytest"] = lambda files: RED if case.red in b"".join(files.values()) else GREEN
     view = bench.go()
-    assert story(view) == case.story
+    assert story(view) == (case.whole or f"{BEFORE} planner {case.then} post-mortem")
     assert view.ended is not None and (view.ended.exit, case.why in view.why) == (case.exit, True), view.why
     for member, tries in case.tries.items():
         assert [one.report.calls for one in view.calls.values() if one.member == member and one.report] == list(tries)
@@ -546,7 +427,7 @@ def test_what_each_word_leads_to(case: Case) -> None:
         **{member: (bench.brief(member), words) for member, words in case.brief.items()},
     }
     for where, (text, wanted) in told.items():
-        for words in wanted:
+        for words in [wanted] if isinstance(wanted, str) else wanted:
             assert (words.removeprefix("!") in text) is not words.startswith("!"), f"{where}: {words}\n\n{text}"
 
 
@@ -635,7 +516,7 @@ def test_memories_that_are_there_a_second_later_count() -> None:
             bench.world.files[f"{ROOT}/memory/{name}.mem.md"] = b"## Highest Severity\nLow\n"
 
     bench.cast.moments["called 3b.1/critics/ct-strategy"] = [lambda: None, mends]
-    assert story(bench.go()) == CLEAN
+    assert story(bench.go()) == f"{BEFORE} planner {PLAIN} post-mortem"
     assert "severity values [Low, Low, Low, ERROR], result: DONE." in bench.doc("memory.md")
 
 

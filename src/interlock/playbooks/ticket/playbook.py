@@ -14,13 +14,13 @@ from interlock.engine.forms import Form, Given, Unusable, read_form
 from interlock.engine.kept import complaints, dumped, held, parsed
 from interlock.engine.playbook import Playbook
 from interlock.engine.run import Call, Outcome, Report, Row, Run
-from interlock.errors import BadInput
+from interlock.engine.view import CallView, View
+from interlock.errors import BadInput, Status
 from interlock.playbooks.ticket import analysis, gate
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket.analysis import DOCS
 from interlock.playbooks.ticket.execution import DEVELOPER, EXECUTOR, execute
-from interlock.playbooks.ticket.graph import faults, is_trivial, sample
-from interlock.playbooks.ticket.invariants import INVARIANTS
+from interlock.playbooks.ticket.graph import ATTEMPTS, faults, is_trivial, sample
 from interlock.playbooks.ticket.request import find_ticket, reading, unclarity
 from interlock.playbooks.ticket.review import REVIEWER, commit, review
 from interlock.playbooks.ticket.state import Ticket
@@ -379,6 +379,63 @@ def _key(inputs: Inputs, where: Where | None = None) -> str:
 def _check(inputs: Inputs, refuses: Callable[[str], str]) -> None:
     if why := refuses(f"ticket/{_key(inputs)}/new"):
         raise BadInput(f"ERROR: nothing could be committed here: {why}")
+
+
+# --- what holds on every path, beside what holds for all playbooks
+
+WORKERS = ("Developer", "task-executor")
+
+
+def _calls(view: View, *agents: str) -> list[CallView]:
+    return [call for call in view.calls.values() if call.agent in agents and call.report]
+
+
+def _committed(view: View) -> bool:
+    return any(one.what == "commit" and one.commit for one in view.committed)
+
+
+def _on_its_branch(view: View) -> bool:
+    """Nobody writes code before the git gate."""
+    return view.start is None or not _calls(view, *WORKERS) or view.start.key in view.where.branch
+
+
+def _is_committed(view: View) -> bool:
+    """Complete is what is committed, or left nothing to commit."""
+    nothing = any("nothing to commit" in one for one in view.warnings)
+    return view.status not in (Status.COMPLETE, Status.DEGRADED) or _committed(view) or nothing
+
+
+def _was_accepted(view: View) -> bool:
+    """The last word before a commit is the Reviewer's, or that of the short cut."""
+    last = _calls(view, "Reviewer", *WORKERS)[-1:]
+    return not _committed(view) or all(
+        one.agent == "Developer" or (one.report and one.report.ruling and one.report.ruling.passes) for one in last
+    )
+
+
+def _is_capped(view: View) -> bool:
+    return all(call.attempt <= ATTEMPTS for call in _calls(view, *WORKERS))
+
+
+def _unpaid(view: View) -> bool:
+    """No Reviewer is paid while a command is red because of the work."""
+    for step in view.steps:
+        red: dict[str, bool] = {}
+        for key in step.keys:
+            if (pair := view.ran.get(key)) is not None and pair.proved is not None:
+                red[pair.name] = pair.proved.word in ("broken", "still red")
+            elif any(red.values()) and key in view.calls and view.calls[key].agent == "Reviewer":
+                return False
+    return True
+
+
+INVARIANTS: Mapping[str, Callable[[View], bool]] = {
+    "code is written on the ticket's branch alone": _on_its_branch,
+    "complete is committed": _is_committed,
+    "what is committed was accepted": _was_accepted,
+    "no task has more than five attempts": _is_capped,
+    "no Reviewer is paid for red work": _unpaid,
+}
 
 
 TICKET = Playbook(
