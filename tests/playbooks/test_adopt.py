@@ -16,7 +16,7 @@ from interlock.playbooks.adopt import ADOPT
 from interlock.playbooks.adopt.drafts import Made, checked
 from interlock.playbooks.adopt.playbook import TAKEN
 from interlock.playbooks.adopt.statements import Statement, name_of
-from interlock.testing import Bench, cut_off_anywhere, said
+from interlock.testing import Bench, said
 from tests.engine.bench import SAMPLED, wrong
 
 PROMPT = """\
@@ -246,15 +246,6 @@ def test_what_the_critic_rejects_goes_back_three_rounds_at_most(why: str, told: 
     assert view.turns["round"] == (3, 3)
 
 
-@pytest.mark.req("AD-06", "AD-07")
-def test_a_revision_that_the_critic_does_not_accept_is_not_asked_about() -> None:
-    rejects = criticizes(**{"1.limit": "it may run once more"})
-    made = bench(critic=[criticizes(), *[rejects] * 9], decisions=("reject", "approve"))
-    view = made.start(file="mend.md")
-    assert (view.status, "the critic does not accept it" in view.why) == (Status.STOPPED, True)
-    assert len(view.gates) == 1 and not any(path.startswith(HOME) for path in made.world.files)
-
-
 @pytest.mark.req("AD-07")
 def test_a_person_sees_what_keeps_what_and_a_rejection_is_heard_once() -> None:
     made = bench(decisions=("reject", "approve"))
@@ -284,19 +275,6 @@ def test_a_draft_that_a_person_edits_at_the_gate_is_checked_again(edit: str, ins
     view = made.start(file="mend.md")
     assert (view.status is Status.COMPLETE) is installed, view.why
     assert (edit in made.text(f"{HOME}/playbook.yaml")) is installed
-
-
-@pytest.mark.req("RUN-03", "AD-08")
-def test_killed_behind_each_line_it_ends_as_undisturbed() -> None:
-    def make() -> Bench:
-        made = bench(decisions=("approve",) * 9)
-        start = made.start
-        made.start = lambda **given: start(file="mend.md", **given)  # type: ignore[method-assign]
-        return made
-
-    for line, usual, made in cut_off_anywhere(make):
-        assert made.last.view.why == usual.last.view.why, line
-        assert made.world.files == usual.world.files, line
 
 
 @SAMPLED

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from interlock.engine.simulation import HOOKS, SKIPPED, TEST
+from interlock.engine.simulation import HOOKS
 from interlock.errors import Status
 from tests.engine.bench import GREEN, CommandExit, cut_off_anywhere, said
 from tests.playbooks.tickets import BRANCH, GOOD, Desk, P, in_turn, leaves, plans, reviews, task
 
 I0 = f"{P}iteration_0/"
 TWO = (task("T1"), task("T2"))
+OTHERS = {"commit_message": "{jira} {summary}", "branch": "{jira}-{slug}"}
 REJECTS = [reviews(n, status="REJECTED", issues=[{"problem": "no"}]) for n in range(5)]
-CHECKED = {"checks": [{"command": "make test", "exit": 0}], "criteria": [{"id": "C1", "met": True, "by": "test"}]}
 
 
 def two(**settings: Any) -> Desk:
@@ -30,18 +30,22 @@ def commits(desk: Desk) -> list[set[str]]:
 # --- O6
 
 
-@pytest.mark.req("TK-150", "EVID-03", "AGENT-07")
+def met(but: str = "") -> dict[str, Any]:
+    """Criteria of a report: all are met but one."""
+    return {"criteria": [{"id": one, "met": one != but} for one in ("C1", "C2", "C3", "T1.1", "T2.1")]}
+
+
+@pytest.mark.req("TK-150", "TK-78", "EVID-03", "AGENT-07")
 @pytest.mark.parametrize(
     ("report", "accepted"),
     [
         ({}, True),
-        (CHECKED, True),
+        ({"checks": [{"command": "make test", "exit": 0}], **met()}, True),
         ({"criteria": [{"id": "C1: fix the sum", "met": True}]}, False),
         ({"status": "REJECTED"}, False),
         ({"build": "FAILED"}, False),
-        ({"tests": "FAILED"}, False),
         ({"files_verified": False}, False),
-        ({"criteria": [{"id": "C1", "met": False}]}, False),
+        (met(but="C1"), False),
         ({"checks": [{"command": "make never", "exit": 0}]}, False),
         ({"checks": [{"command": "make test", "exit": 1}]}, False),
         ({"checks": [{"command": "make never", "exit": 1, "expected": True}]}, True),
@@ -51,37 +55,21 @@ def commits(desk: Desk) -> list[set[str]]:
 )
 def test_what_of_a_report_counts(report: dict[str, Any], accepted: bool) -> None:
     """Its seven fields are enough; what contradicts itself or does not run as told is asked about once, then it is
-    rejected, and the report says so."""
+    rejected, and the report says so: the next plan's input."""
     desk = two()
     desk.cast.commands["make never"] = [CommandExit(exit=1)]
     desk.acts("Reviewer", reviews(**report), reviews(**report), *[reviews(n) for n in range(1, 5)])
-    if report.get("criteria") and report is not CHECKED:
-        whole = [{"id": f"C{n}", "met": True} for n in (2, 3)] + [{"id": f"T{n}.1", "met": True} for n in (1, 2)]
-        report = {"criteria": [*report["criteria"], *whole]}
-        accepted = accepted or report["criteria"][0]["met"]
-        desk.acts("Reviewer", reviews(**report), reviews(**report), reviews(1))
-    if report is CHECKED:
-        more = [{"id": one, "met": True} for one in ("C2", "C3", "T1.1", "T2.1")]
-        desk.acts("Reviewer", reviews(**{**report, "criteria": [*CHECKED["criteria"], *more]}))
     view = desk.run()
     assert view.status is Status.COMPLETE, view.why
     found = desk.yaml("iteration_0/review_report.yaml")
     assert found["status"] == ("ACCEPTED" if accepted else "REJECTED")
     assert (desk.progress["iteration_number"] == 0) is accepted
+    if not accepted:
+        assert f"Primary Input: {I0}review_report.yaml" in desk.briefs("Planner")[1]
+        assert desk.stood[-1][1]["iteration_number"] == 1 and len(desk.progress["iterations"]) == 2
     if not accepted and report.get("status") != "REJECTED":
         assert found["issues"][-1]["severity"] == "engine" and found["issues"][-1]["problem"]
         assert found["issues"][-1]["problem"] in desk.briefs("Planner")[1]
-
-
-@pytest.mark.req("TK-14", "TK-150")
-def test_the_reviewer_is_asked_in_the_seeds_words() -> None:
-    desk = two()
-    desk.run()
-    brief = desk.briefs("Reviewer")[0].partition("## Task")[2]
-    parts = ["You are Reviewer.", "VIOLATION PENALTY:", "SCOPE REMINDER:", "Mode: prompt-review", "JIRA: ABC-12"]
-    parts += ["Iteration: 0", "Build command: make", "Test command: make test", f"Tasks file: {I0}tasks.yaml"]
-    parts += ["C1: fix the sum", "C3: tests pass", "T1.1: it works", "T2.1: it works"]
-    assert [brief.index(one) for one in parts] == sorted(brief.index(one) for one in parts)
 
 
 @pytest.mark.req("TK-15", "TK-150")
@@ -154,19 +142,14 @@ def test_one_commit_holds_the_work_of_all_iterations_and_nothing_else() -> None:
 
 @pytest.mark.req("TK-156", "TK-104")
 @pytest.mark.parametrize(
-    ("request_", "settings", "message", "branch"),
+    ("request_", "settings", "message"),
     [
-        ("ABC-12 add a page with a title", {}, "feat(ABC-12): add a page with a title\n\nTasks: T1, T2\n", None),
-        ("ABC-12 improve the page title", {}, "chore(ABC-12): improve the page title\n\nTasks: T1, T2\n", None),
-        (
-            f"ABC-12 fix the page {'title ' * 30}",
-            {"commit_message": "{jira} {summary}", "branch": "{jira}-{slug}"},
-            f"ABC-12 fix the page {'title ' * 10}".strip() + "\n",
-            "ABC-12-fix_page_title",
-        ),
+        ("ABC-12 add a page with a title", {}, "feat(ABC-12): add a page with a title\n\nTasks: T1, T2\n"),
+        ("ABC-12 improve the page title", {}, "chore(ABC-12): improve the page title\n\nTasks: T1, T2\n"),
+        (f"ABC-12 fix the page {'title ' * 30}", OTHERS, f"ABC-12 fix the page {'title ' * 10}".strip() + "\n"),
     ],
 )
-def test_its_message_and_branch(request_: str, settings: Any, message: str, branch: str | None) -> None:
+def test_its_message_and_branch(request_: str, settings: Any, message: str) -> None:
     desk, seen = two(**settings), list[str]()
     usual = desk.world.plan_commit
 
@@ -176,13 +159,14 @@ def test_its_message_and_branch(request_: str, settings: Any, message: str, bran
 
     desk.world.plan_commit = plan  # type: ignore[method-assign]
     desk.run(request_)
-    assert seen[0] == message
-    assert desk.progress["branch"] == (branch or desk.progress["branch"])
-    assert seen[1] == "docs(ABC-12): refresh documentation\n"
+    assert seen == [message, "docs(ABC-12): refresh documentation\n"]
+    assert not settings or desk.progress["branch"] == "ABC-12-fix_page_title"
 
 
 @pytest.mark.req("TK-156", "TREE-12")
-def test_hooks_that_refuse_stop_it_and_a_resume_builds_tests_and_commits_only() -> None:
+@pytest.mark.parametrize("anew", [False, True])
+def test_hooks_that_refuse_stop_it_and_a_resume_builds_tests_and_commits_only(anew: bool) -> None:
+    """The same run, or a new one on its documents."""
     desk = two()
     desk.cast.commands[HOOKS] = [CommandExit(exit=1, out="no ticket"), GREEN]
     view = desk.run()
@@ -190,21 +174,10 @@ def test_hooks_that_refuse_stop_it_and_a_resume_builds_tests_and_commits_only() 
     assert (desk.progress["status"], commits(desk)) == ("FAILED", [])
     asked = len(desk.called)
     desk.cast.ran.clear()
-    assert desk.resume().status is Status.COMPLETE
-    assert desk.called[asked:] == ["Initializer"]
-    assert {line for line, _, _ in desk.cast.ran} >= {HOOKS}
-    assert desk.progress["status"] == "ACCEPTED"
-
-
-@pytest.mark.req("TK-156")
-def test_an_accepted_iteration_goes_on_to_its_commit_in_a_new_run() -> None:
-    desk = two()
-    desk.cast.commands[HOOKS] = [CommandExit(exit=1), GREEN]
-    desk.run()
-    asked = len(desk.called)
     desk.world.files["src/mine.py"] = b"mine\n"
-    assert desk.again().status is Status.COMPLETE
-    assert desk.called[asked:] == ["Initializer"]
+    assert (desk.again() if anew else desk.resume()).status is Status.COMPLETE
+    assert desk.called[asked:] == ["Initializer"] and desk.progress["status"] == "ACCEPTED"
+    assert {line for line, _, _ in desk.cast.ran} >= {HOOKS}
     assert "src/t1.py" in commits(desk)[0] and "src/mine.py" not in commits(desk)[0]
 
 
@@ -259,29 +232,12 @@ def test_a_conflict_at_the_delivery_is_the_next_plans_input() -> None:
     assert b"mine" in desk.world.files["src/t1.py"] and b"worked" in desk.world.files["src/t1.py"]
 
 
-@pytest.mark.req("EVID-07", "TK-114")
-@pytest.mark.parametrize(("why", "iterations"), [("the test was wrong", 1), ("", 2)])
-def test_who_reviews_says_why_a_weakened_check_is_right(why: str, iterations: int) -> None:
-    both = (task("T1", test_files=[TEST]), task("T2"))
-    desk = Desk({TEST: b"assert x\n"}).acts("Planner", plans(*both), plans(*both, n=1))
-    desk.world.head = dict(desk.world.files)
-    weak = leaves({"src/t1.py": b"wrong\n", TEST: SKIPPED})
-    desk.acts("T1", weak, leaves({"src/t1.py": GOOD, TEST: b"assert x\n"}))
-    explained = {"weakened": [{"path": TEST, "why": why}]} if why else {}
-    desk.acts("T2", leaves({"src/t2.py": b"x\n"}), None)
-    desk.acts("Reviewer", *[reviews(**explained)] * (1 if why else 2), reviews(1))
-    view = desk.run()
-    assert view.status is Status.COMPLETE, view.why
-    assert TEST in desk.briefs("Reviewer")[0]
-    assert len(desk.progress["iterations"]) == iterations
-
-
 # --- O7 and the end
 
 
 @pytest.mark.req("TK-158")
-@pytest.mark.parametrize(("path", "kept"), [("docs/FINDINGS.md", b"mine\n"), ("docs/ARCHITECTURE.md", b"mine\n")])
-def test_documents_with_a_persons_changes_are_left_alone(path: str, kept: bytes) -> None:
+def test_documents_with_a_persons_changes_are_left_alone() -> None:
+    path, kept = "docs/FINDINGS.md", b"mine\n"
     desk = Desk({path: kept}).acts("Planner", plans(*TWO))
     assert desk.run().status is Status.COMPLETE
     assert desk.world.files[path] == kept
@@ -328,21 +284,6 @@ def test_every_event_is_told_each_time() -> None:
     again += ["tasks.ready", "git.gate.start", "git.gate.complete"]
     first = ["startup.analysis.start", "startup.analysis.complete", "start"]
     assert desk.events == [*first, *again, *again, "iteration.accepted", "docs.refresh"]
-
-
-@pytest.mark.req("TREE-15")
-def test_its_documents_wait_while_another_branch_is_checked_out() -> None:
-    desk = two().acts("Reviewer", REJECTS[0], reviews(1))
-
-    def leave() -> None:
-        desk.world.away, desk.world.elsewhere = True, dict(desk.world.files)
-
-    desk.cast.moments["called iteration-1/O6"] = [leave]
-    view = desk.run()
-    assert view.status is Status.WAITING and "another branch than" in view.why
-    desk.world.away = False
-    assert desk.resume().status is Status.COMPLETE
-    assert desk.called.count("Planner") == 2 and [*desk.world.refs] == [f"refs/heads/{BRANCH}"]
 
 
 # --- deaths, liars, two at once

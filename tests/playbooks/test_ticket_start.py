@@ -12,7 +12,6 @@ from interlock.documents.reading import Keys
 from interlock.engine.simulation import Files
 from interlock.errors import BadInput, Status
 from interlock.playbooks.ticket import TICKET
-from interlock.playbooks.ticket.analysis import DOCS
 from interlock.playbooks.ticket.documents import Progress
 from interlock.playbooks.ticket.request import reading
 from interlock.workspace.values import BranchFacts, Where
@@ -113,23 +112,6 @@ def test_the_interpreters_questions_are_asked_once() -> None:
     assert "the one of lists" in desk.briefs("Interpreter")[1]
 
 
-@pytest.mark.req("TK-14", "TK-52")
-def test_the_interpreter_is_asked_in_the_seeds_words() -> None:
-    desk = Desk().acts("Interpreter", leaves(made()))
-    desk.run(UNCLEAR)
-    brief = desk.briefs("Interpreter")[0].partition("## Task")[2]
-    parts = (
-        "ROLE ENFORCEMENT: You are Interpreter.",
-        "VIOLATION PENALTY:",
-        "SCOPE REMINDER:",
-        "User request:",
-        UNCLEAR,
-    )
-    parts += ("JIRA: ABC-12", "Create prompts/ABC-12/prompt.yaml with ALL required fields:", "IMPORTANT: Preserve tool")
-    assert [brief.index(one) for one in parts] == sorted(brief.index(one) for one in parts)
-    assert "MUST use `pytest`" in brief.partition("IMPORTANT")[2]
-
-
 # --- refused at the start
 
 
@@ -190,15 +172,6 @@ def test_its_commands_are_found_or_given(commands: Any, given: dict[str, str], l
     assert {line for line, _, _ in desk.cast.ran if not line.startswith("the ")} == set(lines) - {"none"}
 
 
-@pytest.mark.req("RUN-11", "EVID-06")
-def test_a_command_that_cannot_be_run_is_found_before_the_first_agent() -> None:
-    desk = Desk()
-    desk.cast.commands["make test"] = [CommandExit(timed_out=True)]
-    with pytest.raises(BadInput, match="cannot be run"):
-        desk.run()
-    assert desk.called == []
-
-
 @pytest.mark.req("TK-103", "PERSON-05")
 @pytest.mark.parametrize("choice", ["stash", "carry", "abort"])
 def test_uncommitted_code_is_asked_about_before_the_first_agent(choice: str) -> None:
@@ -221,16 +194,6 @@ def test_uncommitted_code_is_asked_about_before_the_first_agent(choice: str) -> 
 
 
 # --- documentation
-
-
-@pytest.mark.req("TK-66", "TK-158", "TK-40")
-def test_documentation_that_is_not_trusted_is_renewed_beside_the_planner() -> None:
-    desk = Desk()
-    desk.run()
-    assert desk.called[:2] == ["Planner", "Initializer"] and desk.called[-1] == "Initializer"
-    first, last = desk.briefs("Initializer")
-    assert "Mode: REFRESH_IF_REQUIRED" in first and "Mode: INCREMENTAL" in last
-    assert [path for path in DOCS if path in desk.world.files] == list(DOCS)
 
 
 @pytest.mark.req("TK-66", "TK-42", "TK-158")

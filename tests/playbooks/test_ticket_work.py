@@ -10,53 +10,60 @@ from interlock.engine.simulation import SKIPPED, TEST
 from interlock.errors import Status
 from interlock.workspace.values import BranchFacts
 from tests.engine.bench import GREEN, CommandExit, said
-from tests.playbooks.tickets import BAD, BRANCH, GOOD, REQUEST, Desk, P, graph, leaves, plans, reviews, task
+from tests.playbooks.tickets import BAD, BRANCH, GOOD, Desk, P, graph, leaves, plans, task
 
 I0 = f"{P}iteration_0/"
 FAILS = said({"status": "ERROR", "notes": "it does not parse"})
 RED = CommandExit(exit=1, out="1 failed")
 
 
-def parts(brief: str, *expected: str) -> None:
-    """They stand in the task in this order."""
-    text = brief.partition("## Task")[2]
-    places = [text.find(one) for one in expected]
-    assert -1 not in places and places == sorted(places), dict(zip(expected, places, strict=True))
+UNCLEAR = "ABC-12 look at the sum, MUST use `pytest`"
+J, C = ("JIRA: ABC-12", "Iteration: 0"), ("Build command: make", "Test command: make test")
+TASKS, ENTRY = f"Tasks file: {I0}tasks.yaml", "EMBEDDED TASK ENTRY:"
+PARTS: dict[str, tuple[str, ...]] = {
+    "Interpreter": (
+        *("User request:", UNCLEAR, "JIRA: ABC-12", f"Create {P}prompt.yaml with ALL required fields:"),
+        *("IMPORTANT: Preserve tool", "MUST use `pytest`"),
+    ),
+    "Initializer": (*C, "JIRA: ABC-12", "Mode: REFRESH_IF_REQUIRED", "Update docs/docs_cache_state.yaml"),
+    "Planner": (
+        *(*J, f"Primary Input: {P}prompt.yaml", f"Planning State: {P}progress.yaml"),
+        *("Docs Cache: docs/docs_cache_state.yaml", *C, f"Create plan at: {I0}plan.md"),
+        *(f"Create tasks at: {I0}tasks.yaml", "CONTEXT SNAPSHOT (avoids redundant file reads):"),
+        *("--- startup.impact_scan ---", "--- ARCHITECTURE.md summary ---", "ARCHITECTURE 80\n"),
+        *("--- CODE_STYLE.md summary ---", "CODE_STYLE 40\n", "--- FINDINGS.md ---", "not available"),
+        *("--- PRIMARY INPUT ---", UNCLEAR, "--- progress.yaml ---", "current_step: O3"),
+    ),
+    "Splitter": (*J, f"Input: {I0}plan.md", f"Create tasks at: {I0}tasks.yaml"),
+    "task-executor": (*J, "Task: T1", "Attempt: 1", "Execution Mode: PARALLEL", *C, TASKS, ENTRY, "id: T1"),
+    "Reviewer": ("Mode: prompt-review", *J, *C, TASKS, "C1: ", "T1.1: it is there", "T3.1: it is there"),
+    "Developer": (
+        *("EXECUTION MODE: SEQUENTIAL", *J, "Task: T1", "Attempt: 1", TASKS, *C, "TOOL MANDATES: use pydantic"),
+        *(ENTRY, "id: T1", "description: Do T1"),
+    ),
+}
+
+
+@pytest.mark.req("TK-14", "TK-52", "TK-78", "TK-81", "TK-66", "TK-158", "AGENT-03")
+def test_each_brief_has_its_parts_in_the_seeds_words_and_order() -> None:
+    docs = {name: "\n".join(f"{name} {n}" for n in range(1, 101)) for name in ("ARCHITECTURE", "CODE_STYLE")}
+    long = Desk({f"docs/{name}.md": text.encode() for name, text in docs.items()}).acts("Planner", plans())
+    long.run(UNCLEAR)
+    short = Desk().acts("Planner", plans(task("T1", tool_mandates=["use pydantic"])))
+    short.run()
+    for name, parts in PARTS.items():
+        text = (short if name == "Developer" else long).briefs(name)[0].partition("## Task")[2]
+        block = (f"ROLE ENFORCEMENT: You are {name}.", "VIOLATION PENALTY:", "SCOPE REMINDER:")
+        at = 0
+        for one in parts if name == "task-executor" else (*block, *parts):
+            at = text.find(one, at)
+            assert at >= 0, (name, one)
+        assert name != "task-executor" or "ROLE ENFORCEMENT" not in text
+        assert not {"ARCHITECTURE 81", "CODE_STYLE 41"} & {*text.splitlines()}
+    assert "Mode: INCREMENTAL" in long.briefs("Initializer")[1]
 
 
 # --- O1 to O4
-
-
-@pytest.mark.req("TK-14", "TK-78", "TK-81", "AGENT-03")
-def test_the_planner_gets_its_snapshot_in_the_seeds_words() -> None:
-    docs = {
-        f"docs/{name}.md": "\n".join(f"{name} {n}" for n in range(1, 101)) for name in ("ARCHITECTURE", "CODE_STYLE")
-    }
-    desk = Desk({path: text.encode() for path, text in docs.items()})
-    desk.run()
-    (brief,) = desk.briefs("Planner")
-    parts(
-        brief,
-        *(
-            "ROLE ENFORCEMENT: You are Planner.",
-            "VIOLATION PENALTY:",
-            "SCOPE REMINDER:",
-            "JIRA: ABC-12",
-            "Iteration: 0",
-        ),
-        *(
-            f"Primary Input: {P}prompt.yaml",
-            f"Planning State: {P}progress.yaml",
-            "Docs Cache: docs/docs_cache_state.yaml",
-        ),
-        *("Build command: make", "Test command: make test", f"Create plan at: {I0}plan.md"),
-        *(f"Create tasks at: {I0}tasks.yaml", "CONTEXT SNAPSHOT (avoids redundant file reads):"),
-        *("--- startup.impact_scan ---", "--- ARCHITECTURE.md summary ---", "--- CODE_STYLE.md summary ---"),
-        *("--- FINDINGS.md ---", "not available", "--- PRIMARY INPUT ---", REQUEST, "--- progress.yaml ---"),
-        "current_step: O3",
-    )
-    assert "ARCHITECTURE 80\n" in brief and "ARCHITECTURE 81" not in brief
-    assert "CODE_STYLE 40\n" in brief and "CODE_STYLE 41" not in brief
 
 
 @pytest.mark.req("TK-15", "TK-83")
@@ -115,26 +122,19 @@ def test_a_graph_is_the_planners_or_the_splitters(
     if why:
         assert any(path.endswith("tasks.yaml") for path in desk.world.attic)
         assert why in desk.text(f"{P}log.jsonl")
-    if calls:
-        parts(desk.briefs("Splitter")[0], *("You are Splitter.", "JIRA:", "Iteration: 0"), f"Input: {I0}plan.md")
 
 
 @pytest.mark.req("TK-97", "TK-108", "TK-74")
 @pytest.mark.parametrize(
-    ("tasks", "more", "mode", "who"),
-    [
-        ([task("T1")], {}, "trivial_graph", "Developer"),
-        ([task("T1")], {"fast_path": False}, "standard", "task-executor"),
-        ([task("T1"), task("T2")], {}, "standard", "task-executor"),
-        ([task("T1", tool_mandates=["run it in the browser"])], {}, "standard", "task-executor"),
-    ],
+    ("more", "fast", "mode"),
+    [({}, True, "trivial_graph"), ({}, False, "standard"), ({"tool_mandates": ["run it"]}, True, "standard")],
 )
-def test_which_way_a_graph_goes(tasks: list[Any], more: dict[str, Any], mode: str, who: str) -> None:
-    desk = Desk().acts("Planner", plans(*tasks))
-    desk.run(**more)
+def test_which_way_a_graph_goes(more: dict[str, Any], fast: bool, mode: str) -> None:
+    desk = Desk().acts("Planner", plans(task("T1", **more)))
+    desk.run(fast_path=fast)
     assert desk.progress["cycle_acceleration_mode"] == mode
-    assert {ask.role.name for ask in desk.cast.asks} - {"Planner", "Initializer", "Reviewer"} == {who}
-    assert ("Reviewer" in desk.called) == (mode == "standard")
+    roles = [ask.role.name for ask in desk.cast.asks][2:-1]
+    assert roles == (["Developer"] if mode == "trivial_graph" else ["task-executor", "Reviewer"])
 
 
 @pytest.mark.req("TK-74", "TK-119", "TK-29", "TK-73")
@@ -266,12 +266,6 @@ def test_the_short_cut_ends_without_a_review() -> None:
         "files_verified": True,
         "notes": "Trivial-graph auto-accepted: 1 task, build green, tests green.",
     }
-    parts(
-        desk.briefs("Developer")[0],
-        *("You are Developer.", "VIOLATION PENALTY:", "SCOPE REMINDER:", "EXECUTION MODE: SEQUENTIAL", "JIRA: ABC-12"),
-        *("Iteration: 0", "Task: T1", "Attempt: 1", f"Tasks file: {I0}tasks.yaml", "Build command:", "Test command:"),
-        *("TOOL MANDATES: use pydantic", "EMBEDDED TASK ENTRY:", "id: T1", "description: Do T1"),
-    )
 
 
 @pytest.mark.req("TK-111", "TK-114")
@@ -312,10 +306,7 @@ def test_a_group_is_worked_on_side_by_side_and_counted_before() -> None:
         assert (tasks[who]["status"], tasks[who]["attempt"]) == ("IN_PROGRESS", 1)
     assert [tasks["T2"]["status"] for who, _, tasks in desk.stood if who == "T1"] == ["IN_PROGRESS"]
     assert [tasks["T1"]["status"] for who, _, tasks in desk.stood if who == "T3"] == ["ACCEPTED"]
-    first, _, third = desk.briefs("task-executor")
-    expected = ("JIRA: ABC-12", "Iteration: 0", "Task: T1", "Attempt: 1", "Execution Mode: PARALLEL")
-    parts(first, *expected, "Build command:", "Test command:", "Tasks file:", "EMBEDDED TASK ENTRY:")
-    assert "Execution Mode: SEQUENTIAL" in third and "ROLE ENFORCEMENT" not in first
+    assert "Execution Mode: SEQUENTIAL" in desk.briefs("task-executor")[2]
 
 
 @pytest.mark.req("TK-120", "TK-130", "TK-122")
@@ -384,32 +375,26 @@ def test_five_attempts_pause_it_and_a_resume_gives_as_many_again() -> None:
 
 @pytest.mark.req("TK-140")
 @pytest.mark.parametrize(
-    ("files", "policy", "fine"),
+    ("path", "policy", "fine"),
     [
-        ({"src/t1.py": GOOD, "src/x.py": GOOD}, {}, False),
-        ({"src/t1.py": GOOD, "tests/t.py": GOOD}, {}, True),
-        ({"src/t1.py": GOOD, "src/own.py": GOOD}, {}, True),
-        ({"src/t1.py": GOOD, "src/all.py": GOOD}, {"baseline_allowlist": ["src/all.py"]}, True),
-        ({"src/t1.py": GOOD, "docs/a.md": b"x\n", "NEWS.md": b"x\n"}, {}, True),
-        ({"src/t1.py": GOOD, "docs/a.md": b"x\n"}, {"baseline_scope": "all"}, False),
-        ({"src/t1.py": GOOD, "requirements.txt": b"x\n"}, {}, False),
-        ({"src/t1.py": GOOD, f"{P}progress.yaml": b"x\n"}, {}, True),
+        ("src/x.py", {}, False),
+        ("tests/t.py", {}, True),
+        ("src/own.py", {}, True),
+        ("src/all.py", {"baseline_allowlist": ["src/all.py"]}, True),
+        ("NEWS.md", {}, True),
+        ("docs/a.md", {"baseline_scope": "all"}, False),
+        ("requirements.txt", {}, False),
     ],
 )
-def test_a_file_outside_of_the_scope_rejects_a_task(files: dict[str, Any], policy: Any, fine: bool) -> None:
+def test_a_file_outside_of_the_scope_rejects_a_task(path: str, policy: Any, fine: bool) -> None:
     one = task("T1", test_files=["tests/t.py"], allowlist=["src/own.py"])
     desk = Desk().acts("Planner", plans(one, task("T2"), validation_policy=policy))
-    desk.acts("T1", leaves(files), leaves(files), leaves({"src/t1.py": GOOD}))
-    view = desk.run()
-    assert view.status is Status.COMPLETE, view.why
-    outside = [path for path in files if path not in ("src/t1.py", f"{P}progress.yaml")]
-    if fine:
-        assert desk.called.count("T1") == 1 and set(outside) <= set(desk.world.files)
-    else:
-        assert desk.called.count("T1") == 3, "asked once more, then a second attempt"
-        assert f"Task T1 modified files outside its scope: {outside[0]}" in desk.briefs("task-executor")[-1]
-        assert outside[0] not in desk.world.files
-    assert desk.progress["status"] == "ACCEPTED"
+    does = leaves({"src/t1.py": GOOD, path: b"x\n"})
+    desk.acts("T1", does, does, leaves({"src/t1.py": GOOD}))
+    assert desk.run().status is Status.COMPLETE
+    assert desk.called.count("T1") == (1 if fine else 3), "asked once more, then a second attempt"
+    told = f"Task T1 modified files outside its scope: {path}" in desk.briefs("task-executor")[-1]
+    assert (path in desk.world.files, told) == (fine, not fine)
 
 
 @pytest.mark.req("TK-132", "TK-95", "EVID-05")
@@ -531,15 +516,3 @@ def test_what_a_person_changed_meanwhile_is_evidence_of_the_next_attempt() -> No
     assert desk.run().status is Status.COMPLETE
     assert desk.called.count("T1") == 2
     assert b"mine" in desk.world.files["src/t1.py"]
-
-
-@pytest.mark.req("TK-154", "TK-71")
-def test_iterations_go_on_from_each_others_work() -> None:
-    desk = Desk().acts("Planner", plans(task("T1"), task("T2")), plans(task("T1"), task("T2"), n=1))
-    desk.acts("Reviewer", reviews(status="REJECTED", notes="no"), reviews(n=1))
-    desk.acts("T1", None, leaves({"src/t1.py": GOOD + b"twice\n"}))
-    assert desk.run().status is Status.COMPLETE
-    second = next(one for who, one, _ in reversed(desk.stood) if who == "Planner")
-    assert second["iteration_number"] == 1 and len(second["iterations"]) == 2
-    assert f"Primary Input: {I0}review_report.yaml" in desk.briefs("Planner")[1]
-    assert "notes: no" in desk.briefs("Planner")[1].replace('"', "").replace("'", "")

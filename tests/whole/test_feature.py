@@ -88,19 +88,6 @@ def test_a_complete_feature_is_run_again_only_where_that_is_asked_for(usual: Aut
     assert clone.documents()["decisions.md"] == 3 * before["decisions.md"]
 
 
-@pytest.mark.long
-@pytest.mark.req("RUN-17")
-def test_two_features_at_once(tmp_path: Path) -> None:
-    bench = Author(tmp_path / "p")
-
-    async def both() -> list[View]:
-        slugs = ("one", "two")
-        return list(await asyncio.gather(*(bench.begin(slug=slug) for slug in slugs)))
-
-    assert [view.status for view in asyncio.run(both())] == [Status.COMPLETE] * 2
-    assert bench.documents("one").keys() == bench.documents("two").keys()
-
-
 def told_of(bench: Author) -> dict[str, str]:
     return {path: BY_CHANCE.sub(b"", text.encode()).decode() for path, text in bench.documents().items()}
 
