@@ -505,21 +505,6 @@ def test_the_post_mortem_gets_the_telemetry() -> None:
     assert "```yaml\nfeature: greeting\nrun_date: 2026-01-01-2\ndispatches:\n" in log and "Agent: spec" in log
 
 
-@pytest.mark.req("FT-60")
-def test_memories_that_are_there_a_second_later_count() -> None:
-    bench = Feature()
-    late = ("ct-security", "ct-scalability", "ct-strategy")
-    bench.acts(**{name.replace("-", "_"): mute(name) for name in late})
-
-    def mends() -> None:
-        for name in late[:2]:
-            bench.world.files[f"{ROOT}/memory/{name}.mem.md"] = b"## Highest Severity\nLow\n"
-
-    bench.cast.moments["called 3b.1/critics/ct-strategy"] = [lambda: None, mends]
-    assert story(bench.go()) == f"{BEFORE} planner {PLAIN} post-mortem"
-    assert "severity values [Low, Low, Low, ERROR], result: DONE." in bench.doc("memory.md")
-
-
 APPROVES, REJECTS = {"choice": "approve"}, {"choice": "reject", "note": "Look at the tests, too."}
 
 

@@ -11,7 +11,7 @@ from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
 from interlock.engine.run import Stop
 from interlock.playbooks.feature import decisions, members, memory
-from interlock.playbooks.feature.answers import Judged, criteria_of, grown
+from interlock.playbooks.feature.answers import Judged, Worked, criteria_of, grown
 from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
 from interlock.playbooks.feature.plan import Plan, PlanBroken, Task, read_plan, sample
@@ -81,9 +81,9 @@ async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
 
 def states(work: Work) -> str:
     """How the tasks stand, with what failed ones had changed."""
-    lines = [f"- {name}: {one.state}" for name, one in work.progress.items()]
-    left = [(name, fence(one.left, "diff")) for name, one in work.progress.items() if one.left]
-    return "\n".join([*lines, *(f"\nWhat {name} had changed:\n\n{patch}" for name, patch in left)])
+    every = work.progress.items()
+    left = [f"\nWhat {name} had changed:\n\n{fence(one.left, 'diff')}" for name, one in every if one.left]
+    return "\n".join([*(f"- {name}: {one.state}" for name, one in every), *left])
 
 
 def _stem(path: str) -> str:
@@ -110,14 +110,13 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
             found = read_plan(await run.read(work.at("plan.md")), await task_files(work), begun=begun)
         except PlanBroken as broken:
             raise Stop(work.stopped("; ".join(broken.args))) from None
-    for name in found.added:
-        if name not in work.progress:
-            run.warn(f"{name} stands in no wave: it is added as the last one")
+    for name in [name for name in found.added if name not in work.progress]:
+        run.warn(f"{name} stands in no wave: it is added as the last one")
     for name, task in found.tasks.items():
         if task.agent != task.worker and name not in work.tasks:
             run.warn(f'{name}: unknown agent "{task.agent}"; using implementer')
-    kept = {name: one for name, one in work.progress.items() if name in begun}
-    work.progress = kept | {name: work.progress.get(name, Progress()) for wave in found.waves for name in wave}
+    listed = [*(name for name in work.progress if name in begun), *(name for wave in found.waves for name in wave)]
+    work.progress = {name: work.progress.get(name) or Progress() for name in listed}
     work.tasks |= found.tasks
     work.there |= {f"tasks/{name}.md" for name in found.tasks}
     return found
@@ -152,12 +151,13 @@ async def carry_out(
     """A sub-wave, awaited as a whole; those of its tasks that failed."""
     run, failed = work.run, []
 
-    def asked(task: Task) -> Callable[[], Awaitable[Heard]]:
+    asked: dict[str, Callable[[], Awaitable[Heard]]] = {}
+    for task in tasks:
         worker, stands = members.WORKERS[task.worker], work.progress[task.id]
         stands.tried += 1
         found = (findings or {}).get(task.id, "")
         reviewed = ("review/r-quality.md", "review/r-testing.md") if found else ()
-        return partial(
+        asked[task.member] = partial(
             work.ask,
             worker,
             member=task.member,
@@ -167,30 +167,21 @@ async def carry_out(
             task=task.id,
             texts={"left": stands.left, "findings": found},
         )
-
-    heard = await work.together(name, {task.member: asked(task) for task in tasks})
+    heard = await work.together(name, asked)
     work.undelivered = ""
     for task in tasks:
-        one, stands = heard[task.member], work.progress[task.id]
+        one, stands, why = heard[task.member], work.progress[task.id], ""
+        changed = any(not path.startswith("docs/feature/") for path in one.report.paths)
+        if not isinstance(one.form, Worked):
+            why = one.fault
         # One that was done and is only asked to settle findings may have nothing to settle: the reviewers look again.
-        why = "" if findings and stands.done and one.form else await came_to(work, task, one)
+        elif not changed and not (findings and stands.done) and not (why := await run.idle(one.form.already_so)):
+            shown = ", ".join(one.form.already_so)
+            work.errors.append(f"{task.id} changed nothing: {shown} shows that it is so already")
         stands.state, stands.left = f"failed: {why}" if why else "done", await run.left(one.report) if why else ""
         failed += [task] if why else []
     await work.merge("5.2", [one for one in heard.values() if one.form])
     return failed
-
-
-async def came_to(work: Work, task: Task, one: Heard) -> str:
-    """Why a task failed; empty: it is done. One that changed nothing has to show that it is so already (EVID-08)."""
-    if one.form is None:
-        return one.fault
-    if any(not path.startswith("docs/feature/") for path in one.report.paths):
-        return ""
-    claims = getattr(one.form, "already_so", [])
-    if why := await work.run.idle(claims):
-        return why
-    work.errors.append(f"{task.id} changed nothing: {', '.join(claims)} shows that it is so already")
-    return ""
 
 
 # --- 6. Verification

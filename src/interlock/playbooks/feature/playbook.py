@@ -11,7 +11,6 @@ from typing import Any, Literal
 
 from pydantic import Field
 
-from interlock.documents.markdown import markdown
 from interlock.documents.model import Model
 from interlock.engine.playbook import Playbook
 from interlock.engine.prompts import fence
@@ -19,10 +18,9 @@ from interlock.engine.run import Outcome, Run, Stop
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status
 from interlock.playbooks.feature import decisions, members, memory
-from interlock.playbooks.feature.answers import severity_of
 from interlock.playbooks.feature.building import REPLANS, build, plan, replan, task_files
 from interlock.playbooks.feature.closing import conclude, post_mortem
-from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Kind, Move, Said, slug_of
+from interlock.playbooks.feature.decisions import ENOUGH, LONGEST, SLUG, Move, Said, slug_of
 from interlock.playbooks.feature.members import (
     CRITICS,
     CT_FOUND,
@@ -179,20 +177,13 @@ async def design(work: Work) -> None:
 
 
 async def criticise(work: Work) -> tuple[Said, Mapping[str, Heard]]:
-    """The CT cluster, all four; before it halts, memories that are there by then count (FT-60)."""
+    """The CT cluster, all four; fewer than two that are usable decide nothing (FT-60)."""
     run = work.run
     with run.step("3b.1"):
         asked = {one.name: partial(work.ask, one, again=work.rounds["ct"] + 1) for one in CRITICS}
         heard = await work.together("critics", asked)
         severities = {name: one.verdict.severity for name, one in heard.items() if one.verdict.usable}
         result = run.decide(decisions.ct_cluster, severities=severities)
-        if result is Said.ERROR:
-            await run.wait(1.0)
-            for name in [name for name in heard if name not in severities]:
-                text = await run.read(work.at(f"memory/{name}.mem.md"))
-                if text and not heard[name].report.complaint.startswith(Said.ERROR):
-                    severities[name] = Kind.CRITIC.worse(severity_of(Kind.CRITIC, markdown(text)))
-            result = run.decide(decisions.ct_cluster, severities=severities)
         values = ", ".join(severities.get(name, "ERROR") for name in heard)
         await work.settle("3b", "ct", heard, result, f"severity values [{values}]")
         if result is Said.ERROR:

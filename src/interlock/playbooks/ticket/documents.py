@@ -230,11 +230,11 @@ def has_title(plan: str) -> bool:
 def appended(events: Sequence[Mapping[str, Any]]) -> Callable[[str], str]:
     """An edit: these events end the log, numbered by their line."""
 
-    def edit(text: str) -> str:
-        def told(first: int) -> list[str]:
-            numbered = ({"ts": one["ts"], "seq": first + n, **one} for n, one in enumerate(events))
-            return [json.dumps(one, ensure_ascii=False) for one in numbered]
+    def told(first: int) -> list[str]:
+        numbered = ({"ts": one["ts"], "seq": n, **one} for n, one in enumerate(events, first))
+        return [json.dumps(one, ensure_ascii=False) for one in numbered]
 
+    def edit(text: str) -> str:
         lines = text.splitlines()
         before = max(0, len(lines) - len(events))
         return text if lines[before:] == told(before + 1) else "\n".join([*lines, *told(len(lines) + 1), ""])
