@@ -21,7 +21,7 @@ from interlock.playbooks.feature.answers import spelled
 from interlock.playbooks.feature.decisions import Reviewed, Said
 from interlock.playbooks.feature.work import Work
 from tests.engine.bench import GREEN, RED, SAMPLED, Died, said, wrong
-from tests.playbooks.broken import Copy, Patch, swap, wrap
+from tests.playbooks.broken import Patch, swap, wrap
 from tests.playbooks.features import BEST, ROOT, Feature
 
 
@@ -65,29 +65,31 @@ def _forgets(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Work, "confirmed", property(lambda work: False, lambda work, value: None))
 
 
-COPIES: dict[str, tuple[str, Patch]] = {
-    "what ends well the reviewers decided": (f"status=NEEDS_REVISION{EACH}", _believes),
-    "no unverified work is reviewed": ("", swap(building, "verify", _nothing)),
-    "the post-mortem is the last": ("", swap(playbook, "post_mortem", _nothing)),
-    "agents work within their bounds": (f"severity=Blocker{EACH}", _forgets),
+COPIES: dict[str, tuple[str, str, Patch]] = {
+    "what ends well the reviewers decided": ("r-quality", f"status=NEEDS_REVISION{EACH}", _believes),
+    "no unverified work is reviewed": ("", "", swap(building, "verify", _nothing)),
+    "the post-mortem is the last": ("", "", swap(playbook, "post_mortem", _nothing)),
+    "agents work within their bounds": ("r-security", f"severity=Blocker{EACH}", _forgets),
 }
+"""Who deviates and how, and what is broken."""
 
 
 @pytest.mark.req("PROOF-03")
 @pytest.mark.parametrize("rule", FEATURE.invariants)
 def test_a_broken_copy_is_seen(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    by, patch = COPIES[rule]
-    copy = Copy(rule, by, patch, FEATURE)
-    copy.patch(monkeypatch)
-    paths = explore(FEATURE, inputs(), only=lambda name: name == by, sample=60)
-    assert any(why.startswith(rule) for path in paths for why in broken(path))
+    who, by, patch = COPIES[rule]
+    patch(monkeypatch)
+    further = Path(FEATURE, inputs(), {}).play().further() if by else ()
+    schedule = next(({at: name} for at, name in further if name == by and who in str(at)), {})
+    assert any(why.startswith(rule) for why in broken(Path(FEATURE, inputs(), schedule).play()))
 
 
 # --- a death at each line
 
 
 @pytest.mark.req("RUN-03", "RUN-05")
-def test_cut_off_behind_any_line_it_ends_with_the_same_documents() -> None:
+@pytest.mark.parametrize("step", [60, pytest.param(9, marks=pytest.mark.long)])
+def test_cut_off_behind_any_line_it_ends_with_the_same_documents(step: int) -> None:
     """One that fails, is mended, and asks a person; its documents byte for byte, but for times."""
 
     def run(dies_at: int = 0) -> Feature:
@@ -100,7 +102,7 @@ def test_cut_off_behind_any_line_it_ends_with_the_same_documents() -> None:
 
     usual = run()
     documents = {path: BY_CHANCE.sub(b"", text) for path, text in usual.world.files.items()}
-    for line in range(1, len(usual.lines) + 1, 9):
+    for line in range(1, len(usual.lines) + 1, step):
         bench = run(line)
         bench.dies_at = 0
         medium = bench.world.folder.medium
@@ -187,9 +189,9 @@ def hostile(first: int, number: int) -> tuple[dict[str, int], list[str]]:
 
 @pytest.mark.req("EVID-11", "FT-156", "FT-158")
 def test_no_liar_is_believed() -> None:
-    ends, against = hostile(1, 25)
+    ends, against = hostile(1, 12)
     assert against == []
-    assert ends.get("complete", 0) + ends.get("degraded", 0) > 3, "who never accepts proves nothing"
+    assert ends.get("complete", 0) + ends.get("degraded", 0) > 1, "who never accepts proves nothing"
 
 
 HONEST: dict[str, Callable[[str, str], str]] = {
