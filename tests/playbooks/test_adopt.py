@@ -110,35 +110,25 @@ def test_what_is_approved_is_installed_and_the_prompt_is_as_it_was() -> None:
 
 @pytest.mark.req("AD-01")
 @pytest.mark.parametrize(
-    ("file", "name", "called"),
-    [("a/mend.prompt.md", "", "mend"), ("x.md", "own", "own"), (".claude/skills/mend/SKILL.md", "", "mend")],
-)
-def test_its_name(file: str, name: str, called: str) -> None:
-    assert name_of(file, name) == called
-    assert sorted(TAKEN) == sorted(SHIPPED)
-
-
-@pytest.mark.req("AD-01")
-@pytest.mark.parametrize(
-    ("inputs", "files", "what"),
+    ("file", "files", "what"),
     [
-        ({"file": "gone.md"}, {}, "there is no gone.md"),
-        ({"file": "9.md"}, {"9.md": "x"}, "cannot be called '9'"),
-        ({"file": "empty.md"}, {"empty.md": " \n"}, "does not say a word"),
-        ({"file": "marks.md"}, {"marks.md": "---\n\n* **\n"}, "does not say a word"),
-        ({"file": "long.md"}, {"long.md": "x\n" * 4801}, "is too long"),
-        ({"file": "task.md"}, {"task.md": "x"}, "there is a playbook 'task' already"),
-        ({"file": "mend.md"}, {f"{HOME}/playbook.yaml": YAML}, "there is a playbook 'mend' already"),
-        ({"file": "mend.md"}, {f"{HOME}.yaml": YAML}, "there is a playbook 'mend' already"),
+        ("gone.md", {}, "there is no gone.md"),
+        ("9.md", {"9.md": "x"}, "cannot be called '9'"),
+        ("marks.md", {"marks.md": "---\n\n* **\n"}, "does not say a word"),
+        ("long.md", {"long.md": "x\n" * 4801}, "is too long"),
+        ("task.md", {"task.md": "x"}, "there is a playbook 'task' already"),
+        ("mend.md", {f"{HOME}/playbook.yaml": YAML}, "there is a playbook 'mend' already"),
+        ("mend.md", {f"{HOME}.yaml": YAML}, "there is a playbook 'mend' already"),
     ],
 )
-def test_what_cannot_be_adopted_is_refused_before_anything_is_paid(
-    inputs: dict[str, str], files: dict[str, str], what: str
-) -> None:
+def test_what_cannot_be_adopted_is_refused_before_anything_is_paid(file: str, files: dict[str, str], what: str) -> None:
     made = bench(files)
     with pytest.raises(BadInput, match=what):
-        made.start(**inputs)
+        made.start(file=file)
     assert made.world.paid == []
+    assert sorted(TAKEN) == sorted(SHIPPED)
+    given = (("a/mend.prompt.md", ""), ("x.md", "mend"), (".claude/skills/mend/SKILL.md", ""))
+    assert {name_of(*one) for one in given} == {"mend"}
 
 
 @pytest.mark.req("AD-08")
@@ -185,39 +175,35 @@ def test_a_long_prompt_is_read_in_parts_side_by_side() -> None:
 STATEMENTS = [Statement.model_validate({**one, "id": f"1.{one['id']}"}) for one in SAID]
 
 
-def traced(**changes: Any) -> str:
-    return json.dumps({**TRACE, **{f"1.{name}": one for name, one in changes.items()}})
+def traced(**changes: Any) -> dict[str, str]:
+    return {"trace": json.dumps({**TRACE, **{f"1.{name}": one for name, one in changes.items()}})}
 
 
 @pytest.mark.req("AD-05")
 @pytest.mark.parametrize(
-    ("yaml", "trace", "roles", "complaint"),
+    ("complaint", "draft"),
     [
-        (YAML, json.dumps(TRACE), {"builder": ROLE}, ""),
-        (YAML.replace("then: again", "then: gone"), traced(), {"builder": ROLE}, "expected go on, again, leave"),
-        (
-            YAML.replace("          - {attempt: stuck, then: end given_up}\n", ""),
-            traced(),
-            {"builder": ROLE},
-            "does not say",
-        ),
-        (YAML.replace("playbook: mend", "playbook: other"), traced(), {"builder": ROLE}, "expected 'mend'"),
-        (YAML, traced(), {}, "neither instructions nor a role file"),
-        (YAML, traced(), {"builder": f"{ROLE}Write src/** alone, within 30 minutes."}, "says what the YAML decides"),
-        (YAML, "{", {"builder": ROLE}, "trace.json is not valid JSON"),
-        (YAML, json.dumps({**TRACE, "1.more": {"not_enforced": "x"}}), {"builder": ROLE}, "no statement '1.more'"),
-        (YAML, json.dumps({"1.title": TRACE["1.title"]}), {"builder": ROLE}, "1.order is not traced"),
-        (YAML, traced(limit={"places": ["steps[0].at_mst"]}), {"builder": ROLE}, "there is no place"),
-        (YAML, traced(limit={"places": ["steps"]}), {"builder": ROLE}, "is prose or a whole part"),
-        (YAML, traced(limit={"places": ["steps[0].steps[0].task"]}), {"builder": ROLE}, "is prose or a whole part"),
-        (YAML, traced(limit={"role": "builder", "words": "You are careful."}), {"builder": ROLE}, "no role keeps it"),
-        (YAML, traced(role={"role": "builder", "words": "You are bold."}), {"builder": ROLE}, "do not stand in"),
-        (YAML, traced(role={}), {"builder": ROLE}, "one of them"),
-        (YAML, traced(limit={"not_enforced": "x", "places": ["steps[0].at_most"]}), {"builder": ROLE}, "one of them"),
+        ("", {}),
+        ("expected go on, again, leave", {"yaml": YAML.replace("then: again", "then: gone")}),
+        ("does not say", {"yaml": YAML.replace("          - {attempt: stuck, then: end given_up}\n", "")}),
+        ("expected 'mend'", {"yaml": YAML.replace("playbook: mend", "playbook: other")}),
+        ("neither instructions nor a role file", {"roles": {}}),
+        ("says what the YAML decides", {"roles": {"builder": f"{ROLE}Write src/** alone, within 30 minutes."}}),
+        ("trace.json is not valid JSON", {"trace": "{"}),
+        ("no statement '1.more'", traced(more={"not_enforced": "x"})),
+        ("1.order is not traced", {"trace": json.dumps({"1.title": TRACE["1.title"]})}),
+        ("there is no place", traced(limit={"places": ["steps[0].at_mst"]})),
+        ("is prose or a whole part", traced(limit={"places": ["steps"]})),
+        ("is prose or a whole part", traced(limit={"places": ["steps[0].steps[0].task"]})),
+        ("no role keeps it", traced(limit={"role": "builder", "words": "You are careful."})),
+        ("do not stand in", traced(role={"role": "builder", "words": "You are bold."})),
+        ("one of them", traced(role={})),
+        ("one of them", traced(limit={"not_enforced": "x", "places": ["steps[0].at_most"]})),
     ],
 )
-def test_code_checks_what_the_author_wrote(yaml: str, trace: str, roles: dict[str, str], complaint: str) -> None:
-    found = checked(yaml, trace, roles, STATEMENTS, "mend")
+def test_code_checks_what_the_author_wrote(complaint: str, draft: dict[str, Any]) -> None:
+    usual: dict[str, Any] = {"yaml": YAML, "trace": json.dumps(TRACE), "roles": {"builder": ROLE}}
+    found = checked(**{**usual, **draft}, statements=STATEMENTS, name="mend")
     assert isinstance(found, Made) if not complaint else any(complaint in one for one in found), found
 
 

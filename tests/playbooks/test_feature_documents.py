@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import pytest
@@ -29,11 +30,9 @@ def read(agent: Agent, text: str, remembers: str = "", artifact: str = "# It\n",
     [
         ("DONE: written", "DONE"),
         ("I looked.\n\n**DONE:** written\n", "DONE"),
-        ("- `DONE: written`\n\n```\n", "DONE"),
         ('```json\n{"status": "DONE", "summary": "written"}\n```', "DONE"),
         ("DONE", ""),
         ("done: written", ""),
-        ("DONE: written\nSee above.", "DONE"),
         ("**DONE:** written\n\nFiles: a.py, and the error: handling", "DONE"),
         ("DONE: at first\n\n- ERROR: written", None),
         ("It says `ERROR:` there.", ""),
@@ -58,13 +57,9 @@ LOW, PASS = "## Highest Severity\nLow\n", "# Memory: v\n## Status\nDONE\n## High
         (CRITICS[0], LOW, "Low", "DONE"),
         (CRITICS[0], "**Highest Severity:** high\n", "High", "DONE"),
         (CRITICS[0], "- Status: DONE\n- Highest Severity: `Critical`\n", "Critical", "DONE"),
-        (CRITICS[0], f"{LOW}## Medium Severity\nNone\n", "Low", "DONE"),
         (CRITICS[0], f"{LOW}## Medium Severity\n- None.\n", "Low", "DONE"),
-        (CRITICS[0], f"{LOW}## Medium Severity\nMedium\n", "Medium", "DONE"),
         (CRITICS[0], f"{LOW}## Medium Severity\n- names\n- tests\n", "Medium", "DONE"),
         (CRITICS[0], "## HIGHEST SEVERITY\n\n- **Low** — see the findings\n", "Low", "DONE"),
-        (CRITICS[0], "**Highest Severity:** High (one finding)\n", "High", "DONE"),
-        (CRITICS[0], "## Highest Severity\nLow or Medium\n", "", "DONE"),
         (CRITICS[0], "## Highest Severity\nLow-Medium\n", "", "DONE"),
         (CRITICS[0], "```\n## Highest Severity\nLow\n```\n", "", "DONE"),
         (WEIGHED[0], "## Status\nNEEDS_REVISION\n## Highest Severity\nCritical\n", "Blocker", "NEEDS_REVISION"),
@@ -296,17 +291,11 @@ DONE, REVISES, LOST = Verdict(Said.DONE, "PASS"), Verdict(Said.NEEDS_REVISION, "
 def test_the_v_cluster() -> None:
     """4.8: all rows, worst first."""
     verdicts = (DONE, REVISES, LOST)
-    for build in verdicts:
-        for one, two, three in ((a, b, c) for a in verdicts for b in verdicts for c in verdicts):
-            for against in (False, True):
-                came = decisions.v_cluster(build, (one, two, three), against)
-                others = [one, two, three]
-                if build is not DONE or others.count(LOST) > 1:
-                    assert came is Said.ERROR
-                elif REVISES in others or against:
-                    assert came is Said.NEEDS_REVISION
-                else:
-                    assert came is Said.DONE
+    for build, *others in product(verdicts, repeat=4):
+        for against in (False, True):
+            lost, wants = build is not DONE or others.count(LOST) > 1, against or REVISES in others
+            expected = Said.ERROR if lost else Said.NEEDS_REVISION if wants else Said.DONE
+            assert decisions.v_cluster(build, others, against) is expected
 
 
 def review(*words: str) -> list[Verdict]:
@@ -338,18 +327,11 @@ def test_the_r_cluster(words: tuple[str, ...], against: bool, came: Reviewed) ->
 
 @pytest.mark.req("FT-103", "FT-105", "FT-60", "FT-62", "FT-102", "FT-87")
 def test_the_other_rules() -> None:
-    moves = {
-        (one, fixed, again): decisions.after_review(one, fixed, again)
-        for one in Reviewed
-        for fixed in (0, 1)
-        for again in (0, 1)
-    }
-    assert {key for key, move in moves.items() if move is Move.FIX} == {(Reviewed.NEEDS_REVISION, 0, n) for n in (0, 1)}
-    assert {key for key, move in moves.items() if move is Move.REPLAN} == {
-        (Reviewed.NEEDS_REVISION, 1, 0),
-        (Reviewed.BLOCKED, 0, 0),
-        (Reviewed.BLOCKED, 1, 0),
-    }
+    wants, blocked = Reviewed.NEEDS_REVISION, Reviewed.BLOCKED
+    moves = {key: decisions.after_review(*key) for key in product(Reviewed, (0, 1), (0, 1))}
+    assert {key for key, move in moves.items() if move is Move.FIX} == {(wants, 0, n) for n in (0, 1)}
+    again = {key for key, move in moves.items() if move is Move.REPLAN}
+    assert again == {(wants, 1, 0), (blocked, 0, 0), (blocked, 1, 0)}
     assert decisions.ct_cluster({"a": "Low"}) is Said.ERROR
     assert decisions.ct_cluster({"a": "Low", "b": "Low"}) is Said.DONE
     assert decisions.ct_cluster({"a": "Low", "b": "Medium"}) is Said.NEEDS_REVISION

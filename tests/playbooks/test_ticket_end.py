@@ -21,6 +21,12 @@ def two(**settings: Any) -> Desk:
     return Desk(**settings).acts("Planner", *[plans(*TWO, n=n) for n in range(5)])
 
 
+def fails(desk: Desk, at: str, why: str) -> None:
+    """Something of the world, once."""
+    usual, once = desk.cast.moment, [why]
+    desk.cast.moment = lambda what: once.pop() if what == at and once else usual(what)  # type: ignore[method-assign]
+
+
 def commits(desk: Desk) -> list[set[str]]:
     """What each commit changed."""
     trees = [(desk.world.trees[tree], desk.world.trees[parent]) for _, tree, parent in desk.world.commits.values()]
@@ -183,14 +189,7 @@ def test_hooks_that_refuse_stop_it_and_a_resume_builds_tests_and_commits_only(an
 
 @pytest.mark.req("TK-156")
 def test_a_commit_that_cannot_be_made_stops_it() -> None:
-    desk = two()
-    usual = desk.cast.moment
-    once = ["it is locked"]
-
-    def moment(what: str) -> str:
-        return once.pop() if what == "plan commit" and once else str(usual(what))
-
-    desk.cast.moment = moment  # type: ignore[method-assign]
+    fails(desk := two(), "plan commit", "it is locked")
     view = desk.run()
     assert view.why.startswith("the work is accepted, but not committed: it is locked")
     assert desk.progress["status"] == "FAILED"
@@ -269,10 +268,8 @@ def test_a_pull_request_is_opened_where_it_was_asked_for() -> None:
     assert (branch, title) == (BRANCH, "fix(ABC-12): fix the sum of the lib: it should add")
     assert "ABC-12 fix the sum" in body and "make test" in body
     assert view.status is Status.COMPLETE and view.why.endswith("https://example.org/fix/ABC-12_fix_sum_lib")
-    failing = two()
-    usual_moment = failing.cast.moment
-    failing.cast.moment = lambda what: "no program gh" if what == "push" else usual_moment(what)  # type: ignore[method-assign]
-    view = failing.run(pr=True)
+    fails(desk := two(), "push", "no program gh")
+    view = desk.run(pr=True)
     assert view.ended is not None and (view.status, view.ended.exit) == (Status.DEGRADED, 1)
 
 
