@@ -225,4 +225,4 @@ class Ticket:
 
 def weakened(proved: Sequence[Proved]) -> list[str]:
     """Changed checks and lost tests on which a green rests."""
-    return list(dict.fromkeys(name for one in proved if one.weak for name in (*one.weak.paths, *one.weak.gone)))
+    return list(dict.fromkeys(name for one in proved for name in one.weakened))
