@@ -133,11 +133,12 @@ def test_what_cannot_be_adopted_is_refused_before_anything_is_paid(file: str, fi
 
 @pytest.mark.req("AD-08")
 def test_one_that_is_replaced_is_set_aside() -> None:
-    made = bench({f"{HOME}/playbook.yaml": "old", f"{HOME}/agents/other.md": "old"})
+    made = bench({f"{HOME}/playbook.yaml": "old", f"{HOME}/agents/other.md": "old", f"{DRAFT}/summary.md": "mine"})
     assert made.start(file="mend.md", replace=True).status is Status.COMPLETE
     assert sorted(path.partition("#")[2].partition("/")[2] for path in made.world.attic) == [
         f"{HOME}/agents/other.md",
         f"{HOME}/playbook.yaml",
+        f"{DRAFT}/summary.md",
     ]
     assert f"{HOME}/agents/other.md" not in made.world.files
 

@@ -183,7 +183,7 @@ CASES = [
         tries={"implementer-T1": [1, 1]},
         brief={
             "planner": ["MODE: REPLAN", "T1: failed: ERROR: no", "T3: was not begun", "added src/T1.py"],
-            "implementer-T1": ["What the attempt before had changed", "added src/T1.py"],
+            "implementer-T1": ["- Attempt: 2\n", "What the attempt before had changed", "added src/T1.py"],
         },
     ),
     case(

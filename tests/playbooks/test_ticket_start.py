@@ -175,14 +175,16 @@ def test_its_commands_are_found_or_given(commands: Any, given: dict[str, str], l
 @pytest.mark.req("TK-103", "PERSON-05")
 @pytest.mark.parametrize("choice", ["stash", "carry", "abort"])
 def test_uncommitted_code_is_asked_about_before_the_first_agent(choice: str) -> None:
-    """Nobody is there: it waits at once; the option, given anew, goes on with the same run."""
+    """Nobody is there: it waits at once; the option given anew, or an answer, goes on with the same run."""
     desk = Desk({"src/mine.py": b"mine\n"})
     view = desk.run()
     assert view.status is Status.WAITING and desk.called == []
     assert view.gate is not None
     assert view.gate.question.startswith("Working tree has uncommitted code changes: src/mine.py. Run: ")
     assert "--dirty stash|carry|abort" in view.gate.question
-    desk.flags = {"dirty": choice}
+    desk.flags = {} if choice == "carry" else {"dirty": choice}
+    if choice == "carry":
+        desk.says("answer", gate="dirty", choice=choice)
     view = desk.resume()
     mine, kept = "src/mine.py" in desk.world.files, [*desk.world.stashes]
     assert (view.status is Status.COMPLETE, mine, bool(kept)) == {
