@@ -31,8 +31,6 @@ _ENTRY = re.compile(
     rf"\[(?P<agent>(?:{_NAMES})(?:-[^\],\n]+)?), step-(?P<phase>\d+)[^\]\n]*\] .*"
 )
 """An entry of ours; a person's in the same form has another name, and does not grow old."""
-_INDEXED = re.compile(r"[\[*_`]*([^\s\]*`]+?)[\]*_`]*(?:\([^)]*\))?:?(?:\s+[—–:-]*\s*(.*))?")
-"""A bullet of a private index: a path, and what stands there."""
 
 
 class Shared:
@@ -110,11 +108,8 @@ def merged(agent: str, step: str, memory: str, *, lessons: bool = False) -> Edit
         for title, section in own.items():
             for words in listed(page, title):
                 shared.add(section, agent, step, words)
-        rows = [(*row.cells, "")[:2] for row in page.rows("Artifact Index")[1:]]
-        rows += [
-            (found[1], found[2] or "") for one in listed(page, "Artifact Index") if (found := _INDEXED.fullmatch(one))
-        ]
-        for path, parts in rows:
+        for row in page.rows("Artifact Index")[1:]:
+            path, parts = (*row.cells, "")[:2]
             shared.index(path.strip("`"), parts, agent)
 
     return edit
