@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -228,13 +229,13 @@ WORDS = st.text("ab |]\n#", min_size=1, max_size=8).filter(str.strip)
 PRIVATE = "## Key Findings\n- found\n## Decisions\n- made. Rationale: it\n## Lessons Learned\n- a → b\n" + (
     "## Artifact Index\n| Artifact | Key Sections | Last Updated By |\n| --- | --- | --- |\n| `x.md` | a | me |\n"
 )
-EDITS = [
-    memory.merged("spec", "2", PRIVATE),
-    memory.merged("implementer-T1", "5.2", PRIVATE, lessons=True),
-    memory.logged("6", "V cluster decision"),
-    memory.invalidated(["spec"], "it [is] revised"),
-    memory.pruned(4),
-    memory.cleaned,
+EDITS: list[Callable[[memory.Shared], None]] = [
+    lambda it: it.merge("spec", "2", PRIVATE),
+    lambda it: it.merge("implementer-T1", "5.2", PRIVATE, lessons=True),
+    lambda it: it.log("6", "V cluster decision"),
+    lambda it: it.invalidate(["spec"], "it [is] revised"),
+    lambda it: it.prune(4),
+    memory.Shared.clean,
 ]
 
 
@@ -263,18 +264,20 @@ def test_the_life_of_an_entry() -> None:
     marked = memory.edited(both, [EDITS[3]])
     assert "- [INVALIDATED — it [is) revised] [spec, step-2] found" in marked
     assert "INVALIDATED" not in memory.edited(marked, [EDITS[0]])
-    left = memory.edited(marked, [memory.cleaned])
+    left = memory.edited(marked, [EDITS[5]])
     assert "[spec" not in left and "| x.md |" in left
-    pruned = memory.edited(both, [memory.pruned(4)])
+    pruned = memory.edited(both, [EDITS[4]])
     assert "[spec" not in pruned and "[implementer-T1, step-5.2] found" in pruned and "| x.md |" in pruned
     old = memory.known_entries(both)
-    assert "a → b" in memory.edited(both, [memory.pruned(1, old)]) and "found" not in memory.edited(
-        both, [memory.pruned(1, old)]
-    )
+    aged = memory.edited(both, [lambda it: it.prune(1, old)])
+    assert "a → b" in aged and "found" not in aged
     own = both.replace("## Lessons", "- [me, step-0] in our own form\n\n## Lessons")
-    kept = memory.edited(own, [memory.pruned(9, memory.known_entries(own)), memory.invalidated(["me"], "x")])
+    kept = memory.edited(
+        own, [lambda it: it.prune(9, memory.known_entries(own)), lambda it: it.invalidate(["me"], "x")]
+    )
     assert "- [me, step-0] in our own form" in kept, "a person's entry stays"
-    assert "None" not in memory.edited(empty, [memory.merged("spec", "2", "## Decisions\n- None.\n")])
+    nothing = "## Decisions\n- None.\n"
+    assert "None" not in memory.edited(empty, [lambda it: it.merge("spec", "2", nothing)])
     gone = both.replace("## Recent Updates", "")
     assert memory.edited(gone, [EDITS[2]]).count("## Recent Updates") == 1
 

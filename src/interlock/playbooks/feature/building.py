@@ -10,7 +10,7 @@ from typing import Any
 from interlock.engine.forms import Given
 from interlock.engine.prompts import fence
 from interlock.engine.run import Stop
-from interlock.playbooks.feature import decisions, members, memory
+from interlock.playbooks.feature import decisions, members
 from interlock.playbooks.feature.answers import Judged, Worked, criteria_of, grown
 from interlock.playbooks.feature.decisions import LOST, Move, Reviewed, Said
 from interlock.playbooks.feature.members import V_BUILD, V_OTHERS, VERIFIERS, WEIGHED, Agent
@@ -69,7 +69,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
 
 async def replan(work: Work, judges: Sequence[Agent], why: str) -> None:
     """Pattern C: entries of the judges are marked, the planner gets their memories and what they found (FT-49)."""
-    await work.remember(memory.invalidated({one.name for one in judges}, why))
+    await work.invalidate({one.name for one in judges}, why)
     said = work.last(judges)
     found = [f"- {name}: {line}" for name, one in said.items() for line in one.findings]
     found += [f"- {one.why}" for one in said.values() if one.form is None]
@@ -308,7 +308,7 @@ async def mend(work: Work) -> bool:
     if work.undelivered or not any(found.values()):
         found = {name: [*lines, work.undelivered or "see the reviews"] for name, lines in found.items()}
     findings = {name: "\n".join(lines) for name, lines in found.items() if lines}
-    await work.remember(memory.invalidated({one.name for one in WEIGHED}, "work is being mended"))
+    await work.invalidate({one.name for one in WEIGHED}, "work is being mended")
     with run.step("7.4"):
         for group in decisions.groups(list(findings)):
             lost = bool(await carry_out(work, "fixes", [work.tasks[name] for name in group], findings)) or lost

@@ -24,7 +24,6 @@ SECTIONS = {
 }
 PASSING = (DECISIONS, UPDATES)
 """Whose entries grow old; index and lessons stay (FT-115)."""
-_MARK = "[INVALIDATED — "
 _NAMES = "|".join(["orchestrator", *(one.row.agent for one in EVERYBODY)])
 _ENTRY = re.compile(
     r"- (?P<mark>\[INVALIDATED — [^\]\n]*\] )?"
@@ -68,9 +67,8 @@ class Shared:
             return
         if self.lines[end : end + 2] == ["", ""]:  # where others stood that were dropped
             end += 1
-        self.lines[end:end] = (
-            [entry] if self.lines[end - 1].startswith("- ") or not self.lines[end - 1] else ["", entry]
-        )
+        joins = not self.lines[end - 1] or self.lines[end - 1].startswith("- ")
+        self.lines[end:end] = [entry] if joins else ["", entry]
 
     def index(self, artifact: str, parts: str, agent: str) -> None:
         """The row of an artifact (FT-09): in place of the one that it has."""
@@ -84,6 +82,40 @@ class Shared:
         gone = {at for at, found in self.passing() if goes(found)}
         self.lines = [line for at, line in enumerate(self.lines) if at not in gone]
 
+    # --- edits
+
+    def merge(self, agent: str, step: str, memory: str, *, lessons: bool = False) -> None:
+        """With an agent's private memory: findings as updates, decisions, index rows, lessons of task agents (FT-09,
+        FT-116). What of it was marked is replaced by this."""
+        page = markdown(memory)
+        self.drop(lambda found: bool(found["mark"]) and found["agent"] == agent)
+        own = {"Key Findings": UPDATES, "Decisions": DECISIONS, **({"Lessons Learned": LESSONS} if lessons else {})}
+        for title, section in own.items():
+            for words in listed(page, title):
+                self.add(section, agent, step, words)
+        for row in page.rows("Artifact Index")[1:]:
+            path, parts = (*row.cells, "")[:2]
+            self.index(path.strip("`"), parts, agent)
+
+    def log(self, step: str, words: str) -> None:
+        """With an update of the orchestrator's own."""
+        self.add(UPDATES, "orchestrator", step, words)
+
+    def prune(self, phase: int, old: Collection[str] = ()) -> None:
+        """Without decisions and updates older than the phase before this one, and those of an earlier run (FT-113)."""
+        self.drop(lambda found: int(found["phase"]) < phase - 1 or found[0] in old)
+
+    def invalidate(self, agents: Collection[str], reason: str) -> None:
+        """With the entries of these agents marked, behind `- ` (FT-117)."""
+        for at, found in self.passing():
+            if not found["mark"] and found["agent"] in agents:
+                why = " ".join(reason.split()).replace("]", ")")
+                self.lines[at] = f"- [INVALIDATED — {why}] {self.lines[at][2:]}"
+
+    def clean(self) -> None:
+        """Without what was marked and not replaced."""
+        self.drop(lambda found: bool(found["mark"]))
+
 
 Edit = Callable[[Shared], None]
 
@@ -93,53 +125,6 @@ def edited(text: str, edits: Sequence[Edit]) -> str:
     for edit in edits:
         edit(shared)
     return shared.text
-
-
-def merged(agent: str, step: str, memory: str, *, lessons: bool = False) -> Edit:
-    """With an agent's private memory: findings as updates, decisions, index rows, lessons of task agents (FT-09, -116).
-
-    What of it was marked is replaced by this.
-    """
-
-    def edit(shared: Shared) -> None:
-        page = markdown(memory)
-        shared.drop(lambda found: bool(found["mark"]) and found["agent"] == agent)
-        own = {"Key Findings": UPDATES, "Decisions": DECISIONS, **({"Lessons Learned": LESSONS} if lessons else {})}
-        for title, section in own.items():
-            for words in listed(page, title):
-                shared.add(section, agent, step, words)
-        for row in page.rows("Artifact Index")[1:]:
-            path, parts = (*row.cells, "")[:2]
-            shared.index(path.strip("`"), parts, agent)
-
-    return edit
-
-
-def logged(step: str, words: str) -> Edit:
-    """With an update of the orchestrator's own."""
-    return lambda shared: shared.add(UPDATES, "orchestrator", step, words)
-
-
-def pruned(phase: int, old: Collection[str] = ()) -> Edit:
-    """Without decisions and updates older than the phase before this one; `old`: entries of an earlier run (FT-113)."""
-    return lambda shared: shared.drop(lambda found: int(found["phase"]) < phase - 1 or found[0] in old)
-
-
-def invalidated(agents: Collection[str], reason: str) -> Edit:
-    """With the entries of these agents marked, behind `- ` (FT-117)."""
-    mark = f"- {_MARK}{' '.join(reason.split()).replace(']', ')')}] "
-
-    def edit(shared: Shared) -> None:
-        for at, found in shared.passing():
-            if not found["mark"] and found["agent"] in agents:
-                shared.lines[at] = mark + shared.lines[at][2:]
-
-    return edit
-
-
-def cleaned(shared: Shared) -> None:
-    """Without what was marked and not replaced."""
-    shared.drop(lambda found: bool(found["mark"]))
 
 
 def known_entries(text: str) -> list[str]:

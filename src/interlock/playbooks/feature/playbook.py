@@ -166,8 +166,7 @@ async def design(work: Work) -> None:
     result, heard = await criticise(work)
     if result is Said.NEEDS_REVISION:
         async for _ in run.loop("ct"):
-            stale = {"designer", *(one.name for one in CRITICS)}
-            await work.remember(memory.invalidated(stale, "design is being revised"))
+            await work.invalidate({"designer", *(one.name for one in CRITICS)}, "design is being revised")
             await produce(work, DESIGNER, again=2, reads=(*CT_FOUND, *DESIGNER.reads, "design.md"), revised=True)
             result, heard = await criticise(work)
     if result is Said.NEEDS_REVISION:

@@ -17,6 +17,7 @@ from interlock.playbooks.feature import answers, members, memory
 from interlock.playbooks.feature.answers import Answer, Judged, Reviewer
 from interlock.playbooks.feature.decisions import AT_ONCE, FLOOR, LOST, Kind, Said, Verdict
 from interlock.playbooks.feature.members import Agent
+from interlock.playbooks.feature.memory import Shared
 from interlock.playbooks.feature.plan import Task
 
 PRUNED = ("1.1", "2", "4")
@@ -267,21 +268,21 @@ class Work:
 
     async def merge(self, step: str, heard: Collection[Heard], log: str = "") -> None:
         """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
-        warnings, entries = [], []
+        warnings, entries = list[memory.Edit](), list[memory.Edit]()
         for one in heard:
             if one.agent.kind.judges and not getattr(one.form, "severity", ""):
                 warned = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
-                warnings.append(memory.logged(step, warned))
+                warnings.append(partial(Shared.log, step=step, words=warned))
             if one.form and one.form.memory:
-                lessons = step == "5.2"
-                entries.append(memory.merged(one.member, one.agent.step, one.form.memory, lessons=lessons))
+                merge = partial(Shared.merge, agent=one.member, step=one.agent.step, memory=one.form.memory)
+                entries.append(partial(merge, lessons=step == "5.2"))
             elif one.form and not one.agent.kind.judges:
                 self.run.warn(f"memory/{one.member}.mem.md is missing")
-        edits = [*warnings, *([memory.logged(step, log)] if log else []), *entries]
+        edits: list[memory.Edit] = [*warnings, *([partial(Shared.log, step=step, words=log)] if log else []), *entries]
         if step in PRUNED:
-            edits.append(memory.pruned(int(step[0]), self.old))
+            edits.append(partial(Shared.prune, phase=int(step[0]), old=self.old))
             self.old = frozenset()  # equal entries of this run stay
-        await self.remember(*edits, memory.cleaned)
+        await self.remember(*edits, Shared.clean)
 
     async def remember(self, *edits: memory.Edit) -> None:
         """One writing of the shared memory; trouble with it never stops the run (FT-10), and what could not be written
@@ -291,6 +292,10 @@ class Work:
         self.unwritten = every if wrote.state == "failed" else []
         if self.unwritten:
             self.run.warn(f"{path} cannot be written: {wrote.why}; the run goes on")
+
+    async def invalidate(self, agents: Collection[str], why: str) -> None:
+        """What these agents left in it no longer holds, until they are heard again."""
+        await self.remember(partial(Shared.invalidate, agents=agents, reason=why))
 
     # --- the work itself
 
