@@ -498,6 +498,12 @@ def test_the_post_mortem_gets_the_telemetry() -> None:
     assert "| 6 | v | 4 | 0 | NEEDS_REVISION |" in brief and "| 7 | r | 4 | 1 | DONE |" in brief
     assert f"`{ROOT}/memory/`" in brief and f"`{ROOT}/artifact-evaluations/`" in brief
     assert bench.doc("agent-metrics/2026-01-01-run-log.md") and bench.doc("post-mortems/2026-01-01-post-mortem.md")
+    bench = Feature()
+    bench.cast.moments["called 3/designer"] = [lambda: bench.world.files.update({f"{ROOT}/design.md": b"# Mine\n"})]
+    told, again = [call for call in bench.go().calls.values() if call.member == "designer"]
+    assert told.report and told.report.reason == "conflict" and again.ended
+    row = "| designer | 3 | sequential | DONE | 0 | — | 1 | no |"
+    assert f"{row} {again.ended.isoformat()} |" in bench.brief("post-mortem"), "when it was heard"
     bench = Feature(files={f"{ROOT}/agent-metrics/2026-01-01-run-log.md": b"old"})
     bench.acts(post_mortem=ERROR)
     bench.go()

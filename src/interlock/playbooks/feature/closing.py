@@ -74,9 +74,6 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
 
 def dispatches(work: Work) -> list[dict[str, Any]]:
     """A row for each dispatch (FT-23)."""
-    ended: dict[str, list[str]] = {}
-    for call in work.run.view.calls.values():
-        ended.setdefault(call.member, []).append(call.ended.isoformat() if call.ended else "")
     return [
         {
             "Agent": one.member,
@@ -87,7 +84,7 @@ def dispatches(work: Work) -> list[dict[str, Any]]:
             "Failure": "" if one.form else one.fault,
             "Iteration": one.report.attempt,
             "Human": "yes" if one.human else "no",
-            "Timestamp": (ended.get(one.member) or [""]).pop(0),
+            "Timestamp": one.ended,
         }
         for one in work.heard
     ]

@@ -35,6 +35,8 @@ class Heard:
     """None: it ended in ERROR, or gave nothing usable."""
     human: bool
     """A person's word led to it."""
+    ended: str
+    """When."""
 
     @property
     def fault(self) -> str:
@@ -210,7 +212,8 @@ class Work:
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
             report = await run.dispatch(call)
         form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
-        heard = Heard(agent, member, report, form, human)
+        ends = [one.ended.isoformat() for one in run.view.calls.values() if one.member == member and one.ended]
+        heard = Heard(agent, member, report, form, human, ended=ends[-1] if ends else "")
         for flag in form.listed("Security Flags") if form else ():
             run.warn(f"severity: critical: {member}: {flag}")
         if isinstance(form, Reviewer) and form.severity == "Critical":
