@@ -16,9 +16,9 @@ import pytest
 from interlock.engine import delivery, dispatch, evidence, run
 from interlock.engine import events as ev
 from interlock.engine.forms import Ruling
-from interlock.engine.holds import HOLDS
+from interlock.engine.holds import HOLDS, broken
 from interlock.engine.playbook import Playbook
-from interlock.engine.rehearsal import project
+from interlock.engine.rehearsal import Path, project
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.simulation import Simulated, SimulatedSeat, Trees
@@ -57,6 +57,13 @@ def wrap(where: Any, name: str, around: Callable[[Any], Any]) -> Patch:
 
 def both(*patches: Patch) -> Patch:
     return lambda patch: [one(patch) for one in patches] and None
+
+
+def seen(playbook: Playbook, inputs: Any, who: str = "", by: str = "") -> list[str]:
+    """What does not hold where that agent deviates so; without it on the usual path."""
+    further = Path(playbook, inputs, {}).play().further() if by else ()
+    schedule = next(({at: name} for at, name in further if name == by and who in str(at)), {})
+    return broken(Path(playbook, inputs, schedule).play())
 
 
 async def _nothing(*_: Any, **__: Any) -> Any:

@@ -21,7 +21,7 @@ from interlock.playbooks.feature.answers import spelled
 from interlock.playbooks.feature.decisions import Reviewed, Said
 from interlock.playbooks.feature.work import Work
 from tests.engine.bench import GREEN, RED, SAMPLED, Died, said, wrong
-from tests.playbooks.broken import Patch, swap, wrap
+from tests.playbooks.broken import Patch, seen, swap, wrap
 from tests.playbooks.features import BEST, ROOT, Feature
 
 
@@ -79,9 +79,7 @@ COPIES: dict[str, tuple[str, str, Patch]] = {
 def test_a_broken_copy_is_seen(rule: str, monkeypatch: pytest.MonkeyPatch) -> None:
     who, by, patch = COPIES[rule]
     patch(monkeypatch)
-    further = Path(FEATURE, inputs(), {}).play().further() if by else ()
-    schedule = next(({at: name} for at, name in further if name == by and who in str(at)), {})
-    assert any(why.startswith(rule) for why in broken(Path(FEATURE, inputs(), schedule).play()))
+    assert rule in seen(FEATURE, inputs(), who, by)
 
 
 # --- a death at each line

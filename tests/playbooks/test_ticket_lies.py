@@ -106,8 +106,8 @@ def figures(lying: int, telling: int) -> tuple[list[str], list[str], int]:
 
 
 @pytest.mark.req("EVID-11", "EVID-03", "EVID-04", "EVID-07", "TK-150")
-@pytest.mark.parametrize(("lying", "telling"), [(12, 4), pytest.param(30, 12, marks=pytest.mark.long)])
+@pytest.mark.parametrize(("lying", "telling"), [(8, 2), pytest.param(30, 12, marks=pytest.mark.long)])
 def test_no_liar_is_believed_and_nobody_honest_is_refused(lying: int, telling: int) -> None:
     told, refused, accepted = figures(lying, telling)
     assert (told, refused) == ([], [])
-    assert accepted > 2, "who never accepts proves nothing"
+    assert accepted > 1, "who never accepts proves nothing"
