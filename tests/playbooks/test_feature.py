@@ -292,12 +292,6 @@ CASES = [
         brief={"v-feature": ["- AC-1: it works"], "v-tasks": ["- T01.1: it is done"], "v-tests": ["!T01.1"]},
     ),
     case(
-        "a check that did not end as told is no pass",
-        "FT-156",
-        AGAIN,
-        **{"v_tests": [says(checks=[{"command": "look", "result": "red"}])] * 2 + [None], "planner": TWO},
-    ),
-    case(
         "where no command ran a verifier names its checks, or why there are none",
         "FT-156",
         THRICE,
@@ -319,12 +313,6 @@ CASES = [
         "FT-102 FT-97",
         "T1+T2 v r T1+T2 r",
         **{"planner": plans(["T1", "T2"]), "r_testing": [says("NEEDS_REVISION: hm"), None]},
-    ),
-    case(
-        "a pass with a Major in its own artifact is none",
-        "FT-156",
-        FIXED,
-        **{"r_testing": [says(findings=MAJOR, severity="Minor")] * 2 + [None], "memory": "R-Testing=DONE/Major"},
     ),
     case(
         "still wanting: one full replan with the reviewers' memories",
@@ -643,19 +631,13 @@ def test_a_later_run_keeps_what_only_grows() -> None:
 
 
 @pytest.mark.req("FT-87")
-def test_the_tier_is_that_of_what_was_changed() -> None:
-    for files, tier in (
-        ({"./a.py": "x"}, "Lightweight"),
-        ({f"./{n}.py": "x" for n in range(4)}, "Standard"),
-        ({f"./{n}.py": "x" for n in range(16)}, "Full"),
-        ({"./src/auth/login.py": "x"}, "Full"),
-    ):
-        bench = Feature(commands=())
-        bench.acts(implementer_T01=says(files={"./implementer-T01.txt": None, **files}))
-        bench.go()
-        for name in ("r-security", "r-knowledge"):
-            assert f"Review tier: {tier}" in bench.brief(name)
-        assert f"`{next(iter(files)).removeprefix('./')}`" in bench.brief("r-quality")
+@pytest.mark.parametrize(("path", "tier"), [("a.py", "Lightweight"), ("src/auth/login.py", "Full")])
+def test_the_tier_is_that_of_what_was_changed(path: str, tier: str) -> None:
+    bench = Feature(commands=())
+    bench.acts(implementer_T01=says(files={"./implementer-T01.txt": None, f"./{path}": "x"}))
+    bench.go()
+    assert all(f"Review tier: {tier}" in bench.brief(name) for name in ("r-security", "r-knowledge"))
+    assert f"`{path}`" in bench.brief("r-quality")
 
 
 @pytest.mark.req("FT-150", "FT-160", "PERSON-05", "RUN-08")
