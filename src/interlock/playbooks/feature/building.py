@@ -174,10 +174,11 @@ async def carry_out(
         changed = any(not path.startswith("docs/feature/") for path in one.report.paths)
         if not isinstance(one.form, Worked):
             why = one.fault
-        # One that was done and is only asked to settle findings may have nothing to settle: the reviewers look again.
-        elif not changed and not (findings and stands.done) and not (why := await run.idle(one.form.already_so)):
-            shown = ", ".join(one.form.already_so)
-            work.errors.append(f"{task.id} changed nothing: {shown} shows that it is so already")
+        elif not changed and not (findings and stands.done):
+            # Who was done and is only asked to settle findings may have nothing to settle: the reviewers look again.
+            why = await run.idle(one.form.already_so)
+            shown = f"{task.id} changed nothing: {', '.join(one.form.already_so)} shows that it is so already"
+            work.errors += [] if why else [shown]
         stands.state, stands.left = f"failed: {why}" if why else "done", await run.left(one.report) if why else ""
         failed += [task] if why else []
     await work.merge("5.2", [one for one in heard.values() if one.form])
