@@ -418,11 +418,12 @@ def _is_capped(view: View) -> bool:
 
 
 def _unpaid(view: View) -> bool:
-    """No Reviewer is paid while a command is red because of the work."""
+    """No Reviewer is paid while a command is red because of the work; what an attempt only claims is none."""
     for step in view.steps:
         red: dict[str, bool] = {}
         for key in step.keys:
-            if (pair := view.ran.get(key)) is not None and pair.proved is not None:
+            pair = view.ran.get(key)
+            if pair is not None and pair.proved is not None and not pair.name.startswith("claim-"):
                 red[pair.name] = pair.proved.word in ("broken", "still red")
             elif any(red.values()) and key in view.calls and view.calls[key].agent == "Reviewer":
                 return False
