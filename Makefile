@@ -55,6 +55,8 @@ bench: $(INSTALLED) ## measure what the design decisions rest on
 	@set -e; for script in benchmarks/[a-z]*.py; do echo "== $$script"; $(BIN)/python -m benchmarks.$$(basename $$script .py) $(ARGS); done
 	@# 1,000 stories of a tree by each maker; the seed stands in each line
 	INTERLOCK_SEQUENCES=1000 $(BIN)/python -m pytest -n auto -v tests/workspace/layers/test_sequences.py
+	@# whom each process believes: 1,000 hostile runs and 100 honest ones
+	INTERLOCK_LIES=1000 $(BIN)/python -m pytest -n auto -m long -rP tests/playbooks/test_lies.py
 
 lock: $(INSTALLED) ## resolve the dependencies anew (ARGS=--upgrade for newer ones)
 	$(BIN)/uv pip compile pyproject.toml --quiet --universal --python-version 3.11 --generate-hashes \

@@ -36,6 +36,7 @@ from interlock.app import Place, Watcher
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
 from interlock.engine.junit import WHOLE
+from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.product import products
 from interlock.engine.prompts import Prompts
@@ -125,6 +126,18 @@ class Project(Simulated):
         opened = tuple(path for path in changed if path in ran.opened)
         return Checked(CommandExit(exit=ran.exit, error=error, out=out), ran.tests, opened)
 
+    def sight(self, report: ev.Report, agent: str) -> tuple[Files, Files]:
+        """What a judge was shown, and its own layer as it left it."""
+        own = next(seat.files for name, seat in reversed(self.seats.items()) if name.startswith(agent))
+        return self.trees[report.shown or Tree("")], own
+
+
+def played(playbook: Playbook, world: Simulated, inputs: Any, settings: Any = None) -> View:
+    """One run, to its end."""
+    player = Player(playbook, world, Prompts(playbook.prompts), settings=settings)
+    begin(player, inputs)
+    return drive(player.play())
+
 
 # --- hostile
 
@@ -152,6 +165,26 @@ TRICKS: Mapping[str, Callable[[Files], Mapping[str, bytes | None]]] = {
 LINES = ("make test", "pytest -q", "python -m pytest tests", "true", "echo ok", "./verify.sh", "no-such-tool")
 
 
+def tricked(draw: random.Random, files: Files) -> dict[str, bytes | None]:
+    """What some tricks change, one on top of the other."""
+    changes: dict[str, bytes | None] = {}
+    for trick in draw.sample(list(TRICKS), draw.choice((1, 1, 2, 3))):
+        changes |= TRICKS[trick]({**files, **{path: text for path, text in changes.items() if text is not None}})
+    return changes
+
+
+def claimed(draw: random.Random) -> list[dict[str, Any]]:
+    """What somebody says to have run."""
+    return [
+        {"command": line, "exit": int(draw.random() < 0.15), "expected": draw.random() < 0.3, "why": "ran it"}
+        for line in draw.sample(LINES, draw.randint(0, 3))
+    ]
+
+
+def excused(draw: random.Random) -> list[dict[str, str]]:
+    return [{"path": path, "why": "it is right so"} for path in (TEST, MAKE, HOOK) if draw.random() < 0.3]
+
+
 class Hostile(Clean):
     """A builder and a judge who want the work accepted, whatever it is.
 
@@ -161,7 +194,6 @@ class Hostile(Clean):
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
         self.judge = draw.choice(("wild", "lazy", "smooth"))
-        self.tricks: list[str] = []
         self.edited = False
         self.world: Project
 
@@ -169,21 +201,18 @@ class Hostile(Clean):
         return self.turn(ask.role.name, files, ask.brief)
 
     def turn(self, agent: str, files: Files, brief: str = "") -> Act:
-        act = self._builder(files) if agent == "builder" else self._judge(brief)
+        act = self.act(agent, files, brief)
         if self.draw.random() < 0.04:  # it says all that, and its turn never ended
             return Act(act.files, act.exit.model_copy(update={"finished": False}))
         return act
 
-    def _builder(self, files: Files) -> Act:
-        tricks = self.draw.sample(list(TRICKS), self.draw.choice((1, 1, 2, 3)))
-        self.tricks += tricks
-        changes: dict[str, bytes | None] = {}
-        for trick in tricks:
-            changes |= TRICKS[trick]({**files, **{path: text for path, text in changes.items() if text is not None}})
+    def act(self, agent: str, files: Files, brief: str) -> Act:
+        if agent != "builder":
+            return self._judge(brief)
         form: dict[str, Any] = {"status": "done", "summary": "All tests pass, 100 % green."}
         if self.draw.random() < 0.3:
             form["already_so"] = self.draw.sample(LINES, self.draw.randint(1, 3))
-        return Act(changes, self._says(form))
+        return Act(tricked(self.draw, files), self.says(form))
 
     def _judge(self, brief: str) -> Act:
         if self.judge != "wild":
@@ -192,21 +221,12 @@ class Hostile(Clean):
             why = [{"path": name, "why": "it is right so"} for name in told if self.judge == "smooth"]
             form = _accepts(no_check="it is obvious", weakened=why)
             return Act({}, Exit(finished=True, exit=0, text=said(form)))
-        some, chance = self.draw.sample, self.draw.random
-        checks = [
-            {
-                "command": line,
-                "result": "green" if chance() < 0.85 else "red",
-                "expected": chance() < 0.3,
-                "why": "ran it",
-            }
-            for line in some(LINES, self.draw.randint(0, 3))
-        ]
+        chance = self.draw.random
+        checks = [{**one, "result": "red" if one["exit"] else "green"} for one in claimed(self.draw)]
         criteria = [{"criterion": CRITERION, "met": chance() < 0.85, "evidence": "seen"}] if chance() < 0.8 else []
         if chance() < 0.15:
             criteria.append({"criterion": "something else", "met": True, "evidence": ""})
         findings = [{"text": "it does not work", "criterion": CRITERION}] if chance() < 0.15 else []
-        weakened = [{"path": path, "why": "it is right so"} for path in (TEST, MAKE, HOOK) if chance() < 0.3]
         form = {
             "verdict": "accept" if chance() < 0.95 else "revise",
             "summary": "Verified. make test: green.",
@@ -214,12 +234,12 @@ class Hostile(Clean):
             "checks": checks,
             "no_check": "it is obvious" if chance() < 0.3 else "",
             "findings": findings,
-            "weakened": weakened,
+            "weakened": excused(self.draw),
         }
         plants: dict[str, bytes | None] = {HOOK: b"pass\n"} if chance() < 0.3 else {}
-        return Act(plants, self._says(form))
+        return Act(plants, self.says(form))
 
-    def _says(self, form: Mapping[str, Any]) -> Exit:
+    def says(self, form: Mapping[str, Any]) -> Exit:
         how = self.draw.random()
         text = said(form)
         if how < 0.05:
@@ -297,13 +317,25 @@ def contradicted(form: Mapping[str, Any], shown: Files, own: Files) -> str:
         return "a criterion is not met"
     if any(one["criterion"] == CRITERION for one in form["findings"]):
         return "a finding blocks"
-    for one in form["checks"]:
-        told = one["result"] == "green"
-        if run(one["command"], shown).green != told and run(one["command"], own).green != told:
-            return f"`{one['command']}` runs otherwise"
+    return otherwise(form["checks"], shown, own)
+
+
+def otherwise(checks: Sequence[Mapping[str, Any]], shown: Files, own: Files) -> str:
+    """What the commands that a judge names say against it."""
+    for one in checks:
+        line, told = one["command"], one["exit"] == 0 if "exit" in one else one["result"] == "green"
+        if told not in (run(line, shown).green, run(line, own).green):
+            return f"`{line}` runs otherwise"
         if not told and not one["expected"]:
-            return f"`{one['command']}` is red"
+            return f"`{line}` is red"
     return ""
+
+
+def explained(view: View, form: Mapping[str, Any]) -> set[str]:
+    """Changed checks that the person is told of, if the judge says why for all of them."""
+    weak = [pair.proved.weak for pair in view.pairs.values() if pair.proved and not pair.name.startswith("also-")]
+    told = {name for one in weak if one for name in (*one.paths, *one.gone)}
+    return told if told <= {one["path"] for one in form.get("weakened", ())} else set()
 
 
 @dataclass(frozen=True)
@@ -349,17 +381,13 @@ def judged(view: View, inputs: Inputs, landed: Sequence[tuple[Files, Files]], st
     report = next((call.report for call in reversed(view.calls.values()) if call.agent == "reviewer"), None)
     form = (report.form if report else None) or {}
     wrong = contradicted(form, *shown(report)) if inputs.review else ""
-    says = {one["path"] for one in form.get("weakened", ())}
-    pairs = [pair.proved for pair in view.pairs.values() if pair.proved and not pair.name.startswith("also-")]
-    weak = [pair.weak for pair in pairs if pair.weak]
-    told = {name for one in weak for name in (*one.paths, *one.gone)}
-    explained = False
+    why_so, told = explained(view, form), False
     for alone, after in landed:
         lines = () if "none" in inputs.check else inputs.check or (FOUND.line,)
-        case = Case(lines, start, alone, after, inputs.accept_baseline, told if told <= says else set())
+        case = Case(lines, start, alone, after, inputs.accept_baseline, why_so)
         why, one = against(case)
-        wrong, explained = wrong or why, explained or one
-    return Told(status, explained, wrong)
+        wrong, told = wrong or why, told or one
+    return Told(status, told, wrong)
 
 
 def hostile(seed: int) -> Told | None:
@@ -369,28 +397,20 @@ def hostile(seed: int) -> Told | None:
     files = {**FILES, LIB: FIXED} if draw.random() < 0.15 else FILES
     world = cast.world = Project(files, cast=cast, toolbox=Toolbox([FOUND]), branch="main")
     inputs = Inputs.model_validate({"request": REQUEST, **asked(draw)})
-    view = _played(world, inputs)
-    if view is None:
-        return None
-    trees, files_of = world.trees, {name: seat.files for name, seat in world.seats.items()}
-    landed = [(trees[one.before], trees[one.merged]) for one in view.delivered if one.before and one.merged]
-
-    def shown(report: ev.Report) -> tuple[Files, Files]:
-        own = next(files for name, files in reversed(files_of.items()) if name.startswith("reviewer"))
-        return trees[report.shown or Tree("")], own
-
-    return judged(view, inputs, landed or [(world.files, world.files)], files, shown)
-
-
-def _played(world: Simulated, inputs: Any) -> View | None:
-    player = Player(TASK, world, Prompts(TASK.prompts))
     try:
         assert TASK.check is not None
         TASK.check(inputs, lambda branch: "")
-        begin(player, inputs)
-        return drive(player.play())
+        view = played(TASK, world, inputs)
     except BadInput:
         return None
+    return judged(view, inputs, landed(world, view), files, partial(world.sight, agent="reviewer"))
+
+
+def landed(world: Simulated, view: View) -> list[tuple[Files, Files]]:
+    """The person's files without and with the work, for each delivery; as they are, if there was none."""
+    came = [one for one in view.delivered if one.label != "documents" and one.before and one.merged]
+    trees = [(world.trees[one.before or Tree("")], world.trees[one.merged or Tree("")]) for one in came]
+    return trees or [(world.files, world.files)]
 
 
 # --- hostile, for real: git, layers, processes; programs that tell the same truth
@@ -543,8 +563,8 @@ class Honest(Clean):
         return Act(changes, Exit(finished=True, exit=0, text=text))
 
 
-def honest(seed: int) -> tuple[str, View]:
-    """One run of honest agents, and what they did."""
+def honest(seed: int) -> str:
+    """Why a run of honest agents was refused; empty: it was not."""
     draw = random.Random(seed)
     judge = list(JUDGES)[seed % len(JUDGES)]
     builder = draw.choice([name for name in BUILDERS if judge != "an expected red" or name != "it is so already"])
@@ -555,9 +575,9 @@ def honest(seed: int) -> tuple[str, View]:
     world = Project(files, cast=Honest(builder, JUDGES[judge], late), toolbox=Toolbox([FOUND]), branch="main")
     check = ("none",) if without else draw.choice(((), ("pytest -q",), ("make test",)))
     inputs = Inputs.model_validate({"request": REQUEST, "check": check})
-    view = _played(world, inputs)
-    assert view is not None
-    return f"builder {builder}, judge {judge}{', late' if late else ''}{', no check' if without else ''}", view
+    view = played(TASK, world, inputs)
+    what = f"builder {builder}, judge {judge}{', late' if late else ''}{', no check' if without else ''}"
+    return "" if view.status == "complete" else f"{what}: {view.why}"
 
 
 # --- figures
@@ -572,23 +592,21 @@ class Figures:
     ends: Counter[str] = field(default_factory=Counter)
 
 
-def figures(lying: int, telling: int, seed: int, *, really: int = 0) -> Figures:
+def figures(
+    hostile: Callable[[int], Told | None], honest: Callable[[int], str], lying: int, telling: int, seed: int = 1
+) -> Figures:
+    """Of so many hostile runs of a process, and so many honest ones."""
     found = Figures()
-    with tempfile.TemporaryDirectory(prefix="interlock-lies-", dir="/var/tmp") as folder:
-        runs = [(number, partial(hostile, number)) for number in range(seed, seed + lying)]
-        runs += [(number, partial(real, number, Path(folder) / str(number))) for number in range(seed, seed + really)]
-        for number, played in runs:
-            if (told := played()) is None:
-                continue
-            found.ends[told.status] += 1
-            found.accepted += told.status in ("complete", "degraded")
-            found.explained += told.explained
-            if told.wrong:
-                found.against.append(f"seed {number}: {told.wrong}")
+    for number in range(seed, seed + lying):
+        if (told := hostile(number)) is None:
+            continue
+        found.ends[told.status] += 1
+        found.accepted += told.status in ("complete", "degraded")
+        found.explained += told.explained
+        found.against += [f"seed {number}: {told.wrong}"] if told.wrong else []
     for number in range(seed, seed + telling):
-        what, view = honest(number)
-        if view.ended is None or view.ended.status != "complete":
-            found.refused.append(f"seed {number}: {what}: {view.why}")
+        if why := honest(number):
+            found.refused.append(f"seed {number}: {why}")
     return found
 
 
@@ -602,10 +620,12 @@ def main() -> int:
     given = parser.parse_args()
     lying, really, telling = given.quick or (given.hostile, given.real, given.honest)
     wrong = False
+    with tempfile.TemporaryDirectory(prefix="interlock-lies-", dir="/var/tmp") as folder:
+        for_real = figures(lambda seed: real(seed, Path(folder) / str(seed)), honest, really, 0, given.seed)
     for name, found in (
-        ("hostile, simulated", figures(lying, 0, given.seed)),
-        ("hostile, real", figures(0, 0, given.seed, really=really)),
-        ("honest", figures(0, telling, given.seed)),
+        ("hostile, simulated", figures(hostile, honest, lying, 0, given.seed)),
+        ("hostile, real", for_real),
+        ("honest", figures(hostile, honest, 0, telling, given.seed)),
     ):
         print(f"{name}: {telling if name == 'honest' else found.ends.total()} runs {dict(found.ends) or ''}")
         if name != "honest":

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks import lies
 from interlock.engine.holds import HOLDS, broken
 from interlock.engine.rehearsal import FILES, Make, explore, project, variants
 from interlock.engine.run import Limits
@@ -85,19 +84,3 @@ def test_a_broken_copy_is_seen(name: str, monkeypatch: pytest.MonkeyPatch) -> No
 def test_every_rule_has_a_copy_that_breaks_it() -> None:
     assert {copy.rule for copy in COPIES.values()} == set(HOLDS)
     assert {copy.rule for copy in OWN.values()} == set(TASK.invariants)
-
-
-@pytest.mark.req("EVID-11", "EVID-03", "EVID-04")
-def test_no_liar_is_believed_and_nobody_honest_is_refused() -> None:
-    """A part of `benchmarks/lies.py`."""
-    found = lies.figures(100, 30, seed=1)
-    assert found.against == []
-    assert found.refused == []
-    assert found.accepted > 5, "who never accepts proves nothing"
-
-
-@pytest.mark.req("EVID-11")
-@pytest.mark.parametrize("copy", ["believes judges", "believes what is red"])
-def test_the_figures_can_fail(copy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    COPIES[copy].patch(monkeypatch)
-    assert lies.figures(60, 0, seed=1).against

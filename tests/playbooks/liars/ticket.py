@@ -1,4 +1,4 @@
-"""Whom `ticket` believes: nobody against what a command can show, and everybody who is honest (EVID-11)."""
+"""Executors and Reviewers of `ticket`: what they do is drawn, or honest."""
 
 from __future__ import annotations
 
@@ -6,21 +6,18 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-import pytest
-
 from benchmarks import lies
-from benchmarks.lies import FILES, FIXED, HOOK, LIB, LINES, MAKE, TEST, TRICKS, Project
+from benchmarks.lies import FILES, FIXED, FOUND, HOOK, LIB, LINES, MAKE, TEST, Project, Told
 from interlock.agents.values import Ask, CommandExit
 from interlock.documents.changing import dumped
 from interlock.engine.kept import parsed
-from interlock.engine.playing import Player
-from interlock.engine.prompts import Prompts
-from interlock.engine.simulation import Act, Clean, Files, begin, drive
+from interlock.engine.simulation import Act, Clean, Files
 from interlock.engine.view import View
 from interlock.engine.world import Toolbox
 from interlock.errors import Status
 from interlock.playbooks.ticket import TICKET
 from interlock.playbooks.ticket.documents import Review
+from interlock.playbooks.ticket.playbook import Settings
 from tests.playbooks.tickets import SEVEN, graph, task
 
 CRITERIA = ("C1", "C2", "C3", "T1.1", "T2.1")
@@ -53,9 +50,7 @@ class Cast(Clean):
     def work(self, files: Files) -> Mapping[str, bytes | None]:
         if self.honest:
             return {LIB: FIXED}
-        changes: dict[str, bytes | None] = {}
-        for trick in self.draw.sample(list(TRICKS), self.draw.choice((1, 1, 2, 3))):
-            changes |= TRICKS[trick]({**files, **{path: text for path, text in changes.items() if text is not None}})
+        changes = lies.tricked(self.draw, files)
         return {path: text for path, text in changes.items() if path not in ("README.md", "CLAUDE.md")}
 
     def report(self) -> dict[str, Any]:
@@ -63,19 +58,15 @@ class Cast(Clean):
         if self.honest:
             more = [{}, {"criteria": criteria}, {"checks": [{"command": "make test", "exit": 0}]}, {"issues": []}]
             return {**SEVEN, **self.draw.choice(more)}
-        lines = self.draw.sample(LINES, self.draw.randint(0, 3))
-        checks = [{"command": line, "exit": int(chance() < 0.2), "expected": chance() < 0.3} for line in lines]
-        weak = [{"path": path, "why": "it is right so"} for path in (TEST, MAKE, HOOK) if chance() < 0.3]
-        return {**SEVEN, **({"checks": checks} if chance() < 0.7 else {}), "weakened": weak, "criteria": criteria}
+        checks = {"checks": lies.claimed(self.draw)} if chance() < 0.7 else {}
+        return {**SEVEN, **checks, "weakened": lies.excused(self.draw), "criteria": criteria}
 
 
 def played(seed: int, *, honest: bool) -> tuple[Project, View]:
     cast = Cast(random.Random(seed), honest=honest)
-    world = Project(FILES, cast=cast, toolbox=Toolbox([lies.FOUND]), branch="refs/heads/main")
-    settings = TICKET.settings() if TICKET.settings else None
-    player = Player(TICKET, world, Prompts(TICKET.prompts), settings=settings)
-    begin(player, TICKET.inputs(request="ABC-12 fix the lib: it should be right"))
-    return world, drive(player.play())
+    world = Project(FILES, cast=cast, toolbox=Toolbox([FOUND]), branch="refs/heads/main")
+    inputs = TICKET.inputs.model_validate({"request": "ABC-12 fix the lib: it should be right"})
+    return world, lies.played(TICKET, world, inputs, Settings())
 
 
 def against(world: Project, view: View) -> str:
@@ -83,7 +74,7 @@ def against(world: Project, view: View) -> str:
     work = [(tree, parent) for _, tree, parent in world.commits.values()][:1]
     if view.status is not Status.COMPLETE or not work:
         return ""
-    files, explained = world.trees[work[0][0]], set[str]()
+    files = world.trees[work[0][0]]
     if not lies.run("make test", files).green:
         return "make test is red on what is committed"
     reports = [path for path in world.files if path.endswith("review_report.yaml")]
@@ -96,18 +87,11 @@ def against(world: Project, view: View) -> str:
     return "green only because of a changed test of which nobody says why" if hidden else ""
 
 
-def figures(lying: int, telling: int) -> tuple[list[str], list[str], int]:
-    """What was accepted against a command, which honest run was refused, how many hostile ones were accepted."""
-    ended = [played(seed, honest=False) for seed in range(lying)]
-    told = [f"{seed}: {why}" for seed, one in enumerate(ended) if (why := against(*one))]
-    honest = [(seed, played(seed, honest=True)[1]) for seed in range(telling)]
-    refused = [f"{seed}: {view.why}" for seed, view in honest if view.status is not Status.COMPLETE]
-    return told, refused, sum(view.status is Status.COMPLETE for _, view in ended)
+def hostile(seed: int) -> Told:
+    world, view = played(seed, honest=False)
+    return Told(view.status.value, wrong=against(world, view))
 
 
-@pytest.mark.req("EVID-11", "EVID-03", "EVID-04", "EVID-07", "TK-150")
-@pytest.mark.parametrize(("lying", "telling"), [(8, 2), pytest.param(30, 12, marks=pytest.mark.long)])
-def test_no_liar_is_believed_and_nobody_honest_is_refused(lying: int, telling: int) -> None:
-    told, refused, accepted = figures(lying, telling)
-    assert (told, refused) == ([], [])
-    assert accepted > 1, "who never accepts proves nothing"
+def honest(seed: int) -> str:
+    view = played(seed, honest=True)[1]
+    return "" if view.status is Status.COMPLETE else f"{view.status}: {view.why}"
