@@ -36,7 +36,7 @@ class Process:
 PROCESSES = {
     "task": Process(lies, (100, 30), ("EVID-03", "EVID-04"), (BELIEVES, ANYTHING)),
     "ticket": Process(ticket, (5, 4), ("EVID-07", "TK-150"), (BELIEVES, ANYTHING)),
-    "feature": Process(feature, (10, 5), ("FT-156", "FT-158", "AGENT-07", "EVID-02"), (ANYTHING,)),
+    "feature": Process(feature, (10, 5), ("FT-156", "FT-158", "AGENT-07", "EVID-02"), (BELIEVES, ANYTHING)),
     "harness": Process(harness, (40, 12), ("HN-69", "HN-72", "HN-15"), (BELIEVES, ANYTHING)),
     "roadmap": Process(roadmap, (75, 30), ("RM-58", "RM-61"), (BELIEVES,)),
     "router": Process(router, (200, 24), ("RT-59", "RT-30", "RT-75"), (swap(decisions, "_against", lambda told: ()),)),

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.lies import Told
 from interlock.agents.values import Ask, CommandExit
 from interlock.engine.simulation import WORK, Act, Clean, Files
+from interlock.engine.view import View
 from interlock.engine.world import Command
 from interlock.playbooks.feature.answers import spelled
 from tests.engine.bench import GREEN, RED, said
@@ -91,6 +92,15 @@ class Honest(Clean):
         return said("I am done.\n\nDONE: it is fine", left)
 
 
+def refuted(view: View) -> str:
+    """Who decided an end, and named a check that runs otherwise; where verification never passed, that is told."""
+    decided = ("r-security", "r-quality", "r-testing", *(("v-tests", "v-feature") if view.status == "complete" else ()))
+    reports = {call.member: call.report for call in view.calls.values() if call.member in decided}
+    named = [(name, one) for name, report in reports.items() if report for one in (report.form or {})["checks"]]
+    lied = [name for name, one in named if (one["command"] == "false") == (one["result"] == "green")]
+    return f"accepted, and what {lied} name runs otherwise" if lied else ""
+
+
 def hostile(seed: int) -> Told:
     bench = Feature(commands=(Command("test", "make test", "found"),))
     bench.world.cast = Liars(random.Random(seed))
@@ -98,7 +108,7 @@ def hostile(seed: int) -> Told:
     view = bench.go()
     code, wrong = {path: text for path, text in bench.world.files.items() if not path.startswith(ROOT)}, ""
     if view.status in ("complete", "degraded"):
-        wrong = "accepted, and its command is red" if Liars.truth(bench.world.files) is RED else ""
+        wrong = "accepted, and its command is red" if Liars.truth(bench.world.files) is RED else refuted(view)
     elif code != before:
         wrong = f"refused, and delivered: {sorted(code.keys() - before)}"
     return Told(view.status.value, wrong=wrong)
