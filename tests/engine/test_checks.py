@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from interlock.agents.values import CommandExit
+from interlock.engine.receipt import markdown
 from interlock.engine.run import Call, Limits, Outcome, Run
 from interlock.engine.simulation import Act, Files
 from interlock.engine.world import Command, Toolbox
@@ -308,6 +309,24 @@ def test_changed_checks_that_the_green_needs_are_named(command: Any, work: Any, 
     bench = proved(command, files={"lib.py": b"x", TEST: b"assert"}, work=work)
     told = bench.events("proved")[0].weak
     assert (told.paths if told else None) == weak
+
+
+@pytest.mark.req("EVID-07", "EVID-12")
+def test_what_a_green_rests_on_is_told_at_the_end_of_what_is_committed_too() -> None:
+    """Its checks run once more, without what the person has not committed."""
+
+    async def play(run: Run, inputs: Nothing) -> Outcome:
+        commands = await run.commands()
+        await run.dispatch(Call(WRITER))
+        await run.prove(commands)
+        assert await run.prove_commit(commands, "Work\n")
+        return Outcome.complete("done")
+
+    head = {"lib.py": b"x", TEST: b"assert"}
+    bench = Bench(small(play), files={**head, "lib.py": b"unsaved"}, head=head, commands=[CHECK])
+    bench.cast.commands["check"] = weakly
+    bench.cast.acts["writer"] = [said("done", {"work.py": b"1", TEST: b"skip"})]
+    assert f"rests on changed checks: `{TEST}`" in markdown(bench.start())
 
 
 @pytest.mark.req("EVID-07", "EVID-13", "EVID-14")

@@ -143,7 +143,10 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
         before = _before(run, command)
         after, flaky = await _steady(run, command, await run.standing(), tree, before)
         word, tests = _word(run, before, after)
-        return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
+        # The same work rests on the same changes, and this pair is the one that people are told of.
+        pair = run.full.pairs.get(command.name)
+        weak = pair.proved.weak if pair and pair.proved and word not in RED else None
+        return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
 
     return [
         await run.made(f"commit-{one.name}", {"name": one.name}, ev.Proved, partial(on_it, one))
