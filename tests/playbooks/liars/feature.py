@@ -96,7 +96,10 @@ def refuted(view: View) -> str:
     """Who decided an end, and named a check that runs otherwise; where verification never passed, that is told."""
     decided = ("r-security", "r-quality", "r-testing", *(("v-tests", "v-feature") if view.status == "complete" else ()))
     reports = {call.member: call.report for call in view.calls.values() if call.member in decided}
-    named = [(name, one) for name, report in reports.items() if report for one in (report.form or {})["checks"]]
+    forms = {name: (report.form if report else None) or {} for name, report in reports.items()}
+    if view.status == "complete" and not all(forms.values()):
+        return "complete, and somebody who decides has not judged"
+    named = [(name, one) for name, form in forms.items() for one in form.get("checks", ())]
     lied = [name for name, one in named if (one["command"] == "false") == (one["result"] == "green")]
     return f"accepted, and what {lied} name runs otherwise" if lied else ""
 
