@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks import lies
-from benchmarks.lies import FIXED, FOUND, LIB, REGRESSED, TEST, Project, Told
+from benchmarks.lies import FIXED, FOUND, LIB, REGRESSED, TEST, Case, Project, Told
 from interlock.agents import answers
 from interlock.agents.values import Ask, Exit
 from interlock.engine.simulation import Act, Clean, Files
@@ -98,11 +98,9 @@ def played(cast: Any, files: Files, **settings: Any) -> tuple[Project, View]:
     return world, lies.played(ROADMAP, world, ROADMAP.inputs(), Settings(**settings))
 
 
-def shows(world: Project, view: View, verify: str) -> str:
+def shows(world: Project, view: View, start: Files, verify: str) -> str:
     """What a command, or a judge's own words, show against an item that is done."""
-    after = lies.landed(world, view)[-1][1]
-    if verify == "engine" and not lies.run("make test", after).green:
-        return "`make test` is red on what came into the tree"
+    lines = (FOUND.line,) if verify == "engine" else ()
     for agent in ("Testing", "Review"):
         report = [call.report for call in view.calls.values() if call.agent == agent][-1]
         if report is None or report.form is None:
@@ -114,6 +112,9 @@ def shows(world: Project, view: View, verify: str) -> str:
             return f"{agent} says otherwise itself"
         if why := lies.otherwise(evidence["verification"], *world.sight(report, agent)):
             return f"{agent}: {why}"
+        case = Case(lines, start, *lies.landed(world, view)[-1], False, lies.explained(view, form))
+        if why := lies.against(case)[0]:
+            return f"{agent}: {why}"
     return ""
 
 
@@ -123,7 +124,7 @@ def hostile(seed: int) -> Told:
     start = {**lies.FILES, LIB: FIXED} if draw.random() < 0.15 else lies.FILES
     world, view = played(Hostile(draw), start, verify=verify, absent_checks=absent)
     done = json.loads(world.files[FILE])[0]["status"] == "done"
-    wrong = shows(world, view, verify) if done else ""
+    wrong = shows(world, view, start, verify) if done else ""
     return Told(view.status.value, wrong=wrong if done is (view.status == "complete") else "its file says otherwise")
 
 
