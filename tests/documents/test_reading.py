@@ -33,7 +33,7 @@ ODD: dict[Callable[[str, str], Source], dict[str, tuple[str, str]]] = {
         "a number of many digits": ("9" * 5000, ""),
         "half a character": ('{"a": ["x\\ud83d"]}', ":1:8"),
         "half a character as key": ('{"\\ud83d": 1}', ":1:2"),
-        "a comma too many": ("[1,]", ":1:4"),
+        "a comma too many": ("[1,,2]", ":1:4"),
         "two values": ("{} {}", ":1:4"),
     },
     read_yaml: {

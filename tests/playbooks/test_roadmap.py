@@ -32,7 +32,7 @@ MISTAKES = {
     "no file": (None, "roadmap.json not found: roadmap.json. The planner must create it first."),
     "empty": (" \n", 'is empty: expected a JSON array of items or {"items": [...]}'),
     "broken": ('[\n{"id"\n]', "not valid JSON", ":3"),
-    "nested": ("[" * 5000, "not valid JSON", "nested too deeply"),
+    "nested": ("[" * 5000 + "]" * 5000, "not valid JSON", "nested too deeply"),
     "no array": ('"x"', 'top level must be an array of items or an object with "items"; found "x"'),
     "no items": ("[]", "has no items; nothing to run"),
     "items of another version": ('{"version": 2, "items": [1]}', "version", "1", "2"),

@@ -192,8 +192,8 @@ AWAY = {
         False),
     "its branch gained": (
         "echo mine > a.txt",
-        "git commit -qam saved; git checkout -qb other; git worktree add -q ../gained main; cd ../gained;"
-        "echo more > a.txt; echo new > lib/b.txt; git commit -qam more",
+        "git commit -qam saved; git checkout -qb other; git worktree add -q ../gained main;"
+        "(cd ../gained; echo more > a.txt; echo new > lib/b.txt; git commit -qam more); git worktree remove ../gained",
         {"a.txt": "more\n", "lib/b.txt": "new\n"}, False),
     "a commit stands over what was seen unsaved": (
         "echo half > lib/b.txt; echo u > new", "echo done > lib/b.txt; git commit -qam done; git checkout -q --detach",
