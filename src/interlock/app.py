@@ -11,8 +11,8 @@ import getpass
 import os
 import shlex
 import shutil
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, nullcontext
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cached_property
@@ -111,7 +111,8 @@ class Place:
     speak: Callable[[Entry, Message], None] = lambda entry, message: entry.folder.say(message)
     """Leaves a person's word for whoever works on a run, also elsewhere (`interlock.fleet`)."""
     hold: Callable[[Entry], AbstractAsyncContextManager[Saved | None]] = lambda entry: nullcontext()
-    """While a run is gone on with that a remote carries: what brings it to safety there."""
+    """Entered while somebody goes on with a run. Where a remote carries that run, it gives what brings the run to
+    safety there (`interlock.fleet`)."""
 
     @cached_property
     def workspace(self) -> Workspace:
@@ -193,7 +194,7 @@ class Place:
             last = self.runs.of_key(playbook.name, key)
             head = last.head() if last else None
             if last and head and head.status.is_open:
-                if last.first.get("inputs") != inputs.model_dump(mode="json"):
+                if not _same(inputs, last.first.get("inputs")):
                     raise Refused(
                         f"run {last.id} of the same request is open, with other options",
                         remedy=f"Go on with it: interlock resume {last.id}. Or end it: interlock cancel {last.id}",
@@ -236,7 +237,8 @@ class Place:
                     for doubt in doubts:
                         player.warn(doubt)
                     if works:
-                        return entry, await self._play(player)
+                        with _cancelled_by_word(player):
+                            return entry, await player.play()
                     player.recorder.sync()
                 except BadInput:
                     if not player.view.calls:
@@ -323,21 +325,8 @@ class Place:
                 player = self._player(playbook, entry, watcher, runner, flags, saved)
                 known = _known(runner=runner, **options)
                 player.resume(installed("interlock"), said=player.words(said, who()), accepted=accepted, **known)
-                return await self._play(player)
-
-    async def _play(self, player: Player) -> View:
-        """Play it; a word that cancels it is heard while agents work, too (RUN-07)."""
-        work = asyncio.ensure_future(player.play())
-        try:
-            while not (await asyncio.wait([work], timeout=POLL_S))[0]:
-                said = (message.what for _, message in player.world.folder.messages())
-                if not work.cancelling() and "cancel" in said:
-                    work.cancel()
-        except asyncio.CancelledError:
-            work.cancel()
-            await asyncio.wait([work])
-            raise
-        return work.result()
+                with _cancelled_by_word(player):
+                    return await player.play()
 
     def _player(
         self,
@@ -472,8 +461,39 @@ class Place:
             return asyncio.run(afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry))
 
 
+@contextmanager
+def _cancelled_by_word(player: Player) -> Iterator[None]:
+    """While agents are at work, too, a person's word to cancel the run ends this task (RUN-07)."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    heard = False
+
+    def look() -> None:
+        nonlocal heard, timer
+        heard = any(message.what == "cancel" for _, message in player.world.folder.messages())
+        if heard:
+            task.cancel()
+        else:
+            timer = loop.call_later(POLL_S, look)
+
+    timer = loop.call_later(POLL_S, look)
+    try:
+        yield
+    finally:
+        timer.cancel()
+        if heard:
+            task.uncancel()
+
+
 def _roles(player: Player) -> list[Role]:
     return [player.world.role(row.agent, judges=row.judges) for row in player.playbook.rows]
+
+
+def _same(inputs: Model, recorded: Any) -> bool:
+    """Whether a run began with these inputs; an option that is newer than the run counts at its default (RUN-21)."""
+    with suppress(ValidationError):
+        return type(inputs).model_validate(recorded).model_dump() == inputs.model_dump()
+    return False
 
 
 def _known(**options: Any) -> dict[str, Any]:

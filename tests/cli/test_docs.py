@@ -6,17 +6,18 @@ import asyncio
 import os
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 import traceback
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import click
 import pytest
 from ruamel.yaml import YAML
 
-from interlock.agents import process
 from interlock.cli.commands import app
 from interlock.errors import Exit
 from tests.cli.conftest import CommandLine
@@ -47,35 +48,47 @@ def test_the_reference_is_as_the_code_is() -> None:
 
 @pytest.mark.req("HOUSE-01")
 def test_the_way_of_the_map_is_the_way_to_the_agent(interlock: CommandLine, monkeypatch: pytest.MonkeyPatch) -> None:
-    """At most 8 files and 12 frames, which are those that there are; every module of the map is there."""
+    """At most 8 files and 12 frames, which are all that there are; every module of the map is there."""
     text = (HOUSE / "AGENTS.md").read_text("utf-8")
     way = text.partition("## And back")[0]
     rows = re.findall(r"^\| `(\S+\.py)` \| (.+?) \|", way, re.MULTILINE)
-    told = [(file, name.rpartition(".")[2]) for file, names in rows for name in re.findall(r"`([\w.]+)`", names)]
-    seen: list[tuple[str, str]] = []
-    start = process.run
+    told = [(file, name) for file, names in rows for name in re.findall(r"`([\w.]+)`", names)]
+    ways: list[list[tuple[str, str]]] = []
+    start = subprocess.Popen
 
-    async def run(*args: Any, **how: Any) -> Any:
-        frames = [frame for frame, _ in traceback.walk_stack(sys._getframe())]
-        for task in asyncio.all_tasks():  # one that waits for another one stands on no stack
-            waits: Any = task.get_coro()
-            while getattr(waits, "cr_frame", None):
-                frames.append(waits.cr_frame)
-                waits = waits.cr_await
-        way = [(frame.f_code.co_filename.rpartition("/interlock/")[2], frame.f_code.co_name) for frame in frames]
-        if ("agents/client.py", "call") in way:  # checks are processes, too
-            seen.extend(way)
-        return await start(*args, **how)
+    class Popen(start[bytes]):
+        def __init__(self, *args: Any, **how: Any) -> None:
+            frames = [frame for frame, _ in traceback.walk_stack(sys._getframe(1))]
+            inner = next((n for n, frame in enumerate(frames) if "asyncio" in frame.f_code.co_filename), len(frames))
+            waiting = list[Any]()
+            for task in asyncio.all_tasks() if inner < len(frames) else ():
+                waits: Any = task.get_coro()  # one that waits for another one stands on no stack
+                while task is not asyncio.current_task() and getattr(waits, "cr_frame", None):
+                    waiting.insert(0, waits.cr_frame)
+                    waits = waits.cr_await
+            seen = [_own(frame) for frame in (*frames[:inner], *waiting, *frames[inner:])]
+            ways.append(list(filter(None, reversed(seen))))
+            super().__init__(*args, **how)
 
-    monkeypatch.setattr(process, "run", run)
+    monkeypatch.setattr(subprocess, "Popen", Popen)
     assert interlock("Make add right").code == 0
+    agents = [way[way.index(told[0]) :] for way in ways if ("agents/client.py", "call") in way]
+    assert agents == [told, told], "the builder's way, and the reviewer's"
     assert len(rows) <= 8 and len(told) <= 12
-    assert set(told) <= {*seen, ("agents/process.py", "run")}
-    ours = {file for file, _ in seen if file.endswith(".py") and not file.startswith("/")}
-    assert ours - {file for file, _ in told} == {"cli/main.py", "cli/failures.py", "cli/commands.py"}
+    for file, names in re.findall(r"^\| `(\S+\.py)` \| (`.+?`) \|", text, re.MULTILINE):
+        for name in re.findall(r"`(?:\w+\.)?(\w+)`", names):
+            assert re.search(rf"^ *(async )?def {name}\(", (HOUSE / "src/interlock" / file).read_text("utf-8"), re.M), (
+                name
+            )
     house = text[text.index("src/interlock/\n") :].partition("```")[0]
     for name in re.findall(r"[\w/]+\.py", house):
         assert list((HOUSE).rglob(name)), name
+
+
+def _own(frame: FrameType) -> tuple[str, str] | None:
+    """The file and function of a frame of ours; None: somebody else's, or the inside of a comprehension."""
+    _, ours, file = frame.f_code.co_filename.rpartition("/src/interlock/")
+    return (file, frame.f_code.co_qualname) if ours and "<" not in frame.f_code.co_name else None
 
 
 @pytest.mark.req("HOUSE-05")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from interlock.agents.output import Kept, Output, Transcript
-from interlock.agents.process_tree import ProcessTree, Wrapped
+from interlock.agents.process_tree import MARKER, ProcessTree, Wrapped
 from interlock.agents.redaction import Redaction
 
 GRACE_S = 5.0
@@ -91,12 +91,25 @@ async def run(
     with contextlib.ExitStack() as cleanup:
         try:
             file = [cleanup.enter_context(contextlib.closing(Transcript(transcript)))] if transcript else []
-            tree = ProcessTree(program, marker, stderr=subprocess.STDOUT if one_stream else subprocess.PIPE)
+            if not program.argv:
+                raise ValueError("no program is named")
+            popen = subprocess.Popen(  # noqa: ASYNC220 - asyncio's own way waits for its children in its own manner
+                list(program.argv),
+                cwd=program.cwd,
+                env={**program.env, MARKER: marker},
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT if one_stream else subprocess.PIPE,
+                bufsize=0,
+                start_new_session=True,
+                pass_fds=program.pass_fds,
+            )
         except (OSError, ValueError) as failure:
             return ProcessEnd(error=_why(failure, program.argv), seconds=time.monotonic() - began)
         finally:
             for handle in program.pass_fds:
                 os.close(handle)
+        tree = ProcessTree(popen, marker, launched=program.exit_file is not None)
         cleanup.callback(tree.close)
         outputs = [(tree.popen.stdout, Output(redact, [kept, *file], on_line))]
         if not one_stream:

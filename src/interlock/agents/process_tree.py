@@ -55,23 +55,13 @@ class Wrapped(Protocol):
 class ProcessTree:
     """One started program with all its descendants; `close` it whatever happens."""
 
-    def __init__(self, program: Wrapped, marker: str, *, stderr: int) -> None:
-        """Starts it; OSError or ValueError if that cannot be done."""
-        if not program.argv:
-            raise ValueError("no program is named")
-        self.popen = subprocess.Popen(
-            list(program.argv),
-            cwd=program.cwd,
-            env={**program.env, MARKER: marker},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=stderr,
-            bufsize=0,
-            start_new_session=True,
-            pass_fds=program.pass_fds,
-        )
-        self._marker = marker
-        self._launched = program.exit_file is not None
+    def __init__(self, popen: subprocess.Popen[bytes], marker: str, *, launched: bool) -> None:
+        """A program that was started in a session of its own, with its marker (`MARKER`) in its environment.
+
+        Args:
+            launched: it is bubblewrap, and what it starts is the program that is meant.
+        """
+        self.popen, self._marker, self._launched = popen, marker, launched
         self._inside: list[psutil.Process] = []
         """What its launcher has started; it may die a moment later than that."""
         self._ended = False

@@ -84,7 +84,7 @@ async def deliver(run: Run, label: str, judged: Tree | None = None, *, unjudged:
         if not slot.traces:  # else a process died over it: it may lie in the tree, and is recorded before all else
             run.listen()
         async with run.pair_lock:
-            await _land(run, slot, label, run.pending, None if unjudged else judged or run.pending.work)
+            await _merge_in(run, slot, label, run.pending, None if unjudged else judged or run.pending.work)
     return slot.settled
 
 
@@ -95,7 +95,7 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
         async with run.pair_lock:
             pair = run.pending
             part = Pending(base=pair.base, work=await run.world.graft(pair.base, pair.work, list(paths)))
-            await _land(run, slot, "documents", part, None)
+            await _merge_in(run, slot, "documents", part, None)
     return slot.settled
 
 
@@ -136,7 +136,7 @@ async def _is_other(run: Run, judged: Tree, tree: Tree) -> bool:
     return any(not scope.within(change.path, run.start.documents) for change in changes)
 
 
-async def _land(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, judged: Tree | None) -> ev.Delivered:
+async def _merge_in(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, judged: Tree | None) -> ev.Delivered:
     """Deliver a part of what is pending, once; without a judged tree whatever comes of the merge."""
     world, pair = run.world, run.pending
 
