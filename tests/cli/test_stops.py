@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import create_model
 
 from interlock.app import Place
 from interlock.cli.away import Away
@@ -20,6 +21,7 @@ from interlock.cli.live import PlainView
 from interlock.cli.working import Asking
 from interlock.engine.run import Outcome, Run
 from interlock.errors import Diverged
+from interlock.playbooks.task import TASK
 from interlock.workspace.layers.layers import Layers, Making
 from tests.cli.conftest import Answer, CommandLine
 
@@ -184,6 +186,19 @@ def test_the_same_request_goes_on_and_other_options_are_refused(waits: CommandLi
     assert said.code == 2
     assert f"interlock resume {run}" in said.err
     assert f"interlock cancel {run}" in said.err
+
+
+@pytest.mark.req("RUN-08", "RUN-21")
+def test_an_open_run_goes_on_with_an_option_that_is_newer_than_it(waits: CommandLine) -> None:
+    run, newer = waits.latest(), create_model("Inputs", __base__=TASK.inputs, depth=(int, 1))
+    try:
+        object.__setattr__(TASK, "inputs", newer)
+        refused, said = waits("Make add right", "--depth", "2"), waits("Make add right")
+    finally:
+        object.__setattr__(TASK, "inputs", newer.__base__)
+    assert (refused.code, "with other options" in refused.err) == (2, True)
+    assert "goes on" in said.err, said.err
+    assert waits.latest() == run
 
 
 @pytest.mark.req("RUN-06", "CLI-05")
