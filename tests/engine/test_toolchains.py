@@ -81,7 +81,8 @@ def test_the_list_decides_and_what_one_does_not_say_the_next_may() -> None:
     files = {"Makefile": "build:\n\ttrue\ntest:\n\ttrue\n", "pyproject.toml": "", "tests/a.py": ""}
     assert _found(files) == {"build": "make build", "test": "python3 -m pytest"}
     assert _found({**files, "package.json": SCRIPTS})["test"] == "npm test"
-    assert PROJECT_FILES.index("package.json") < PROJECT_FILES.index("pyproject.toml") < PROJECT_FILES.index("Makefile")
+    order = [*PROJECT_FILES]
+    assert order.index("package.json") < order.index("pyproject.toml") < order.index("Makefile")
 
 
 def test_the_nearest_folder_upward_counts() -> None:

@@ -10,7 +10,7 @@ import json
 import posixpath
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
@@ -55,22 +55,16 @@ class Tool:
         return self.line if way == "." else f"cd {shlex.quote(way)} && {self.line}"
 
 
-PROJECT_FILES = (
-    *("package.json", "pyproject.toml", "setup.py", "setup.cfg", "tox.ini", "Cargo.toml", "go.mod", "pom.xml"),
-    *("build.gradle", "build.gradle.kts", "*.sln", "*.csproj", "CMakeLists.txt", "GNUmakefile", "makefile", "Makefile"),
-)
-"""In the order in which they decide."""
-
-
 def find(look: Look, place: str = ".") -> list[Tool]:
     """Build and test, as far as files say them; in the order in which they are run."""
     found: dict[str, Tool] = {}
     for folder in _upward(place):
         here = _Folder(look, folder)
-        for source in (name for pattern in PROJECT_FILES for name in here.like(pattern)):
-            for name, line in _said_by(source, here).items():
-                if line:
-                    found.setdefault(name, Tool(name, line, folder, _join(folder, source)))
+        for pattern, said_by in PROJECT_FILES.items():
+            for source in here.like(pattern):
+                for name, line in said_by(here, source).items():
+                    if line:
+                        found.setdefault(name, Tool(name, line, folder, _join(folder, source)))
     return [found[name] for name in ("build", "test") if name in found]
 
 
@@ -132,33 +126,42 @@ def _join(folder: str, name: str) -> str:
 _Commands = Mapping[str, str | None]
 
 
-def _said_by(name: str, here: _Folder) -> _Commands:
-    match name:
-        case "package.json":
-            return _node(here)
-        case "pyproject.toml" | "setup.py" | "setup.cfg":
-            return {"test": f"{_python_runner(here) or 'python3 -m '}pytest" if _has_pytest(here) else None}
-        case "tox.ini":
-            return {"test": f"{_python_runner(here)}tox"}
-        case "Cargo.toml":
-            whole = " --workspace" if re.search(r"^\s*\[workspace\]", here.text(name), re.MULTILINE) else ""
-            return {"build": f"cargo build{whole}", "test": f"cargo test{whole}"}
-        case "go.mod":
-            return {"build": "go build ./...", "test": "go test ./..."}
-        case "pom.xml":
-            maven = _wrapper(here, "mvnw", "mvn")
-            return {"build": f"{maven} -B compile", "test": f"{maven} -B test"}
-        case "build.gradle" | "build.gradle.kts":
-            gradle = _wrapper(here, "gradlew", "gradle")
-            return {"build": f"{gradle} assemble", "test": f"{gradle} test"}
-        case "CMakeLists.txt":
-            build = "cmake -S . -B build && cmake --build build"
-            tests = re.search(r"enable_testing|include\s*\(\s*CTest", here.text(name), re.IGNORECASE)
-            # What a command leaves behind is thrown away: the tests are built by their own.
-            return {"build": build, "test": f"{build} && ctest --test-dir build --output-on-failure" if tests else None}
-        case "GNUmakefile" | "makefile" | "Makefile":
-            return _make(here, name)
+def _pytest(here: _Folder, name: str) -> _Commands:
+    return {"test": f"{_python_runner(here) or 'python3 -m '}pytest" if _has_pytest(here) else None}
+
+
+def _tox(here: _Folder, name: str) -> _Commands:
+    return {"test": f"{_python_runner(here)}tox"}
+
+
+def _cargo(here: _Folder, name: str) -> _Commands:
+    whole = " --workspace" if re.search(r"^\s*\[workspace\]", here.text(name), re.MULTILINE) else ""
+    return {"build": f"cargo build{whole}", "test": f"cargo test{whole}"}
+
+
+def _go(here: _Folder, name: str) -> _Commands:
+    return {"build": "go build ./...", "test": "go test ./..."}
+
+
+def _maven(here: _Folder, name: str) -> _Commands:
+    maven = _wrapper(here, "mvnw", "mvn")
+    return {"build": f"{maven} -B compile", "test": f"{maven} -B test"}
+
+
+def _gradle(here: _Folder, name: str) -> _Commands:
+    gradle = _wrapper(here, "gradlew", "gradle")
+    return {"build": f"{gradle} assemble", "test": f"{gradle} test"}
+
+
+def _dotnet(here: _Folder, name: str) -> _Commands:
     return {"build": f"dotnet build {shlex.quote(name)}", "test": f"dotnet test {shlex.quote(name)}"}
+
+
+def _cmake(here: _Folder, name: str) -> _Commands:
+    build = "cmake -S . -B build && cmake --build build"
+    tests = re.search(r"enable_testing|include\s*\(\s*CTest", here.text(name), re.IGNORECASE)
+    # What a command leaves behind is thrown away: the tests are built by their own.
+    return {"build": build, "test": f"{build} && ctest --test-dir build --output-on-failure" if tests else None}
 
 
 def _wrapper(here: _Folder, script: str, program: str) -> str:
@@ -213,9 +216,9 @@ _NODE_LOCKS = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn", "bun.lock": "bun",
 _NODE_LOCKS["package-lock.json"] = "npm"
 
 
-def _node(here: _Folder) -> _Commands:
+def _node(here: _Folder, name: str) -> _Commands:
     """By the scripts of the package."""
-    data = _mapping(here.text("package.json"))
+    data = _mapping(here.text(name))
     runner = next((name for lock, name in _NODE_LOCKS.items() if here.above(lock)), "npm")
     said = _mapping(data.get("scripts"))
     scripts = {name for name, text in said.items() if text and "no test specified" not in str(text)}
@@ -254,3 +257,24 @@ def _make(here: _Folder, name: str) -> _Commands:
     build = next((target for target in ("build", "all") if target in targets), None)
     test = next((target for target in ("test", "check", "tests") if target in targets), None)
     return {"build": build and f"make {build}", "test": test and f"make {test}"}
+
+
+PROJECT_FILES: Mapping[str, Callable[[_Folder, str], _Commands]] = {
+    "package.json": _node,
+    "pyproject.toml": _pytest,
+    "setup.py": _pytest,
+    "setup.cfg": _pytest,
+    "tox.ini": _tox,
+    "Cargo.toml": _cargo,
+    "go.mod": _go,
+    "pom.xml": _maven,
+    "build.gradle": _gradle,
+    "build.gradle.kts": _gradle,
+    "*.sln": _dotnet,
+    "*.csproj": _dotnet,
+    "CMakeLists.txt": _cmake,
+    "GNUmakefile": _make,
+    "makefile": _make,
+    "Makefile": _make,
+}
+"""In the order in which they decide: a file, and the commands that it says."""
