@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.agents import answers
 from interlock.agents.values import News, NewsKind, Usage
 from interlock.engine import events as ev
 from interlock.engine.journal import Journal, Line
@@ -60,6 +61,17 @@ def ended(status: str) -> ev.Ended:
 
 
 RESUMED = ev.Resumed(version="1")
+KINDS = [kind for kind in vars(ev).values() if isinstance(kind, type) and issubclass(kind, ev.Event)]
+
+
+@pytest.mark.req("RUN-21")
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if not kind.model_fields["e"].is_required()])
+def test_each_event_is_read_again_as_itself_and_folded(kind: type[ev.Event]) -> None:
+    """None is forgotten in the union, nor ends in an exception of the fold."""
+    known = {"at": str(AT)} if "at" in kind.model_fields else {}
+    event = ev.EVENTS.validate_python(answers.best(kind.model_json_schema(), known))
+    assert type(event) is kind
+    json.dumps(Told(("a#1", event)).view.to_json())
 
 
 @pytest.mark.req("CLI-03")
