@@ -24,8 +24,6 @@ from interlock.workspace.values import Standing, Tree
 if TYPE_CHECKING:
     from interlock.engine.run import Run
 
-RED = ("broken", "still red")
-"""Words of a pair that no accepted work has."""
 NAMES = 20
 """Of tests that are told by name."""
 AGAIN = 3
@@ -117,7 +115,7 @@ async def prove(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
         proved = [await _once(run, command) for command in commands]
         if len({one.tree for one in proved}) <= 1:
             break  # else the person's tree changed between two of them
-    if proved and all(one.after and one.word not in RED for one in proved):
+    if proved and all(one.after and not one.red for one in proved):
         await run.found("shown", {"tree": proved[0].tree}, partial(_shown, run, commands, proved))
     return proved
 
@@ -143,10 +141,11 @@ async def prove_commit(run: Run, commands: Sequence[Command], message: str, bran
         before = _before(run, command)
         after, flaky = await _steady(run, command, await run.standing(), tree, before)
         word, tests = _word(run, before, after)
+        proved = _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
         # The same work rests on the same changes, and this pair is the one that people are told of.
         pair = run.full.pairs.get(command.name)
-        weak = pair.proved.weak if pair and pair.proved and word not in RED else None
-        return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
+        weak = pair.proved.weak if pair and pair.proved and not proved.red else None
+        return proved.model_copy(update={"weak": weak})
 
     return [
         await run.made(f"commit-{one.name}", {"name": one.name}, ev.Proved, partial(on_it, one))
@@ -160,7 +159,7 @@ def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
     for one in proved:
         if one.after is None:
             found[delivery.clash(one.tests)] = delivery.clash(one.tests)
-        elif one.word in RED:
+        elif one.red:
             head = f"`{one.command}` is {one.word}{': ' if one.tests else ''}{', '.join(one.tests)}"
             found[head] = f"{head}. {tail(run, one.after)}"
     return found
@@ -217,26 +216,32 @@ async def _once(run: Run, command: Command, *, named: bool = True) -> ev.Proved:
 
 
 async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
-    """A pair on the tree of this moment. What nobody named has its before only where it is red, and may stay so."""
+    """A command on the work merged with the person's tree of this moment, beside how it was before the work.
+
+    Args:
+        named: a person named it. What nobody named was not run before the work: that is done now, where it is red, and
+            what was red before may stay so.
+    """
     run.listen()
-    before = _before(run, command)
+    measured = _before(run, command)
     standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
     if first.tree is None:
-        return _pair(command, standing.tree, before, None, "conflict", tests=first.conflicts[:NAMES])
+        return _pair(command, standing.tree, measured, None, "conflict", tests=first.conflicts[:NAMES])
     tree = first.tree
-    if before is None and not named and not (await run_on(run, command, standing, tree)).green:
-        before = await run_on(run, command, standing, standing.tree)
-    after, flaky = await _steady(run, command, standing, tree, before)
-    basis, theirs = before, list[str]()
-    if not after.green and before is not None and standing.tree != before.tree:
-        basis = alone = await run_on(run, command, standing, standing.tree)
-        before = alone if alone.green else before
-        theirs = _theirs(run, before, alone, after)
-    word, tests = ("theirs", theirs) if theirs else _word(run, basis, after, may_be_red=not named)
-    stands = after.green or word not in RED
-    weak = await _weakened(run, command, standing, tree, before, after, basis) if stands else None
-    return _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests), weak=weak)
+    late = measured is None and not named and not (await run_on(run, command, standing, tree)).green
+    at_start = await run_on(run, command, standing, standing.tree) if late else measured
+    after, flaky = await _steady(run, command, standing, tree, at_start)
+    moved = not after.green and at_start is not None and standing.tree != at_start.tree
+    person_now = await run_on(run, command, standing, standing.tree) if moved else at_start
+    theirs = _theirs(run, at_start, person_now, after) if moved and at_start and person_now else []
+    word, tests = ("theirs", theirs) if theirs else _word(run, person_now, after, may_be_red=not named)
+    before = person_now if person_now and person_now.green else at_start
+    proved = _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
+    if proved.red and not after.green:
+        return proved
+    weak = await _weakened(run, command, standing, tree, before, after, person_now)
+    return proved.model_copy(update={"weak": weak})
 
 
 async def _steady(
@@ -255,12 +260,13 @@ def _before(run: Run, command: Command) -> ev.Run1 | None:
     return pair.before if pair else None
 
 
-def _theirs(run: Run, before: ev.Run1, alone: ev.Run1, after: ev.Run1) -> list[str]:
-    """The tests that are red now, where each is red without the work, too, and was not when that was measured."""
-    pairs = _by_test(run, alone, after)
-    known = _red(_tests(run, before))
+def _theirs(run: Run, at_start: ev.Run1, person_now: ev.Run1, after: ev.Run1) -> list[str]:
+    """The tests that are red with the work, if each is red on the person's tree alone by now and was not at the start:
+    the person broke them meanwhile."""
+    pairs = _by_test(run, person_now, after)
+    known = _red(_tests(run, at_start))
     # With the work it tells no tests any more, and without it does: that is the work's.
-    mute = junit.WHOLE in pairs.still_red and junit.WHOLE not in _red(_tests(run, alone))
+    mute = junit.WHOLE in pairs.still_red and junit.WHOLE not in _red(_tests(run, person_now))
     return [] if mute or pairs.broken or known.intersection(pairs.still_red) else list(pairs.still_red)
 
 
@@ -359,10 +365,13 @@ async def _weakened(
     tree: Tree,
     before: ev.Run1 | None,
     after: ev.Run1,
-    basis: ev.Run1 | None,
+    person_now: ev.Run1 | None,
 ) -> ev.Weak | None:
-    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07);
-    what is red in `basis`, what the person's tree comes to now, may be."""
+    """Changed files that are no product and without whose change the check, or a test in it, would be red (EVID-07).
+
+    Args:
+        person_now: how the check ends on the person's tree alone; what is red there may be red without them, too.
+    """
     world = run.world
     changes = await world.between(standing.tree, tree)
     product = await world.product(command, tree, [change.path for change in changes])
@@ -372,7 +381,7 @@ async def _weakened(
     # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
     touched = any(one.path in after.opened or one.kind != "changed" for one in other)
     here = _tests(run, after)
-    may_be_red = {test for one in (before, basis, after) if one is not None for test in _red(_tests(run, one))}
+    may_be_red = {test for one in (before, person_now, after) if one is not None for test in _red(_tests(run, one))}
     new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
 
     async def stands_without(paths: Sequence[str]) -> bool:

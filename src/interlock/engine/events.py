@@ -270,6 +270,11 @@ class Proved(Outcome):
     weak: Weak | None = None
 
     @property
+    def red(self) -> bool:
+        """It speaks against the work; no accepted work has a command of which this is the last word."""
+        return self.word in ("broken", "still red")
+
+    @property
     def weakened(self) -> tuple[str, ...]:
         """Changed files and lost tests on which its green rests."""
         return (*self.weak.paths, *self.weak.gone) if self.weak else ()

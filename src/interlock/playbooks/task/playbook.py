@@ -234,7 +234,7 @@ def _unpaid(view: View) -> bool:
         red: dict[str, bool] = {}
         for key in step.keys:
             if (pair := view.ran.get(key)) is not None and pair.proved is not None:
-                red[pair.name] = pair.proved.word in ("broken", "still red")
+                red[pair.name] = pair.proved.red
             elif any(red.values()) and key in view.calls and view.calls[key].agent == REVIEWER.agent:
                 return False
     return True

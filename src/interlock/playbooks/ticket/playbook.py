@@ -424,7 +424,7 @@ def _unpaid(view: View) -> bool:
         for key in step.keys:
             pair = view.ran.get(key)
             if pair is not None and pair.proved is not None and not pair.name.startswith("claim-"):
-                red[pair.name] = pair.proved.word in ("broken", "still red")
+                red[pair.name] = pair.proved.red
             elif any(red.values()) and key in view.calls and view.calls[key].agent == "Reviewer":
                 return False
     return True

@@ -53,7 +53,7 @@ def criteria_of(prompt: doc.Prompt, graph: Graph) -> tuple[str, ...]:
 
 async def reject(t: Ticket, against: Sequence[str], said: doc.Review | None = None) -> str:
     """The report says REJECTED, and why: it is what the next plan is made from (TK-150)."""
-    failed = {one.name for one in t.proved if one.word in ("broken", "still red")}
+    failed = {one.name for one in t.proved if one.red}
     issues: list[Any] = [issue.model_dump() for issue in said.issues] if said else []
     issues += [{"severity": "engine", "problem": one} for one in against]
     values: dict[str, Any] = {"status": "REJECTED", "issues": issues}
