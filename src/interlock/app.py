@@ -466,21 +466,21 @@ def _cancelled_by_word(player: Player) -> Iterator[None]:
     """While agents are at work, too, a person's word to cancel the run ends this task (RUN-07)."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     assert task is not None
-    heard = False
+    heard, looks = False, list[asyncio.TimerHandle]()
 
     def look() -> None:
-        nonlocal heard, timer
+        nonlocal heard
         heard = any(message.what == "cancel" for _, message in player.world.folder.messages())
         if heard:
             task.cancel()
         else:
-            timer = loop.call_later(POLL_S, look)
+            looks[:] = [loop.call_later(POLL_S, look)]
 
-    timer = loop.call_later(POLL_S, look)
+    looks.append(loop.call_later(POLL_S, look))
     try:
         yield
     finally:
-        timer.cancel()
+        looks[0].cancel()
         if heard:
             task.uncancel()
 

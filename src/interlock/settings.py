@@ -24,7 +24,7 @@ from interlock.errors import ConfigInvalid, unknown
 
 FILE = "interlock.toml"
 CLIENTS = tuple(sorted(file.stem for file in Path(__file__).parent.glob("agents/clients/[!_]*.py")))
-"""Coding agents: each is a module there, and is named nowhere else."""
+"""Coding agents: the modules there."""
 READY = (*CLIENTS, "scripted")
 """Runners that can be named without a table of their own."""
 if TYPE_CHECKING:

@@ -49,7 +49,7 @@ def send(address: str, view: View) -> str:
 def spans_of(view: View) -> Iterator[ReadableSpan]:
     """What is new since a process was last done with the run."""
     for call in view.calls.values():
-        if call.report and call.ended and view.fresh and call.ended >= view.fresh:
+        if call.report and call.ended and view.untold_since and call.ended >= view.untold_since:
             yield _dispatch(view, call, call.report.session, "" if call.report.ok else call.report.reason)
     if view.ended is None or view.start is None or view.ended_at is None:
         return

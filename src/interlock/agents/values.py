@@ -66,7 +66,7 @@ class NewsKind(StrEnum):
     USAGE = "usage"
     """facts: input_tokens, output_tokens, cost_usd; so far, of this call"""
     WAITING = "waiting"
-    """facts: why, seconds: the client itself waits for its service"""
+    """facts: why, and `seconds` where the client itself waits for its service, `until` where the engine does"""
 
 
 class News(Model):

@@ -1,6 +1,6 @@
-"""What becomes of a run's work behind its end: where it is, and a person's word that takes it out or brings it.
+"""After a run's end: where its work is, and how a person takes it out of their tree or brings it in (TREE-06).
 
-One merge again, hunk by hunk; noted before, so that it happens once, and recorded in the run's own journal (TREE-06).
+That is one more merge, hunk by hunk, noted before so that it happens once, and recorded in the run's own journal.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
 
 
 async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:
-    """What a process died over, brought to its end and recorded; None: there is nothing of the kind."""
+    """Finish and record an undo or apply during which a process died; None: there is none."""
     for event in (line.event for line in reversed(recorder.journal.lines)):
         if isinstance(event, ev.Undone):
             break
@@ -158,9 +158,9 @@ def _nothing(undone: ev.Undone) -> ev.Undone:
 
 
 async def _into(world: World, view: View, known: Mapping[Pending, Sequence[Change]]) -> list[Pending]:
-    """What would bring all of a run's work: what it had left, what was held back, what was taken out again.
+    """The changes that bring all of a run's work: what it had left, what was held back, what was taken out again.
 
-    Of a path that several attempts left and that was held back, the last one's.
+    Where a path was held back several times, the last version counts.
     """
     found, later = list(left(view).values()), set[str]()
     for pair in reversed(view.held):

@@ -31,8 +31,8 @@ AGAIN = 3
 
 
 async def commands(run: Run, named: Sequence[str] = ()) -> list[Command]:
-    """The checks of this run: named by a person (`none`: there is none), else found; fixed here, before the work
-    (EVID-05)."""
+    """The checks of this run, fixed before the work: those that a person named (`none`: no check), else those found in
+    the project (EVID-05)."""
     if "none" in named:
         return []
 
@@ -58,7 +58,7 @@ def _warn(run: Run, text: str) -> None:
 
 
 async def rest(run: Run, commands: Sequence[Command]) -> list[ev.Proved]:
-    """Once at the end: what is found or set and was not named; red there and not on the tree before is `broken`."""
+    """Commands that are found or set and that nobody named, run once at the end; `broken` if red now and not before."""
     named = {one.line for one in commands}
 
     async def find() -> list[Command]:
@@ -83,7 +83,7 @@ async def baseline(run: Run, commands: Sequence[Command], *, expect_red: bool = 
     """
 
     async def measure(command: Command) -> ev.Based:
-        run.listen()
+        run.stop_if_cancelled()
         standing = await run.standing()
         came = await run_on(run, command, standing, standing.tree, keeps=True)
         if came.exit is None:
@@ -124,7 +124,7 @@ async def tell(run: Run, command: Command) -> ev.Proved:
     """A command on the run's work merged with the person's tree of this moment, run for what it says alone."""
 
     async def hear() -> ev.Proved:
-        run.listen()
+        run.stop_if_cancelled()
         standing = await run.standing()
         tree, _ = await delivery.merged(run.world, run.pending, standing.tree)
         return _pair(command, tree, None, await run_on(run, command, standing, tree), "told")
@@ -166,7 +166,8 @@ def against(run: Run, proved: Sequence[ev.Proved]) -> dict[str, str]:
 
 
 async def idle(run: Run, claims: Sequence[str]) -> str:
-    """What speaks against who changed nothing: what shows that it is so already is named, and green (EVID-08)."""
+    """What speaks against an agent that changed nothing; empty: it named commands that show that nothing was needed,
+    and they are green (EVID-08)."""
     if not claims:
         return "Nothing was changed. If it is so already, name the commands that show it in `already_so`."
     proved = await prove(run, [Command(f"claim-{n}", line) for n, line in enumerate(claims, 1)])
@@ -190,8 +191,11 @@ class Landed:
 
 
 async def land(run: Run, commands: Sequence[Command], judged: Tree | None = None, label: str = "") -> Landed:
-    """Deliver what was accepted, as it was judged; where the person's tree changed since, the commands run first, as
-    they do where nothing was `judged` yet."""
+    """Deliver what was accepted; where the person's tree has changed since it was judged, the commands run first.
+
+    Args:
+        judged: the tree that was accepted; None: none was yet, so the commands run first.
+    """
     proved: list[ev.Proved] = []
     for again in range(AGAIN):
         if judged is None or again:
@@ -219,10 +223,10 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     """A command on the work merged with the person's tree of this moment, beside how it was before the work.
 
     Args:
-        named: a person named it. What nobody named was not run before the work: that is done now, where it is red, and
-            what was red before may stay so.
+        named: a person named it, so it ran before the work. Else, where it is red, it runs on the person's tree now,
+            and what is red there may stay so.
     """
-    run.listen()
+    run.stop_if_cancelled()
     measured = _before(run, command)
     standing = await run.standing()
     first = await run.world.merge(run.pending.base, run.pending.work, standing.tree)
@@ -247,7 +251,7 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
 async def _steady(
     run: Run, command: Command, standing: Standing, tree: Tree, before: ev.Run1 | None
 ) -> tuple[ev.Run1, bool]:
-    """How a command ends on a tree: what would be `broken` runs once more, and then that counts; and if both differ."""
+    """How a command ends on a tree, and whether it is flaky: what would be `broken` runs again, which counts."""
     first = await run_on(run, command, standing, tree)
     if first.green or not (before is None or before.green or _by_test(run, before, first).broken):
         return first, False
@@ -339,7 +343,7 @@ async def run_on(
 
 @contextmanager
 def _told(run: Run, command: Command) -> Iterator[None]:
-    """For people who watch: a command is no line of the journal before it has ended."""
+    """Tell who watches that a command runs: it is no line of the journal before it has ended."""
     facts = {"name": "setup" if command == run.setup else "check", "subject": command.line}
     run.hear("", News(kind=NewsKind.TOOL, facts={**facts, "state": "began"}))
     try:
@@ -408,7 +412,7 @@ async def _weakened(
 
 
 async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Proved]) -> dict[str, Any]:
-    """Which check tells this work from none; where no pair is mended without being weakened, they are run (EVID-14)."""
+    """Which check is red without this work. A mended pair that is not weakened says so; else they run (EVID-14)."""
     tree = proved[0].tree
     if mended := [one.name for one in proved if one.word == "mended" and not (one.weak and one.weak.paths)]:
         return {"by": mended[0], "tree": tree}
@@ -420,7 +424,7 @@ async def _shown(run: Run, commands: Sequence[Command], proved: Sequence[ev.Prov
 
 
 async def shows(run: Run, command: Command, after: ev.Run1, standing: Standing, tree: Tree) -> bool:
-    """Whether a check is green by what the work changed of the product; of one that may stay red, a test of it."""
+    """Whether a check, or of a red one some test, is green because of what the work changed of the product."""
     changes = await run.world.between(standing.tree, tree)
     paths = sorted(await run.world.product(command, tree, [change.path for change in changes]))
     if not paths:

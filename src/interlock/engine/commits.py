@@ -25,7 +25,7 @@ Kind = Literal["branch", "commit", "documents"]
 
 
 def _order(run: Run, message: str, branch: str) -> CommitOrder:
-    """What was delivered last, for a commit on the run's own branch; what is pending, for another one."""
+    """What a commit would hold: on the run's own branch what was delivered last, on another one what is pending."""
     at = run.world.now()
     works = [one for one in run.full.delivered if one.state == "done" and one.label != "documents"]
     last, pair = next(reversed(works), None), run.pending
@@ -50,11 +50,11 @@ async def hooks(run: Run, message: str, also: Mapping[str, Edit | None] | None =
 
 
 async def _with(run: Run, order: CommitOrder, also: Mapping[str, Edit | None]) -> CommitOrder:
-    """The order with documents of the process: those that hold nothing but what the run delivered, or what an edit
-    makes of the branch's version."""
+    """The order with documents of the process added, as far as they hold nothing of a person's: nothing but what the
+    run delivered, or with an `edit` what that makes of the branch's version."""
     if not also:
         return order
-    world, standing, ours = run.world, await run.standing(), await delivery.own(run)
+    world, standing, ours = run.world, await run.standing(), await delivery.own_blobs(run)
     head = await world.committed(standing)
     for change in await world.between(head, standing.tree, list(also)):
         path, edit = change.path, also[change.path]
@@ -95,7 +95,7 @@ async def commit_documents(run: Run, message: str, paths: Sequence[str]) -> ev.C
 
 
 async def _publish(run: Run, slot: Slot[ev.Committed], order: CommitOrder, kind: Kind = "commit") -> None:
-    """Plan it, note it, let the branch be there; what was noted is made, whatever the order would be now."""
+    """Plan the commit, note it, move the branch to it; after a crash the commit that was noted, not a new one."""
     what: Kind = "branch" if order.branch else kind
     if not slot.traces:
         planned = await run.world.plan_commit(run.where, order)
@@ -126,8 +126,12 @@ async def unsaved(run: Run) -> list[Change]:
 
 
 async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = False) -> str:
-    """The run belongs to that branch from here on (`anyway`: also where it cannot be checked out now), a `new` one is
-    made where the person stands: HEAD alone moves. Why it is not checked out, or nothing."""
+    """Check a branch out; the run belongs to it from here on. Why that was not possible, else empty.
+
+    Args:
+        new: it is made where the person stands, so that HEAD alone moves.
+        anyway: the run belongs to it also where it could not be checked out.
+    """
     slot = run.slot("switch", {"branch": branch}, ev.Switched)
     if slot.outcome is None:
         slot.add(ev.Intended(what="switch", facts={"branch": branch}), sync=True)
@@ -137,7 +141,7 @@ async def switch(run: Run, branch: str, *, new: bool = False, anyway: bool = Fal
 
 
 async def stash(run: Run, paths: Sequence[str], note: str) -> ev.Committed:
-    """What of these paths is not committed, put away under a note; never brought back by a run."""
+    """Put what is not committed of these paths into a stash under that note; no run ever takes it out again."""
     slot = run.slot("stash", {"note": note}, ev.Committed)
     if slot.outcome is None:
         slot.add(ev.Intended(what="stash", facts={"note": note}), sync=True)
@@ -147,7 +151,7 @@ async def stash(run: Run, paths: Sequence[str], note: str) -> ev.Committed:
 
 
 async def tree_of_commit(run: Run, message: str, branch: str) -> Tree | None:
-    """The tree that would be committed, where it is another than the judged one: checks run on it first."""
+    """The tree that a commit would hold; None where that is the judged one, on which checks ran already."""
     run.recorder.sync()
     return await run.world.commit_tree(run.where, _order(run, message, branch))
 

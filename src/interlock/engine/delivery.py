@@ -1,7 +1,11 @@
-"""What a run has done comes into the person's tree when it is accepted, and out again when they say so.
+"""What a run has done comes into the person's tree when it is accepted.
 
-Everything is one merge of trees, delivered file by file, noted before (`Intended`) so that it happens once (TREE-14,
-RUN-05).  A conflict delivers nothing: the person's version stands.
+Everything is one merge of trees, noted before (`Intended`) so that it happens once (TREE-14, RUN-05).  A conflict
+delivers nothing: the person's version stands.
+
+Four steps, each of which adds one thing: `checks.land` runs the commands anew where the tree has changed; `deliver`
+here records the outcome of one attempt (`Delivered`); `_merge_in` merges, notes and merges again where the tree changes
+under it; `workspace.delivery` exchanges the files, each still being what was decided about (`Landing`).
 """
 
 from __future__ import annotations
@@ -29,7 +33,8 @@ def clash(paths: Sequence[str]) -> str:
 
 
 async def merged(world: World, pair: Pending, now: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """The person's tree with the run's work; on paths where both changed the same lines the person's version, named."""
+    """The person's tree with the run's work in it, and the paths on which both changed the same lines: there it is the
+    person's version."""
     if pair.base == pair.work:
         return now, ()
     first = await world.merge(pair.base, pair.work, now)
@@ -42,8 +47,8 @@ async def merged(world: World, pair: Pending, now: Tree) -> tuple[Tree, tuple[st
     return second.tree, first.conflicts
 
 
-async def own(run: Run) -> dict[str, str]:
-    """Path -> blob of what this run delivered: setting that back is its own affair."""
+async def own_blobs(run: Run) -> dict[str, str]:
+    """Path -> blob of what this run delivered: an agent that changes these again sets no person's work back."""
     found: dict[str, str] = {}
     for one in run.full.delivered:
         if one.state == "done" and one.before and one.merged and one.standing:
@@ -62,7 +67,7 @@ async def changed(run: Run) -> list[Change]:
 
 
 async def unit(run: Run, name: str) -> None:
-    """From here on pending work is this unit's: what it had done before, if it was begun before (RM-102)."""
+    """From here on pending work belongs to this unit; one that was begun before has its own back (RM-102)."""
 
     async def turn() -> ev.Turned:
         now = (await run.standing()).tree
@@ -73,16 +78,16 @@ async def unit(run: Run, name: str) -> None:
 
 
 async def deliver(run: Run, label: str, judged: Tree | None = None, *, unjudged: bool = False) -> ev.Delivered:
-    """Pending work into the tree, if what comes of the merge is the tree that was judged.
+    """One attempt to bring pending work into the tree; made only if the merge gives the tree that was judged.
 
     States: `done`; `nothing` (there is no work); `other` (undelivered: another tree than the judged one, `merged`, on
-    which checks have to run first); `conflict`; `away` (another branch is checked out). With `unjudged` there is no
-    other tree: whatever comes of the merge.
+    which checks have to run first); `conflict`; `away` (another branch is checked out). With `unjudged` whatever
+    comes of the merge is delivered.
     """
     slot = run.slot(f"deliver-{label}", {"label": label}, ev.Delivered)
     if slot.outcome is None:
         if not slot.traces:  # else a process died over it: it may lie in the tree, and is recorded before all else
-            run.listen()
+            run.stop_if_cancelled()
         async with run.pair_lock:
             await _merge_in(run, slot, label, run.pending, None if unjudged else judged or run.pending.work)
     return slot.settled
@@ -100,7 +105,7 @@ async def documents(run: Run, paths: Sequence[str]) -> ev.Delivered:
 
 
 def cut_off(recorder: Recorder) -> tuple[str, Pending] | None:
-    """A delivery that was begun and is not recorded: its key, and what lay and was to lie in the tree."""
+    """A delivery that was begun and is not recorded: its key, and the trees before and after it."""
     found: dict[str, Pending] = {}
     for line in recorder.journal.lines:
         if isinstance(line.event, ev.Intended) and line.event.what == "deliver":
@@ -111,7 +116,7 @@ def cut_off(recorder: Recorder) -> tuple[str, Pending] | None:
 
 
 def finished(recorder: Recorder, key: str, pair: Pending, landing: Landing) -> None:
-    """What came of finishing it, recorded: a run that ends here can be undone like any other."""
+    """Record a delivery that was finished after a crash, so that the run can be undone like any other."""
     if landing.state == "done":
         label = key.rpartition("/")[2].partition("#")[0].removeprefix("deliver-")
         left = recorder.view.pending if label == "documents" else None  # code beside them is pending as it was
@@ -137,7 +142,11 @@ async def _is_other(run: Run, judged: Tree, tree: Tree) -> bool:
 
 
 async def _merge_in(run: Run, slot: Slot[ev.Delivered], label: str, part: Pending, judged: Tree | None) -> ev.Delivered:
-    """Deliver a part of what is pending, once; without a judged tree whatever comes of the merge."""
+    """Merge a part of what is pending into the person's tree, note it, deliver it; again where the tree has changed.
+
+    Args:
+        judged: the merge is delivered only if it gives this tree; None: whatever it gives.
+    """
     world, pair = run.world, run.pending
 
     def settle(state: Any, standing: Standing, left: Pending = pair, **more: Any) -> ev.Delivered:

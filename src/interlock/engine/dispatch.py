@@ -87,7 +87,7 @@ async def dispatch(run: Run, call: Call) -> ev.Report:
     row = call.row
     slot = run.slot(call.member or row.agent, asked(call), ev.Done)
     if slot.outcome is None:
-        run.listen()
+        run.stop_if_cancelled()
         await Dispatch(run, call, slot).perform()
         await run.safe()
     report: ev.Report = slot.settled.report
@@ -109,7 +109,7 @@ class Dispatch:
         self.slot = slot
         self.role = run.world.role(call.row.agent, judges=call.row.judges, file=call.row.role)
         self._told = 0
-        """Tokens of the present call, as recorded."""
+        """Tokens of the present call that the journal has."""
 
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
@@ -147,7 +147,7 @@ class Dispatch:
         await ground.seat.drop(keep_ignored=not row.judges)
 
     def _uncalled(self, standing: Standing | None, **why: Any) -> None:
-        """What it came to, where nobody is called and nothing is paid."""
+        """Settle it with a fault, without a call: nothing is paid."""
         call, run = self.call, self.run
         report = ev.Report(
             agent=call.row.agent, member=call.member, attempt=call.attempt, outcome="fault", calls=0, **why
@@ -165,8 +165,8 @@ class Dispatch:
     # --- where it works
 
     async def _ground(self) -> Ground | None:
-        """A layer for it: that of the call that was cut off, as it lies, else a new one; none where a judge met a
-        conflict."""
+        """A layer for it: that of the call that was cut off, as it lies, else a new one. None: it is settled, since a
+        judge cannot be shown work in conflict."""
         run, call, world = self.run, self.call, self.run.world
         name, last = self._layer_name, self._cut_off
         seat = await world.seat(name, self.role, last.standing, last.shown, goes_on=True) if last else None
@@ -196,8 +196,8 @@ class Dispatch:
 
     @property
     def _cut_off(self) -> ev.Called | None:
-        """The call to go on from: a dead process made it, waited behind it, or the money ended; None: it is done
-        anew."""
+        """The call to go on from: the process died during or after it, or money or a limit ended it; None: there is
+        none, so the dispatch begins anew."""
         for trace in reversed(self.slot.traces):
             if isinstance(trace, ev.Called):
                 return trace
@@ -206,8 +206,11 @@ class Dispatch:
         return None
 
     def _went_on(self, *, same: bool) -> tuple[str, str, bool]:
-        """Session and complaint of a dispatch that goes on, and whether its agent was at work; `same`: with its
-        client."""
+        """Of a dispatch that goes on: the session, the last complaint, and whether its agent was at work.
+
+        Args:
+            same: it goes on with the same client; another one knows no session.
+        """
         traces = self.slot.traces
         last = next(trace for trace in reversed(traces) if isinstance(trace, ev.Called | ev.Tried))
         repairs = [trace for trace in self._tries if trace.move == "repair"]
@@ -258,7 +261,8 @@ class Dispatch:
         return await run.world.call(ask, ground.seat, self._hear)
 
     async def _ended_unseen(self, ground: Ground) -> Exit | None:
-        """How the call of a dead process ended, where its turn had ended: no agent that ended is called again."""
+        """How the call of a process that died had ended; None where its turn had not. Who had ended is not called
+        again."""
         last = self._cut_off
         assert last is not None
         before = self.run.full.calls[self.slot.key].earlier
@@ -313,7 +317,7 @@ class Dispatch:
         )
 
     def _hear(self, news: News) -> None:
-        """News as they come: all of them to who watches, into the journal what outlives the call."""
+        """Pass news on to who watches; into the journal goes what a later process has to know."""
         tokens = (news.facts.get("input_tokens") or 0) + (news.facts.get("output_tokens") or 0)
         # A cut-off call's cost counts, but not every message is a line.
         if news.kind is NewsKind.SESSION or (news.kind is NewsKind.USAGE and tokens > self._told * 1.2):
@@ -324,8 +328,8 @@ class Dispatch:
     # --- between two calls
 
     async def _wait_for_service(self) -> None:
-        """Until its service takes requests again, as this dispatch or another one was told; another client's is its
-        own."""
+        """Wait until the client's service takes requests again, as this or another dispatch with that client was
+        told."""
         run, role, traces = self.run, self.role, self.slot.traces
         last, made = traces[-1] if traces else None, self._cut_off
         until = [run.limited[role.runner]] if role.runner in run.limited else []
@@ -363,8 +367,8 @@ class Dispatch:
         return Parked(status, why, f"interlock resume {self.run.id}", until)
 
     def _share(self) -> tuple[float | None, int | None]:
-        """What is left of the budget, in equal parts for members side by side; parks the run where nothing is
-        (RUN-14)."""
+        """What this call may spend, in dollars and tokens: what is left of the budget, in equal parts for members side
+        by side. Raises Parked where nothing is left (RUN-14)."""
         run, limits = self.run, self.run.limits
         spent, dollars, tokens = run.full.usage, run.options("budget", limits.budget_usd), limits.budget_tokens
         left_usd = None if dollars is None else dollars - (spent.cost_usd or 0.0)
@@ -382,10 +386,10 @@ class Dispatch:
     # --- what came of it
 
     async def _settle(self, ground: Ground, report: ev.Report) -> None:
-        """The pending pair moves on with what counts, and the dispatch is recorded: one after the other.
+        """Merge what counts into the pending pair and record the dispatch with it, one dispatch after the other.
 
-        `work' = merge(shown, merge(B, began, W), result)`: with what others of the run did meanwhile; a conflict there
-        is between members, and the later one has failed.
+        `work' = merge(shown, merge(B, began, W), result)`, where W has what other members did meanwhile; in a conflict
+        between members the later one has failed.
         """
         run = self.run
         async with run.pair_lock:

@@ -30,8 +30,11 @@ Fields = Callable[[str], Any]
 
 
 async def read(run: Run, path: str, usable: Callable[[str | None], Any] = lambda text: None) -> str | None:
-    """The text of a document as it stands now; None where there is none. Where it is no UTF-8 or no plain file, or
-    `usable` raises, it is for a person to mend: a resume reads it anew."""
+    """The text of a document as it stands now; None where there is none.
+
+    Raises:
+        BadInput: it is no UTF-8, no plain file, or `usable` raises; once a person has mended it a resume reads it anew.
+    """
 
     async def take() -> ev.Got:
         raw = await _now(run, path)
@@ -53,7 +56,7 @@ async def names(run: Run, folder: str, pattern: str = "*") -> list[str]:
 
 
 async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -> Any:
-    """What a pure function finds in the person's tree; `asked`: what it looks for, as far as it may differ."""
+    """What a pure function finds in the person's tree; `asked` tells its uses apart: what it looks for."""
 
     async def see() -> Any:
         return await run.world.look((await run.standing()).tree, find)
@@ -62,8 +65,8 @@ async def look(run: Run, name: str, find: Callable[[Look], Any], **asked: Any) -
 
 
 def watch(run: Run, path: str, fields: Fields | None = None) -> None:
-    """From here on the engine alone writes this document; of these fields a person's change is heard: see `change`, and
-    `Report.reason` `edited`."""
+    """From here on the engine alone writes this document. A person who changes one of these fields is not overwritten:
+    `change` answers `edited`, and no agent is called (`Report.reason` `edited`)."""
     run.watched[path] = fields
 
 
@@ -75,7 +78,7 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
     """
     slot = run.slot("write", {"path": path}, ev.Wrote)
     if slot.outcome is None:
-        run.listen()
+        run.stop_if_cancelled()
         try:
             for _ in range(WRITES):
                 if (wrote := await _write(run, slot, path, edit)) is not None:
@@ -91,7 +94,7 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
 
 
 async def _write(run: Run, slot: Any, path: str, edit: Callable[[str], str]) -> ev.Wrote | None:
-    """None: it does not hold what was written; by a person, maybe, so that it is changed as it stands then."""
+    """One try to change it; None where it holds something else afterwards: a person wrote at that moment."""
     raw = await _now(run, path)
     old = Text.of(raw or b"", path)
     new = edit(old.text)
@@ -125,8 +128,11 @@ async def set_aside(run: Run, path: str) -> str:
 
 
 async def overtaken(run: Run, but: str = "") -> str:
-    """Of the first watched document of which a person changed what is the playbook's own: how; empty: of none. Live
-    alone. That one is gone does not keep another, `but`, from being written."""
+    """How a person changed what is the playbook's own of a watched document, or removed one; empty: they did not.
+
+    Args:
+        but: the document about to be written: it is looked at elsewhere, and is written although another is gone.
+    """
     for path, fields in run.watched.items():
         if fields is not None and path in run.full.texts and path != but:
             raw = await _now(run, path)
@@ -138,7 +144,7 @@ async def overtaken(run: Run, but: str = "") -> str:
 
 
 def _edited(run: Run, path: str, text: str) -> str:
-    """What of the playbook's own was changed since the run last saw it, be it in a turn that it does again."""
+    """How the playbook's own fields differ from what the run saw last, also in turns that it does again; empty: not."""
     fields, known = run.watched[path], run.full.texts.get(path)
     if fields is None or known is None or run.text(known) == text:
         return ""

@@ -140,7 +140,7 @@ class Intended(Event):
 
 
 class Turned(Outcome):
-    """From here on pending work is this unit's; that of the one before is put by (RM-102)."""
+    """From here on pending work belongs to this unit; that of the unit before is put aside under its name (RM-102)."""
 
     e: Literal["unit"] = "unit"
     unit: str
@@ -206,7 +206,7 @@ class Noted(Outcome):
 
 
 class Warned(Outcome):
-    """Told beside the process: by the playbook, then its verb; else by the engine, without a key."""
+    """A warning for people: with a key from the playbook's verb `warn`, without one from the engine."""
 
     e: Literal["warned"] = "warned"
     text: str
@@ -341,7 +341,7 @@ class Called(Event):
 
 
 class Heard(Event):
-    """News of a call that outlive it: session, what it spent, what it waits for."""
+    """What is kept of a call's news, so that a later process knows it: the session, and what was spent."""
 
     e: Literal["heard"] = "heard"
     news: News
@@ -368,9 +368,10 @@ class Report(Model):
     attempt: int
     outcome: Literal["done", "fault"]
     reason: str = ""
-    """Of a fault: `no start`, `crash`, `timeout`, `over`, `limit`, `login`, `model`, `unusable`, `scope`, `conflict`,
-    `no verdict`, `error` (it says itself that it failed), `edited` (a person changed a document that is the
-    playbook's own: nobody was called)."""
+    """Of a fault: `no start`, `crash`, `timeout`, `over` (a bound of its layer), `budget` (its share), `limit`,
+    `login`, `model`, `refused`, `session`, `busy` (of these six see `TroubleKind`), `unusable`, `scope`, `conflict`,
+    `error` (it says itself that it failed), `edited` (a person changed a document that is the playbook's own: nobody
+    was called)."""
     complaint: str = ""
     """The fault in words; of a judge what its ruling was asked about."""
     form: Any = None
@@ -400,12 +401,13 @@ class Report(Model):
 
 
 class Tried(Event):
-    """A call ended, and another one of the same dispatch follows."""
+    """A call ended, and its dispatch has not: another call follows, here or after a resume."""
 
     e: Literal["tried"] = "tried"
     report: Report
     move: Literal["wait", "repeat", "repair", "gave up"]
-    """`gave up`: the run's halt; a resume begins with all its repeats again."""
+    """`gave up`: the run stops until a resume, which has all its repeats again; where only its share of the budget was
+    used up, it is called again at once."""
     delay_s: float = 0
     until: datetime | None = None
 

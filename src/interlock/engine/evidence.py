@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 
 async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Ground, *, last: bool) -> ev.Report:
-    """The report of a judge with its ruling; asked about once where it contradicts itself or what it claims."""
+    """A judge's report with the ruling; with a complaint, unless it is the `last`, where it contradicts itself or what
+    ran."""
     claim: Claim = form.claim(call.criteria)
     # With what it may add, and has: a test of its own is a check like any other.
     tree = report.did.work if report.did is not None and call.row.writes else ground.shown
@@ -51,7 +52,7 @@ async def rule(run: Run, call: Call, report: ev.Report, form: Any, ground: Groun
 
 
 async def _green(run: Run, proved: ev.Proved, ground: Ground, tree: Tree) -> bool:
-    """Whether what the engine ran is green on the very tree that is judged; changed since, it runs again."""
+    """Whether a command of the engine is green on the very tree that is judged; it runs again if that has changed."""
     if proved.after is None or not proved.after.green or proved.tree == tree:
         return proved.after is not None and proved.after.green
     command = Command(name=proved.name, line=proved.command)

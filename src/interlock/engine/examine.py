@@ -22,10 +22,14 @@ if TYPE_CHECKING:
 
 
 async def examine(dispatch: Dispatch, ground: Ground, exit_: Exit, *, told: bool) -> ev.Report:
-    """One report of a call; `told`: it was asked once more already, so what was set back is mended without a word."""
+    """One report of a call.
+
+    Args:
+        told: it was asked once more already, so that what it set back is given back without asking again.
+    """
     run, call, slot = dispatch.run, dispatch.call, dispatch.slot
     row, world = call.row, run.world
-    found = await ground.seat.found(await delivery.own(run))
+    found = await ground.seat.found(await delivery.own_blobs(run))
     text = world.redact(exit_.text)
     content = text.encode("utf-8", "backslashreplace")
     world.folder.keep(slot.key, "answer.md", content)
@@ -189,7 +193,7 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
 
 
 def complaint(report: ev.Report) -> str:
-    """What a repair is told."""
+    """What an agent is told that is asked once more."""
     refuted = [
         f"`{check.command}`: told {check.told}, {check.why or 'it does not run so'}"
         for check in report.checks

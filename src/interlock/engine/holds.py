@@ -72,7 +72,7 @@ def people_decide(path: Path) -> str:
 
 
 def peoples_work_stays(path: Path) -> str:
-    """But what an agent says that it means to take back. What was moved aside as a whole lies in the attic."""
+    """Nothing of theirs is lost but what an agent said that it takes back; what was moved aside lies in the attic."""
     meant = {name for remark in path.view.remarks if remark.kind is RemarkKind.TAKEN_BACK for name in remark.paths}
     aside = {name.partition("#")[2].partition("/")[2]: text for name, text in path.world.attic.items()}
     places: list[Mapping[str, bytes | None]] = [path.world.files, aside, *path.world.stashes.values()]

@@ -62,13 +62,13 @@ def _parsed(model: type[BaseModel], text: str, path: str) -> BaseModel:
 
 
 async def load(run: Run, model: type[M], path: str) -> M:
-    """The document as it stands. Where it cannot be used it is for a person to mend, then for a resume to read."""
+    """The document as it stands; raises BadInput where it cannot be used, until a person has mended it."""
     text = await run.read(path, lambda text: parsed(model, text or "", path))
     return parsed(model, text or "", path)
 
 
 async def put(run: Run, path: str, values: Mapping[str, Any]) -> str:
-    """The text of the document with these values in it, those of mappings and (by number) of lists one by one; Stop
+    """Put these values into the document one by one, in mappings by key and in lists by number; its new text. Stop
     where a person changed what is not theirs."""
     wrote = await run.change(path, partial(_put, path=path, values=tuple(_leaves(values))))
     if wrote.state == "edited":
@@ -98,7 +98,7 @@ def edited(run: Run, why: str) -> Stop:
 
 
 def watch(run: Run, path: str, model: type[BaseModel], people: Sequence[str] = ()) -> None:
-    """From here on the engine alone writes the document; of the model's fields people may change these."""
+    """From here on the engine alone writes the document, but for these fields of the model, which people may change."""
 
     def fields(text: str) -> dict[str, Any]:
         data = data_of(text, path)
@@ -126,16 +126,16 @@ def complaints(model: type[BaseModel], text: str | None, path: str) -> list[str]
 
 
 def held(find: Callable[[Given], list[str]]) -> Callable[[Given], Unusable | None]:
-    """How a row holds the documents that it leaves to what they have to be."""
+    """A `Row.read` that finds an answer unusable for what is wrong with its documents, and reads nothing of it."""
     return lambda given: Unusable(problems=tuple(wrong)) if (wrong := find(given)) else None
 
 
 def reads(model: type[Form], path: str) -> Callable[[Given], Form | Unusable]:
-    """How a row reads its answer from a document that it leaves."""
+    """A `Row.read` that takes the answer from a document."""
     wrong = held(lambda given: complaints(model, given.outputs.get(path), path))
     return lambda given: wrong(given) or parsed(model, given.outputs[path], path)
 
 
 def spell(form: Mapping[str, Any], outputs: Sequence[str]) -> Mapping[str, str]:
-    """The document in which a form stands."""
+    """A `Row.spell` for a form that stands in one document."""
     return {outputs[0]: dumped(dict(form))}

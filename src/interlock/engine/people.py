@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from interlock.engine.run import Run
 
 
-def listen(run: Run) -> None:
-    """Take up a cancellation; decisions wait for their gate."""
+def stop_if_cancelled(run: Run) -> None:
+    """Raises Cancelled where a person has cancelled the run; what else waits in the inbox is left to its gate."""
     for file, message in run.world.folder.messages():
         if message.what == "cancel":
             raise Cancelled(message.who, file)
@@ -35,7 +35,7 @@ async def gate(
     shows: tuple[str, ...] = (),
     given: str = "",
 ) -> ev.GateDecided:
-    """A person decides, if nothing is `given` by an option; until then the run is parked and its process may end."""
+    """A person's decision, or the one `given` by an option; raises Parked where nobody has decided yet."""
     slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
@@ -48,7 +48,7 @@ async def gate(
     elif opened is None:
         _too_early(run)
     while slot.outcome is None:
-        listen(run)
+        stop_if_cancelled(run)
         shown = await _shown(run, shows)
         if opened is None or opened.shown != shown:
             number = run.full.openings.get(slot.key, 0) + 1
@@ -88,8 +88,12 @@ async def approve(
     rounds: int = 5,
     **shown: Any,
 ) -> ev.GateDecided:
-    """A person approves, or it is revised with their words and asked about again; the last rejection is the answer
-    (PERSON-03). What is shown may be a function: of what stands there by then."""
+    """Asks until a person approves; after each rejection `revise` gets their words. After the last round the rejection
+    itself is returned (PERSON-03).
+
+    Args:
+        shown: as of `gate`; a function is called anew for each question.
+    """
     async for n in run.loop(name, cap=rounds + 1):
         now = {part: one() if callable(one) else one for part, one in shown.items()}
         decided = await gate(run, name, question, **now)
@@ -103,7 +107,7 @@ _OVERTAKEN = "what was approved has changed before it was carried out"
 
 
 def _too_early(run: Run) -> None:
-    """What was said before a gate opened is not about it: of two who decide one gate, the second one's word waits."""
+    """Refuse what was said before a gate opened: it was about an earlier one, which somebody else has decided."""
     for file, message in run.world.folder.messages():
         if message.what != "cancel":
             _refuse(run, file, message, "it was said before this was asked")

@@ -1,6 +1,6 @@
 """One process plays a run: from its first unrecorded verb to its end, or to where it stops (RUN-08, RUN-12).
 
-World-free: the doors put the parts together (`interlock.app`), simulations do, too.
+The same in the real and in the simulated world: `interlock.app` or `engine.simulation` puts the parts together.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Player:
                 outcome = await self.playbook.play(run, inputs)
             except Stop as stop:
                 outcome = stop.outcome
-            self.recorder.nothing_left("")
+            self.recorder.require_all_asked("")
         except Parked as parked:
             paused = ev.Paused(status=parked.status, why=parked.why, remedy=parked.remedy, until=parked.until)
             self.recorder.add("", paused, sync=True)
@@ -129,7 +129,7 @@ class Player:
         return self.view
 
     async def _told_to_end(self) -> bool:
-        """End it, where a person's word to cancel it is why its task was; a delivery under way is finished first."""
+        """Whether a person's word cancelled this task; if so the run ends, a delivery under way finished first."""
         for file, message in self.world.folder.messages():
             if message.what == "cancel":
                 if (begun := delivery.cut_off(self.recorder)) is not None:

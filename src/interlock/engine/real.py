@@ -72,7 +72,7 @@ async def thread(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
 
 
 def in_thread(work: Callable[P, T]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The same as something to be awaited."""
+    """The same function, awaited: it runs by `thread`."""
 
     def begin(*args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         return thread(work, *args, **kwargs)
@@ -148,7 +148,8 @@ class RealWorld:
     async def together(
         self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
     ) -> dict[str, T]:
-        """Members side by side, at most `cap` at once; an error ends the others, a halt lets them finish: paid for."""
+        """Members side by side, at most `cap` at once. An error ends the others; a halt lets them finish what is paid
+        for."""
         turns, came, halts = asyncio.Semaphore(cap), dict[str, T](), list[Halted]()
 
         async def one(name: str, member: Callable[[], Awaitable[T]]) -> None:
@@ -180,7 +181,7 @@ class RealWorld:
 
     @in_thread
     def names(self, folder: str) -> list[str]:
-        """Of the files in a folder of the workspace."""
+        """The names of the files in a folder of the workspace."""
         place = files.inside(self._trees.workspace.top, folder)
         with suppress(FileNotFoundError, NotADirectoryError), os.scandir(place) as found:
             return [one.name for one in found if one.is_file()]
@@ -188,13 +189,13 @@ class RealWorld:
 
     @in_thread
     def aside(self, path: str, key: str) -> str:
-        """Move a document into the attic, once for that key; where it lies now, from the workspace."""
+        """Move a document into the attic, once for that key; its path there, from the workspace's top."""
         workspace = self._trees.workspace
         return files.move(workspace.top, path, workspace.own / "attic" / self.run / key.replace("/", "-"))
 
     @in_thread
     def commit_tree(self, where: Where, order: CommitOrder) -> Tree | None:
-        """The tree of that commit in raw spelling, where it is another than `order.work`."""
+        """The tree that the commit would hold, as it would lie on disk; None where that is `order.work`."""
         planned = self._planned(where, order)
         tree = self._raw(planned.commit, order.work) if planned.commit else order.work
         return None if tree == order.work else tree
@@ -228,8 +229,8 @@ class RealWorld:
         return self._commits.publish(where, commit, ref=ref, expect="" if branch else parent)
 
     async def hooks(self, where: Where, order: CommitOrder) -> CommandExit | None:
-        """The person's, by `git hook run` in a layer whose HEAD is the branch's own and whose index is the tree to be
-        committed; None: nothing would be."""
+        """How the person's hooks end on a commit, run by `git hook run` in a layer whose HEAD is the branch's own and
+        whose index is what would be committed; None: nothing would be."""
         planned = await thread(self._planned, where, order)
         if not planned.commit:
             return None  # it is said where the commit would be made
@@ -250,7 +251,7 @@ class RealWorld:
 
     @in_thread
     def pull_request(self, branch: str, title: str, body: str) -> Committed:
-        """Pushed and opened by the person's own program; else what to type. `commit` holds the address."""
+        """Push and open one by the person's own program. `commit` holds its address, or with a problem what to type."""
         program = next((name for name in ("gh", "glab") if shutil.which(name)), "")
         push = ["git", "push", "--set-upstream", "origin", branch]
         opens = {
@@ -294,11 +295,11 @@ class RealWorld:
             settings = settings.model_copy(update={"role": file})
         return self._roles.resolve(name, runner=runner, table=self._settings.runner_named(runner), settings=settings)
 
-    async def seat(self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
+    async def seat(self, layer: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool) -> RealSeat | None:
         """A layer that shows this tree; with `goes_on` the one of before as it lies, or None where it is gone."""
-        if goes_on and not self._layers.has(self.run, slot):
+        if goes_on and not self._layers.has(self.run, layer):
             return None
-        about = self.run, slot, standing, shown, self._needs(role)
+        about = self.run, layer, standing, shown, self._needs(role)
         return RealSeat(await thread(self._layers.open, *about, goes_on=goes_on, branch=_attached(self._where)))
 
     def _needs(self, role: Role) -> Needs:
@@ -421,7 +422,8 @@ class RealWorld:
         return junit.tests_of(came.exit, came.out, contents)
 
     async def setup(self, command: Command, standing: Standing, tree: Tree) -> CommandExit | None:
-        """Where a manifest is not the person's, or what it makes is missing; once for each state of the manifests."""
+        """Run the set-up where manifests are not the person's or what it makes is missing, once for each state of
+        them."""
         mark = await thread(self._unprepared, command, standing, tree)
         if mark in ("", self._prepared):
             return None

@@ -88,17 +88,17 @@ class Path(Stage):
         return {event.command for event in ran if getattr(event, "word", "") != "told"}
 
     def green(self, line: str, tree: Tree | None) -> bool | None:
-        """How a command really ended on a tree, the last time; None: nobody knows."""
+        """Whether a command was green on a tree, the last time it really ran; None: it did not."""
         came = self.ended_at_all(line, tree)
         return False if came is None and line in self.deciding and (line, tree, False) in self.runs else came
 
     def ended_at_all(self, line: str, tree: Tree | None, *, own: bool = False) -> bool | None:
-        """The same; None also where it did not end, which says nothing of what somebody else saw."""
+        """The same, but None where its last run was ended by its deadline."""
         came = self.runs.get((line, tree or Tree(""), own))
         return None if came is None or came.timed_out else came.exit == 0
 
     def further(self) -> Iterator[tuple[str, str]]:
-        """What else could have happened, behind the last thing that did."""
+        """The deviations that could be added to this path: those that come after its last one."""
         came = list(self.offers)
         behind = max((came.index(one) for one in self.schedule if one in came), default=-1)
         yield from ((one, name) for one in came[behind + 1 :] for name in self.offers[one])

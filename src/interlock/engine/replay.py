@@ -82,7 +82,7 @@ class Recorder:
         self.journal.sync()
 
     def recall(self, key: str, asked: Mapping[str, Any], kind: type[O]) -> Slot[O]:
-        """The place of a verb in the journal: with its outcome, or without one and with all that came before it.
+        """The verb's place in the journal: with its recorded outcome, or without one and with what was traced so far.
 
         Raises:
             Diverged: it was asked something else, or something recorded was never asked for.
@@ -94,25 +94,32 @@ class Recorder:
         outcome = line.event if line and isinstance(line.event, kind) else None
         if line and not outcome:
             now = kind.model_fields["e"].default
-            self._accept(line, f"recorded is `{line.event.e}`, now asked is `{now}`", instead=True)
+            self._require_accepted(line, f"recorded is `{line.event.e}`, now asked is `{now}`", instead=True)
         if not outcome:
-            self.nothing_left(key)
+            self.require_all_asked(key)
         elif line and (what := difference(outcome.asked, short)):
-            self._accept(line, what)
+            self._require_accepted(line, what)
         for one in (*traces, line) if line and outcome else traces:
             self.seen.take(one)
         return Slot(self, key, short, outcome, [] if outcome else [one.event for one in traces])
 
-    def nothing_left(self, key: str) -> None:
-        """Everything recorded was asked for, but what other open members may still come to."""
+    def require_all_asked(self, key: str) -> None:
+        """Raises Diverged where something recorded was not asked for before this key (or the end, without a key); what
+        is recorded below other open members may still be asked for."""
         others = (scope for scope in self.members if not key.startswith((f"{scope}/", f"{scope}#")))
         beside = tuple(f"{scope}{mark}" for scope in others for mark in "/#")
         for other, line in [*self._unasked.items()]:
             if not other.startswith(beside):
-                self._accept(line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True)
+                self._require_accepted(
+                    line, f"it is recorded, and not asked for before {key or 'the end'}", instead=True
+                )
 
-    def _accept(self, line: Line, what: str, *, instead: bool = False) -> None:
-        """Go on where journal and playbook differ, if a person said so; `instead`: without what is recorded."""
+    def _require_accepted(self, line: Line, what: str, *, instead: bool = False) -> None:
+        """Raises Diverged, unless a person has said to go on with this line although the playbook differs.
+
+        Args:
+            instead: what is recorded is forgotten then; else it is returned as it is.
+        """
         if line.seq > self._accepted:
             raise self.diverged(line.key, what)
         if instead:
@@ -135,8 +142,11 @@ class Recorder:
         )
 
     def again(self, scope: str = "") -> tuple[str, ...]:
-        """The keys of what a stopped run does again: what was done since it first came to that scope, but not by other
-        members of its group; without one its last dispatch, with the whole turn of a loop that it is in."""
+        """The keys that are forgotten so that a stopped run does them again.
+
+        With a scope: all that was recorded since the run first came there, except below other members of its group.
+        Without one: all since its last dispatch, that included; if that was in a turn of a loop, since the turn began.
+        """
         outcomes = sorted(self._outcomes.values(), key=lambda line: line.seq)
         if scope:
             first = next((line.seq for line in outcomes if line.key.startswith((f"{scope}/", f"{scope}#"))), 0)
@@ -155,7 +165,7 @@ class Recorder:
         return tuple(line.key for line in outcomes if line.seq >= since)
 
     def reopen(self, slot: Slot[Any], why: str) -> bool:
-        """Take back an outcome and what was decided on it; False where more than that was done since."""
+        """Forget an outcome and what was decided since; False, and nothing done, where more was done since."""
         seq = self._outcomes[slot.key].seq
         if any(line.seq > seq and not isinstance(line.event, _THOUGHTS) for line in self.journal.lines):
             return False
@@ -167,7 +177,7 @@ class Recorder:
 
 @dataclass
 class Slot(Generic[O]):
-    """Where the outcome of one verb stands, or will."""
+    """The place of one verb in the journal: its outcome, once there is one, and what was traced on the way there."""
 
     recorder: Recorder
     key: str

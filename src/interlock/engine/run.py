@@ -60,8 +60,8 @@ class Row:
     """The documents in which a form stands, given the form's values and the paths that are left (outputs, samples): the
     inverse of `read`, for who plays by script. With it the documents are the answer; no form is asked for beside."""
     says: type[Form] | None = None
-    """What its last message says beside such documents, for clients that hold their model to a form; in the brief the
-    prompt's own words stand for it."""
+    """The form of its last message beside such documents, given to clients that can hold their model to one; the brief
+    does not show it, the prompt says it in its own words."""
     timeout_s: float = 3600
     answers: bool = False
     """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
@@ -134,7 +134,7 @@ class Outcome:
     exit: int | None = None
     next: str = ""
     again: str = ""
-    """Of one that stopped: the scope (`run.scope`) from which on a resume does it again."""
+    """Of one that stopped: the scope (`run.scope`) from which a resume begins again."""
 
     @classmethod
     def complete(cls, reason: str, output: str = "", **more: Any) -> Outcome:
@@ -185,11 +185,11 @@ class Run:
         self.pair_lock = asyncio.Lock()
         """Members side by side move the pending pair on one after the other."""
         self.ran: dict[tuple[str, Tree], ev.Run1] = {}
+        """Command line and tree -> how it ran, in this process; of earlier processes only where it was green."""
         for pair in self.full.ran.values():
             for one in (pair.before, pair.proved.after if pair.proved else None):
                 if one is not None and one.green:
                     self.ran[pair.command, one.tree] = one
-        """Command line and tree -> how it ran, in this process; before: where it was green."""
         self.setup: Command | None = None
         """Prepares what commands need; known when `commands` were asked for."""
         self.limited: dict[str, datetime] = {}
@@ -231,7 +231,7 @@ class Run:
 
     @property
     def stopped(self) -> str:
-        """Why it had stopped before a person had it go on, until the next dispatch has ended. Live alone."""
+        """Why it had stopped before it was resumed, until a dispatch has ended since; not recorded: for texts alone."""
         return self.full.stopped
 
     @property
@@ -259,7 +259,7 @@ class Run:
         return "" if digest is None else self.world.folder.get(digest).decode("utf-8", "replace")
 
     async def safe(self) -> None:
-        """What was done is safe wherever the run is carried to, and it is still this process's."""
+        """Waits until the journal is safe on the remote that carries the run, if one does; raises where it was lost."""
         if self._saved is not None:
             await self._saved()
 
@@ -274,12 +274,12 @@ class Run:
         return slot.settle(make()) if slot.outcome is None else slot.outcome
 
     async def made(self, name: str, asked: Mapping[str, Any], kind: type[O], make: Callable[[], Awaitable[O]]) -> O:
-        """The same, of what takes its time."""
+        """The same, awaited."""
         slot = self.slot(name, asked, kind)
         return slot.settle(await make()) if slot.outcome is None else slot.outcome
 
     async def found(self, name: str, asked: Mapping[str, Any], find: Callable[[], Awaitable[Any]]) -> Any:
-        """What the world says once, as plain data; the same ever after."""
+        """What the world says, asked once: plain data, recorded, and the same ever after."""
 
         async def make() -> ev.Got:
             return ev.Got(verb=name, value=plain(await find()))
@@ -288,7 +288,7 @@ class Run:
 
     @contextmanager
     def step(self, name: str) -> Any:
-        """What is used in here has its key below the step's name."""
+        """Verbs used inside have their keys below the step's name."""
         outer = keys.here()
         keys.enter(outer.child(name, step=name))
         try:
@@ -370,7 +370,7 @@ class Run:
         )
 
     async def left(self, report: ev.Report) -> str:
-        """What an agent had changed whose work did not count, as a patch: for texts alone."""
+        """The changes of an agent whose work did not count, as a patch; not recorded: for texts alone."""
         if report.kept is None or report.shown is None:
             return ""
         return (await self.world.patch(report.shown, report.kept)).decode("utf-8", "backslashreplace")
@@ -405,7 +405,7 @@ class Run:
     watch = documents.watch
     change = documents.change
     set_aside = documents.set_aside
-    listen = people.listen
+    stop_if_cancelled = people.stop_if_cancelled
 
     def receipt(self) -> str:
         """What was reached and on what evidence, as Markdown."""

@@ -60,17 +60,17 @@ class Entry:
         return fold(read_lines(self.journal))
 
     def output(self, view: View) -> bytes:
-        """What the playbook itself has to say."""
+        """The playbook's own output, once it has ended."""
         return self.folder.get(view.ended.output) if view.ended and view.ended.output else b""
 
     @property
     def is_far(self) -> bool:
-        """It is worked on elsewhere: this is a copy to look at, or what was left here when it went."""
+        """Another machine works on it: this is a copy to look at, or what was left here when it went there."""
         return self.path.parent.name == FAR
 
     @property
     def held(self) -> dict[str, Any]:
-        """What is noted of the remote that carries it, and of who has it; empty: it was never carried."""
+        """The remote that carries it and who works on it there, as last noted; empty: no remote does."""
         with suppress(OSError, ValueError):
             found = json.loads((self.path / HELD).read_bytes())
             return found if isinstance(found, dict) else {}
@@ -168,11 +168,11 @@ class Runs:
         return sorted(every, key=lambda entry: (entry.order, entry.id), reverse=True)
 
     def of_before(self) -> list[str]:
-        """Runs of interlock 0.1: left alone."""
+        """The names of runs of interlock 0.1, which are left alone."""
         return sorted(place.name for place in self.path.glob("*") if _is_of_before(place))
 
     def far(self) -> list[Entry]:
-        """Runs of elsewhere; none of them is meant by `latest`, or by leaving the name out."""
+        """Copies of runs that other machines work on; neither `latest` nor leaving the name out means one of them."""
         with suppress(OSError):
             there = [Entry(place) for place in (self._own / FAR).iterdir() if place.is_dir()]
             return sorted(there, key=lambda entry: str(entry.first.get("at", "")))
@@ -209,7 +209,7 @@ class Runs:
         )
 
     def waiting(self) -> list[Entry]:
-        """Those that wait for a person, or for something else; asked at another terminal just now, too."""
+        """The runs that wait, and those that ask a person at another terminal just now."""
 
         def waits(entry: Entry, status: Status) -> bool:
             return status is Status.WAITING or (status is Status.WORKING and entry.view().gate is not None)

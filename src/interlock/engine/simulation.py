@@ -112,7 +112,8 @@ class Clean:
         return Message(what="answer", choice=gate.choices[0], who="person", at=gate.at)
 
     def moment(self, what: str) -> str:
-        """Before and after each effect: a person may edit, the process may die; a text is why the effect fails."""
+        """Called before and after each effect: here a person may edit and the process may die. A text makes the effect
+        fail."""
         return ""
 
 
@@ -204,7 +205,7 @@ class Simulated:
     async def together(
         self, members: Mapping[str, Callable[[], Awaitable[T]]], cap: int, begin: Callable[[str], None]
     ) -> dict[str, T]:
-        """One after the other up to each call of an agent, so that all begin before the first one ends."""
+        """Members take turns at each call of an agent, so that all have begun before the first one ends."""
         came, halts, waiting = dict[str, T](), list[Halted](), list(members.items())
         at_work: dict[str, tuple[contextvars.Context, Generator[Any, None, T]]] = {}
         while waiting or at_work:
@@ -404,12 +405,12 @@ class Simulated:
         return Role(name=name, runner="simulated", type="scripted")
 
     async def seat(
-        self, slot: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool
+        self, layer: str, role: Role, standing: Standing, shown: Tree, *, goes_on: bool
     ) -> SimulatedSeat | None:
         if goes_on:
-            return self.seats.get(slot)
-        self.seats[slot] = SimulatedSeat(self, slot, shown, standing.tree)
-        return self.seats[slot]
+            return self.seats.get(layer)
+        self.seats[layer] = SimulatedSeat(self, layer, shown, standing.tree)
+        return self.seats[layer]
 
     async def call(self, ask: Ask, seat: Any, hear: Hear) -> Exit:
         key = ask.marker.partition("/")[2]
@@ -469,12 +470,12 @@ class Simulated:
 
 @types.coroutine
 def _turn() -> Generator[None, None, None]:
-    """Whoever works beside comes to their turn."""
+    """Let another member have its turn."""
     yield
 
 
 def simulated(playbook: Playbook, world: Simulated, **more: Any) -> Player:
-    """A process that plays it in this world."""
+    """A player of it in this world, as a process of its own would have."""
     settings = playbook.settings() if playbook.settings else None
     return Player(playbook, world, Prompts(playbook.prompts), settings=settings, **more)
 
@@ -490,7 +491,7 @@ def begin(player: Player, inputs: Model, caps: Mapping[str, int] | None = None, 
 
 
 def drive(work: Coroutine[Any, Any, T] | Awaitable[T]) -> T:
-    """Run what never waits to its end, without an event loop."""
+    """Run a coroutine to its end without an event loop; in the simulated world nothing has to be waited for."""
     steps = work.__await__()
     try:
         while True:

@@ -134,7 +134,7 @@ class Stage(Clean):
         """Moments and commands in the present process."""
 
     def comes_back(self, view: View) -> bool:
-        """A person answers what the run waits for, mends what failed, or takes up what stopped: whether it goes on."""
+        """Between two processes a person answers, mends or resumes; False: they leave the run as it is."""
         stopped = view.ended is not None
         if stopped and (view.status is not Status.STOPPED or not self._once(STOPPED, lambda: ("is resumed",))):
             return False
@@ -196,7 +196,7 @@ class Stage(Clean):
         return Act({**done, **extra}, exit_ if form is None else self.said(form))
 
     def _left(self, ask: Ask | None = None) -> str:
-        """A file that an agent left, and not for this call; empty: none."""
+        """A file that an earlier agent was asked for and this one is not; empty: none."""
         left = (path for one in reversed(self.asks.values()) for path in one.samples)
         return next((path for path in left if ask is None or path not in ask.samples), "")
 
@@ -216,7 +216,8 @@ class Stage(Clean):
         return self.row(ask.role.name, ask.env["INTERLOCK_MEMBER"])
 
     def row(self, agent: str, member: str) -> Row:
-        """A role's row; where it has several, its member is the title of one; who is named late, the first."""
+        """The row of a member or role; the first one where its name is not among the rows: it is made during the
+        run."""
         return self.rows.get(member) or self.rows.get(agent) or next(iter(self.rows.values()))
 
     def _answers(self, ask: Ask) -> dict[str, Any]:

@@ -1,8 +1,8 @@
 """The one read model: what people see of a run, folded from its lines.
 
-Terminal, page, MCP, report, notices and `--json` render a `View`; nobody else looks at an event.  Folding is
-incremental and touches nothing.  The engine itself asks the same fold for what counts now: the pending pair, who was
-heard, what was spent.
+Terminal, page, MCP, report, notices and `--json` render a `View`.  It hands on some events as they are (a report, a
+delivery); no door imports or folds one.  Folding is incremental and touches nothing.  The engine itself asks the same
+fold for what counts now: the pending pair, who was heard, what was spent.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ class View:
         self.seconds = 0.0
         self.since: datetime | None = None
         """Since when it is worked on, as told so far; `seconds` has the time before."""
-        self.fresh: datetime | None = None
-        """Since when nobody away was told: whoever leaves in order tells them."""
+        self.untold_since: datetime | None = None
+        """When the stretch of work began that nobody outside was told of yet; whoever ends in order tells them."""
         self.last = 0
         self.unknown: list[Line] = []
 
@@ -267,7 +267,7 @@ class View:
             step.keys.append(key)
 
     def _open(self, at: datetime, event: ev.RunStarted | ev.Resumed) -> None:
-        self.fresh = at if self.since is None else self.fresh
+        self.untold_since = at if self.since is None else self.untold_since
         self.status, self.why, self.remedy, self.until, self.since = Status.WORKING, "", "", None, at
         self.ended = self.ended_at = None
         self.version = event.version
@@ -275,7 +275,7 @@ class View:
         self.words += [event.said] if event.said else []
 
     def _close(self, at: datetime) -> None:
-        self.fresh = at if self.since is None else self.fresh
+        self.untold_since = at if self.since is None else self.untold_since
         self.seconds += max((at - (self.since or at)).total_seconds(), 0)
         self.since = None
 
@@ -318,14 +318,14 @@ class View:
         self.standing = event.standing
 
     def _call(self, key: str, event: ev.Called | ev.Report, at: datetime) -> CallView:
-        """The dispatch of that key; one of whose calls none was made, or none is known, is there, too."""
+        """The dispatch of that key; made where its first call is not known, or none was made."""
         if key not in self.calls:
             step = key.partition("/")[0] if "/" in key else ""
             self.calls[key] = CallView(key, event.agent, event.member, step, event.attempt, "", at)
         return self.calls[key]
 
     def _move(self, seq: int, pair: Pending | None) -> None:
-        """The pending pair of the latest line: on replay, members' lines come in another order."""
+        """Take up a pending pair, unless a later line had one: on replay, members' lines come in another order."""
         if pair is not None and seq >= self._pending_at:
             self.pending, self._pending_at = pair, seq
 

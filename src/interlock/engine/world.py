@@ -32,7 +32,7 @@ class Command:
     name: str
     line: str
     origin: str = "named"
-    """`named` by a person, or `found`, with its file."""
+    """`named` by a person, else the file that says it."""
     timeout_s: float = 1800
 
 

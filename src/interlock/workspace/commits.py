@@ -188,7 +188,7 @@ class Commits:
         return reply.why if reply.code else ""
 
     def _filters(self) -> str:
-        """Why git had better not write or read files here by itself."""
+        """Why git must not write or read files here by itself; empty: it may."""
         paths = lines([path for *_, path in self._repository.tracked()])
         named = self._repository.git.names("check-attr", "-z", "--stdin", "filter", stdin=paths)[2::3]
         text = "files go through filters here, which interlock does not run: do it yourself"

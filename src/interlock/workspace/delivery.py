@@ -169,14 +169,15 @@ class Delivery:
         return sorted(possible, key=lambda delta: (delta.new is not None, delta.path)), tuple(remarks)
 
     def _in_the_way(self, path: str, going: Collection[str]) -> Iterator[str]:
-        """What stands where a file is to come, and does not go."""
+        """What stands in the place of a file that is to come, without going itself in the same delivery."""
         below = () if (self._top / path).is_symlink() else walk(self._top / path, opening=False)
         there = [(f"{path}/{at}", status) for at, status in below]
         there += [(at, status) for at in (path, *above(path)) if (status := status_of(self._top / at))]
         yield from (at for at, status in there if not stat.S_ISDIR(status.st_mode) and at not in going)
 
     def _staged(self, stage: Path, deltas: Sequence[Delta], modes: Mapping[str, int]) -> list[_Step]:
-        """The manifest of what is to happen, and all files that come, on the file system to which they go."""
+        """Write the manifest of what is to happen, then all files that come, each on the file system where it will
+        lie."""
         device = stage.stat().st_dev
         steps = []
         for at, delta in enumerate(deltas):
@@ -194,7 +195,7 @@ class Delivery:
         return steps
 
     def _stage_one(self, step: _Step, wanted: int, content: bytes, known: int | None) -> None:
-        """Our file, with the mode and owner of the one that it replaces, but for the bit that git knows."""
+        """Write our file, with mode and owner of the one that it replaces; the executable bit is ours."""
         if wanted == LINK:
             step.stage.symlink_to(os.fsdecode(content))
             return
@@ -217,7 +218,7 @@ class Delivery:
         return next(folder for up in (*above(path), ".") if (folder := self._top / up).is_dir())
 
     def _take(self, step: _Step) -> None:
-        """One file into the tree, or out of it."""
+        """Exchange one file of the tree with its stage; _Late where the tree is not as it was."""
         place = self._reached(step.path)
         if step.old is None:
             _remove_empty(place)
@@ -228,7 +229,7 @@ class Delivery:
         step.done = True
 
     def _take_back(self, step: _Step) -> None:
-        """The tree as it was before this step; what a person has written since stands."""
+        """Undo this step in the tree; what a person has written since stands."""
         if not step.done:
             return
         comes = step.old is not None
@@ -284,8 +285,8 @@ class Delivery:
         shutil.rmtree(stage, ignore_errors=True)
 
     def _tidy(self) -> dict[str, int]:
-        """What dead processes left on their stages: what a person wrote at the last moment goes back. The modes of
-        what they had taken out."""
+        """Clear the stages of processes that died; what a person wrote at the last moment goes back into the tree. The
+        modes of files that had been taken out."""
         modes = dict[str, int]()
         for stage in sorted((self._trees.git.git_dir / "landing").iterdir()):
             try:
@@ -300,13 +301,13 @@ class Delivery:
         return modes
 
     def _modes(self, taken: Iterable[_Step]) -> dict[str, int]:
-        """Of files that came out of the tree: git knows one bit of them."""
+        """The modes of files that came out of the tree: git knows one bit of them."""
         found = {step.path: step.stage.lstat().st_mode for step in taken}
         return {path: stat.S_IMODE(mode) for path, mode in found.items() if stat.S_ISREG(mode)}
 
 
 def _remove_empty(folder: Path) -> None:
-    """A folder in whose place a file comes; what is still in it makes that file late."""
+    """Remove empty folders in whose place a file comes; one that is not empty makes that file late."""
     if folder.is_dir() and not folder.is_symlink():
         for at, _, _ in os.walk(folder, topdown=False):
             with suppress(OSError):
@@ -314,7 +315,8 @@ def _remove_empty(folder: Path) -> None:
 
 
 def _move(stage: Path, place: Path, *, comes: bool, goes: bool) -> None:
-    """A file from its stage into the tree, or out of it, or both in one step; what only comes takes nobody's place."""
+    """Exchange a file with its stage in one step: one `comes`, one `goes`, or both. What only comes replaces
+    nothing."""
     if not comes:
         place.rename(stage)
         return

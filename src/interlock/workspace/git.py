@@ -44,7 +44,7 @@ _PATIENCE_S = 900
 
 
 def environment(*, personal: bool = False) -> dict[str, str]:
-    """The environment of a git: without `GIT_*`, but a person's identity where it is theirs."""
+    """The environment for git: nothing of `GIT_*`; with `personal` the person's identity and settings count."""
     theirs = _PERSONAL if personal else ()
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_") or name.startswith(theirs)}
     alone = {"GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": "/dev/null", "GIT_ATTR_NOSYSTEM": "1"}
@@ -153,12 +153,12 @@ def entry_of(place: Path) -> Entry | None:
 
 
 def pieces(paths: Sequence[str], size: int = 500) -> list[Sequence[str]]:
-    """Paths for several command lines: one of them has an end."""
+    """Paths in pieces, each short enough for one command line."""
     return [paths[at : at + size] for at in range(0, len(paths), size)]
 
 
 def lines(names: Sequence[str]) -> bytes:
-    """Names as git reads them with `-z`."""
+    """Names on standard input for a git with `-z`."""
     return b"".join(os.fsencode(name) + b"\0" for name in names)
 
 

@@ -45,7 +45,7 @@ class Workspace:
 
     @classmethod
     def find(cls, folder: Path) -> Workspace:
-        """The workspace around a folder. A folder that the repository around it ignores is no part of that."""
+        """The workspace around a folder; a repository that ignores the folder is not its workspace."""
         folder = Path(os.path.realpath(folder))
         tops = (folder, *folder.parents)
         top = next((top for top in tops if repository_at(top)), None)
@@ -71,7 +71,7 @@ def status_of(place: Path | None) -> os.stat_result | None:
 
 
 def stamp(status: os.stat_result) -> tuple[int, int, int, int]:
-    """What is another one when a file has changed, whoever did it."""
+    """Stat data that differ once a file was changed, by whomever."""
     return (status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 

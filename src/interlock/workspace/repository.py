@@ -81,8 +81,8 @@ class Repository:
         return tuple(name for name in _BUSY if (self.git_dir / name).exists())
 
     def is_dirty(self) -> bool:
-        """Whether anything is not committed, told by git itself; filters do not run, so that a file that looks touched
-        and has one counts as changed."""
+        """Whether anything is not committed, as git tells it. Filters do not run, so a file with a filter counts as
+        changed once its times have changed."""
         filters = {name.rpartition(".")[0] for name in self.settings if name.startswith("filter.")}
         off = [f"{name}.{what}" for name in filters for what in ("clean=", "process=", "required=false")]
         git = replace(self.git, settings=tuple(off))
@@ -127,7 +127,7 @@ class Repository:
         return versions
 
     def committed(self, place: Path, content: bytes) -> bool:
-        """Whether a commit holds what lies there, or may hold it: somebody else may have written it then."""
+        """Whether this content is, or may be, in some commit, so that somebody else may have written it."""
         path = place.relative_to(self.top.resolve()).as_posix().casefold()  # some disks know no case
         paths = [name for name in self.git.names("ls-files", "-z") if name.casefold() == path]
         if not paths:

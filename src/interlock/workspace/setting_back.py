@@ -85,7 +85,7 @@ def mend(
 
     Args:
         head: what is committed, in the clean spelling.
-        own: blobs that this run delivered (see `owned`); they are no person's unsaved work.
+        own: path to blob of what this run delivered (see `owned`): changing that again sets no person's work back.
         clean: the clean spelling of `now`, `shown` and `result`, where that differs.
     """
     now_clean, shown_clean, result_clean = clean or (now, shown, result)
@@ -159,8 +159,8 @@ def _is_change(trees: Trees, base: bytes, shown: bytes, result: bytes) -> bool:
 
 
 def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> tuple[Tree, tuple[str, ...]]:
-    """A result without what the person wrote meanwhile (`base` to `now`) and the agent's program took up, for the
-    folder below a layer is live; and the paths where the two cannot be told apart, on which it is as `shown` again."""
+    """A result without what the person wrote while the agent worked (`base` to `now`): it shows through the layer, and
+    may lie in the result. And the paths where the two cannot be told apart, on which the result is as `shown` again."""
     meanwhile = {delta.path: delta for delta in trees.deltas(base, now) if delta.new is not None}
     both = [delta for delta in trees.deltas(shown, result, list(meanwhile)) if delta.new and delta.path in meanwhile]
     if not both:
@@ -173,7 +173,8 @@ def free(trees: Trees, *, base: Tree, now: Tree, shown: Tree, result: Tree) -> t
 
 
 def owned(trees: Trees, own: Mapping[str, str], *, head: Tree, before: Tree, after: Tree) -> dict[str, str]:
-    """What a run has delivered, after one delivery more: path to blob, where nothing unsaved of the person is in it."""
+    """`own` after one more delivery: path to blob of what a run delivered, without files that hold unsaved lines of the
+    person."""
     unsaved = {delta.path for delta in trees.deltas(head, before)}
     deltas = trees.deltas(before, after)
     unsaved -= {delta.path for delta in deltas if delta.old is not None and own.get(delta.path) == delta.old[1]}

@@ -69,7 +69,7 @@ class Snapshots:
         self._begun.pop(run, None)
 
     def take(self, run: str) -> tuple[Tree, tuple[Remark, ...]]:
-        """The tree of this moment, and what is in the workspace and not in it."""
+        """The tree of this moment, and remarks on what of the workspace is not in it."""
         with self.index(run) as git:
             for copying in (True, False):
                 try:
@@ -112,7 +112,8 @@ class Snapshots:
         return tree, tuple(remarks)
 
     def _begin(self, git: Git, run: str, *, copying: bool) -> list[str]:
-        """Make the run's index of the person's: a copy, or their names, which are all to be read then."""
+        """Make the run's index from the person's: a copy of it, or anew from its names. The paths that have to be read
+        then."""
         assert self._repository is not None
         listed = self._repository.tracked()
         self._tracked[run] = frozenset(path for *_, path in listed)

@@ -205,7 +205,7 @@ class Trees:
         return Merged(conflicts=tuple(dict.fromkeys(marks.sub("", path) for path in found[1:])))
 
     def merge_for(self, base: Tree, ours: Tree, theirs: Tree) -> tuple[Tree, tuple[str, ...]]:
-        """The same, where `theirs` stands on each path in conflict; and these paths."""
+        """The merge with `theirs` on each path in conflict, and these paths."""
         clashes: dict[str, None] = {}
         while (merged := self.merge(base, ours, theirs)).tree is None:
             clashes.update(dict.fromkeys(merged.conflicts))
@@ -215,7 +215,7 @@ class Trees:
         return merged.tree, tuple(clashes)
 
     def merge_texts(self, base: bytes, ours: bytes, theirs: bytes, *options: str) -> bytes | None:
-        """Three texts merged; None on a conflict, unless options say what to do there, and of what is no text."""
+        """Three texts merged; None where they are no texts, or conflict and no option says what to do then."""
         with TemporaryDirectory() as folder:
             for name, text in zip(_SIDES, (ours, base, theirs), strict=True):
                 Path(folder, name).write_bytes(text)
@@ -229,7 +229,7 @@ class Trees:
         return list(zip(parts[1::4], parts[2::4], parts[3::4], strict=True))
 
     def commit(self, tree: str, parent: str = "", text: str = "", when: int = 0) -> str:
-        """A commit of a tree by nobody; git 2.38 merges nothing else."""
+        """A commit of a tree in nobody's name: git 2.38 merges commits alone."""
         above = f"parent {parent}\n" if parent else ""
         who = f"interlock <interlock@localhost> {when} +0000"
         return self.write(f"tree {tree}\n{above}author {who}\ncommitter {who}\n\n{text}\n".encode(), "commit")
@@ -300,7 +300,7 @@ class Trees:
         return name
 
     def take_over(self, name: str, packed: bytes) -> None:
-        """Keep an object as git has it in a file."""
+        """Keep an object, given as the bytes of git's own file for it."""
         place = self.git.git_dir / "objects" / name[:2] / name[2:]
         if not place.exists():
             place.parent.mkdir(exist_ok=True)
@@ -316,7 +316,8 @@ class Trees:
             yield git
 
     def tree_of(self, base: Tree, changes: Mapping[str, Entry | None]) -> Tree:
-        """`base` with these paths so; None: not there. A file may take a folder's place, and the other way round."""
+        """`base` with these paths changed (None: removed); a file may take a folder's place, and the other way
+        round."""
         if not changes:
             return base
         with self.scratch(base) as git:
@@ -365,15 +366,15 @@ class Trees:
         return self.repository.had(paths) if self.repository and paths else {path: {} for path in paths}
 
     def declare(self, globs: Iterable[str]) -> None:
-        """These are documents of a process; of a glob what stands before its first wildcard."""
+        """Note documents of a process, which no rule ignores: of each glob what stands before its first wildcard."""
         self.documents.update(prefix for glob in globs if (prefix := re.split(r"/?[^/]*[*?]", glob)[0].strip("/")))
 
     def is_document(self, path: str) -> bool:
         return not self.documents.isdisjoint((path, *above(path)))
 
     def ignored(self, paths: Sequence[str], standing: Tree = EMPTY, rules: Tree = EMPTY) -> set[str]:
-        """Those of the paths that the person's rules ignore, what they track aside, or those of the tree `rules`, where
-        it has others than `standing`; no document is."""
+        """Which of the paths are ignored: by the person's rules, unless git tracks them, or by those of the tree
+        `rules`, where these differ from `standing`. Declared documents never are."""
         git, top = self.repository.git if self.repository else self.git, self.workspace.top
         asked = [path for path in paths if not self.is_document(path)]
         # git gives up at the first path beyond a link or inside a repository of its own.
@@ -387,7 +388,7 @@ class Trees:
         return found
 
     def _ignored_by(self, tree: Tree, paths: Sequence[str]) -> set[str]:
-        """Those that the ignore files of a tree ignore: copies of them, read where no program writes."""
+        """Which of the paths the ignore files of a tree ignore; git reads copies of these, where no program writes."""
         rules = [(path, blob) for path, (mode, blob) in self.entries(tree).items() if is_rules(path) and mode != LINK]
         texts = dict(self.blobs(blob for _, blob in rules))
         with TemporaryDirectory() as folder:
@@ -406,7 +407,7 @@ class Trees:
     # -- keeping
 
     def keep(self, run: str, trees: Sequence[Tree]) -> None:
-        """Make these trees safe from anybody's gc: a ref that has them all, and a pack with what is not committed."""
+        """Keep these trees from every gc: by a ref that has them all, and a pack with what is in no commit."""
         ref = f"refs/interlock/{run}"
         with self.snapshots.index(run):  # members of a group keep theirs side by side
             before = self.git.text("rev-parse", "-q", "--verify", ref, ok=(0, 1))
@@ -438,7 +439,8 @@ class Trees:
 
 
 def _among(paths: Sequence[str]) -> tuple[Sequence[str], Callable[[str], bool]]:
-    """What git is asked of some paths, and which of its answers count: a command line has an end."""
+    """The paths to ask git about (none, so all, where they are too many for a command line), and which answers
+    count."""
     if len(paths) <= _ARGUMENTS:
         return paths, lambda _: True
     names = set(paths)
@@ -446,7 +448,7 @@ def _among(paths: Sequence[str]) -> tuple[Sequence[str], Callable[[str], bool]]:
 
 
 def is_rules(path: str) -> bool:
-    """Whether git reads rules of what is ignored there."""
+    """Whether it is a file of ignore rules."""
     return path.rpartition("/")[2] == ".gitignore"
 
 

@@ -1,7 +1,6 @@
 """The coding agents, a module each, and which of them a person has on this machine.
 
-A module here is a client by being here: its name is its type in settings.  Nothing of a client is imported before it is
-used, and no model is asked anything.
+A module here is a client by being here: its name is its type in settings.  Nothing here asks a model anything.
 """
 
 from __future__ import annotations

@@ -66,16 +66,16 @@ class Layer:
         self, trees: Trees, sandbox: SandboxSettings, slot: Slot, held: Upper, state: State, clean: _Spelling
     ) -> None:
         self._trees, self._sandbox, self._slot, self._held = trees, sandbox, slot, held
-        self._line = held if isinstance(held, Confined) else None
+        self._bubblewrap = held if isinstance(held, Confined) else None
         self._state, self._clean = state, clean
-        self._home = self._line.around.home if self._line else None
+        self._home = self._bubblewrap.around.home if self._bubblewrap else None
         self._relay: Relay | None = None
         self.name, self.exchange, self.inside_exchange = slot.name, slot.exchange, str(slot.exchange)
         self.shown, self.live = state.shown, state.live
-        self.confined = self._line is not None or within()
-        self.root = trees.workspace.top if self._line else held.folder
+        self.confined = self._bubblewrap is not None or within()
+        self.root = trees.workspace.top if self._bubblewrap else held.folder
         """The workspace's top as programs inside see it."""
-        self.exit_file = slot.exit_file if self._line else None
+        self.exit_file = slot.exit_file if self._bubblewrap else None
         """How the last program of a confined layer ended, whoever listened."""
 
     # -- programs
@@ -89,7 +89,7 @@ class Layer:
             cwd: counts from the workspace's top.
             apart: the name of another exit file.
         """
-        if self._line is None:
+        if self._bubblewrap is None:
             return Wrapped(tuple(argv), dict(env), str(self.root / cwd))
         self._wait()
         needs, sandbox = self._state.needs, self._sandbox
@@ -103,9 +103,9 @@ class Layer:
             doors = (str(handles[1]), *self._relay.own_servers)
         shows = (*needs.shows, *(str((self._home or Path("/")) / name) for name in sandbox.home))
         size = min(sandbox.max_bytes, _MEMORY_BYTES // 4)
-        line = self._line.line(argv, self.root / cwd, handles[0], doors, shows, size)
+        line = self._bubblewrap.line(argv, self.root / cwd, handles[0], doors, shows, size)
         inner = {name: value for name, value in env.items() if name not in _DROPPED}
-        inner["HOME"] = str(self._line.home)
+        inner["HOME"] = str(self._bubblewrap.home)
         return Wrapped(tuple(line), inner, str(self.root), tuple(handles), exit_file)
 
     def _inside(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> bytes | None:
@@ -122,7 +122,8 @@ class Layer:
         return ended.stdout if ended.returncode == 0 else None
 
     def _wait(self) -> None:
-        """bubblewrap says how the program ended before the kernel has ended all that it left running."""
+        """Wait until the kernel has ended all that the program left running: bubblewrap tells of its end before
+        that."""
         with suppress(OSError, ValueError, KeyError, IndexError):
             begun = json.loads(self._slot.exit_file.read_bytes().splitlines()[0])
             first = os.pidfd_open(begun["child-pid"])
@@ -135,14 +136,14 @@ class Layer:
                 os.close(first)
 
     def refresh_logins(self) -> None:
-        """The person's logins of this moment, copied in (RUN-15), and of git's settings what goes along."""
+        """Copy in the person's logins of this moment (RUN-15), and what is needed of git's settings."""
         if self._home:
             logins.lay_git_settings(self._home, self._slot.home)
             self._state.logins = logins.lay_in(self._home, self._slot.home, self._state.needs.logins)
         self._state.save(self._slot.folder)
 
     def logins_back(self) -> None:
-        """Tokens that the client refreshed, brought to the person's own files."""
+        """Bring tokens that the client refreshed to the person's own files."""
         if self._home:
             logins.bring_back(self._home, self._slot.home, self._state.logins)
             self._state.save(self._slot.folder)
@@ -158,8 +159,8 @@ class Layer:
         return ""
 
     def opened(self, paths: Sequence[str]) -> set[str]:
-        """Those of the laid files that were opened since; all, where the file system keeps no times of access."""
-        if self._line is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
+        """Which of these laid files were opened since; all of them where the file system keeps no times of access."""
+        if self._bubblewrap is None and os.statvfs(self._held.folder).f_flag & os.ST_NOATIME:
             return set(paths)
         laid = self._state.laid
         there = {path: status_of(self._held.folder / path) for path in paths if path in laid}
@@ -230,7 +231,7 @@ class Layer:
         both = [delta.path for delta in trees.deltas(now, result, changed)] if changed else []
         left.remarks += told(RemarkKind.BOTH_WROTE, "a person and the agent both wrote it while the agent worked", both)
         # What was laid, and a copy, does not show what the person writes meanwhile.
-        seen = [path for path in wrote if self._line and path not in state.laid]
+        seen = [path for path in wrote if self._bubblewrap and path not in state.laid]
         now = trees.graft(state.live, now, seen)
         return free(trees, base=state.live, now=now, shown=state.shown, result=result)
 
@@ -274,14 +275,15 @@ class Layer:
     # -- its end
 
     def lay(self, facts: Mapping[str, Any]) -> None:
-        """What a run that is started inside may know of the one around it; programs inside cannot change it."""
+        """Write down what a run that is started inside may know of the one around it; programs inside cannot change
+        that."""
         self._slot.laid.unlink(missing_ok=True)
         if facts:
             self._slot.laid.write_text(json.dumps(facts), encoding="utf-8")
 
     def keep_runs(self, place: Path) -> None:
         """Put the records of runs that were made inside there, and nothing of them stays for the next call."""
-        inner = self._slot.folder / "inner" / "runs" if self._line else self.root / HOME / "runs"
+        inner = self._slot.folder / "inner" / "runs" if self._bubblewrap else self.root / HOME / "runs"
         for file in sorted(inner.rglob("*")):
             if stat.S_ISREG(file.lstat().st_mode):  # anything may have been left there
                 kept = place / file.relative_to(inner)
@@ -291,14 +293,14 @@ class Layer:
             remove(one)
 
     def drop(self, *, keep_ignored: bool = False) -> None:
-        """The layer is not needed any more; what is ignored may be of use for the next one of its name."""
+        """The layer is not needed any more; with `keep_ignored` what git ignores stays for the next one of its name."""
         self._wait()
         if self._relay:
             self._relay.close()
         if keep_ignored:
             self._state.newest = time.time_ns()
             self._state.save(self._slot.folder)
-        elif self._line:
+        elif self._bubblewrap:
             self._slot.remove()
         else:
             self._state.forget(self._slot.folder)  # brought up to date, the copy serves the next one

@@ -92,7 +92,7 @@ class Layers:
         return MEMORY / f"interlock-{os.geteuid()}-{_short(self._top)}"
 
     def _held(self, slot: Slot, below: Slot | None = None) -> Upper:
-        """Where the writes of a layer lie, its folders made; it can lie on what another one left."""
+        """Where the writes of a layer lie, with its folders made; `below`: a layer whose writes it shows, too."""
         self._trees.workspace.prepared()
         for place in (slot.folder, slot.exchange, slot.store, *(slot.folder / "inner" / name for name in COVERED)):
             place.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,7 +108,7 @@ class Layers:
     def open(
         self,
         run: str,
-        slot: str,
+        name: str,
         standing: Standing,
         shown: Tree,
         needs: Needs,
@@ -116,21 +116,21 @@ class Layers:
         goes_on: bool = False,
         branch: str = "",
     ) -> Layer:
-        """A layer that shows a tree; of the same slot before, what is ignored is still there.
+        """A layer that shows a tree; what is ignored is still there from the layer of that name before.
 
         Args:
             goes_on: after a crash it is taken as it lies, if it is there whole.
             branch: the run's, where another one is checked out.
         """
-        place = self._slot(run, slot)
+        place = self._slot(run, name)
         before = State.load(place.folder)
         if goes_on and before and place.top.is_dir():
             return self._layer(run, place, self._held(place), replace(before, needs=needs))
         return self._fresh(run, place, standing, shown, before, needs=needs, branch=branch)
 
-    def has(self, run: str, slot: str) -> bool:
+    def has(self, run: str, name: str) -> bool:
         """Whether a layer is there, whole, so that it can go on."""
-        place = self._slot(run, slot)
+        place = self._slot(run, name)
         return State.load(place.folder) is not None and place.top.is_dir()
 
     def for_command(
@@ -207,7 +207,7 @@ class Layers:
         return self._layer(run, slot, held, state)
 
     def _live(self, run: str, index: Path, *, fresh: bool = False) -> Tree:
-        """What lies on the person's disk, with the index that knows it."""
+        """The tree that lies on the person's disk; its index, with stat data, comes to `index`."""
         remove(index)
         live = EMPTY if fresh else self._trees.copy_index(run, index)
         if not index.exists():
@@ -217,7 +217,7 @@ class Layers:
         return live
 
     def _layer(self, run: str, slot: Slot, held: Upper, state: State) -> Layer:
-        """The layer, whole from here on."""
+        """The layer object; its state is saved, so that it counts as whole from here on."""
         layer = Layer(self._trees, self._sandbox, slot, held, state, partial(self.spelled, run))
         layer.refresh_logins()
         return layer
