@@ -37,8 +37,11 @@ def test_what_is_not_committed_survives_an_agent_that_takes_everything_back(benc
         echo done
         """,
     )
+    bench.act("reviewer", f"echo four >> notes.txt; {ACCEPTS}")
     view = bench.run()
     assert view.status is Status.COMPLETE, view.why
+    told = [one.kind.value for call in view.calls.values() for one in (call.report.remarks if call.report else ())]
+    assert "by-product" in told and "changed unsaved work" not in told, "what a judge leaves is dropped, and no work"
     assert bench.read("notes.txt") == "one\nTWO, and unsaved\nthree\n"
     assert bench.read("new.txt") == "untracked\n"
     assert bench.read("x.cache") == "ignored\n"

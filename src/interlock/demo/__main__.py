@@ -91,7 +91,13 @@ class Tour:
 def project(tour: Tour) -> None:
     """A repository with a fault, and a person's unsaved work in it."""
     tour.top.mkdir(parents=True)
-    for path, text in {"lib.py": LIB, "check.py": CHECK, "agent.sh": AGENT, "README.md": "# Numbers\n"}.items():
+    for path, text in {
+        "lib.py": LIB,
+        "check.py": CHECK,
+        "agent.sh": AGENT,
+        "README.md": "# Numbers\n",
+        ".gitignore": "__pycache__/\n",
+    }.items():
         tour.write(path, text)
     tour.git("init", "-q", "-b", "main")
     tour.git("add", "-A")

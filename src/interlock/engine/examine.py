@@ -181,6 +181,13 @@ async def _sort(run: Run, call: Call, role: Role, ground: Ground, found: Found, 
     by_product = (RemarkKind.BY_PRODUCT, "left beside its answer: dropped")
     told(*(by_product if row.judges else (RemarkKind.OUTSIDE, "outside of its scope: kept out")), outside, result)
     drop = [*state, *outside, *held]
+    remarks = [  # what is dropped changes nothing of the person's
+        one.model_copy(update={"paths": tuple(path for path in one.paths if path not in drop)})
+        if one.kind is RemarkKind.CHANGED
+        else one
+        for one in remarks
+        if one.kind is not RemarkKind.CHANGED or not set(one.paths) <= set(drop)
+    ]
     return Work(
         tree=await world.graft(result, shown, drop) if drop else result,
         paths=[path for path in changed if path not in drop],
