@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
@@ -16,10 +17,21 @@ from tests.web.many import NOTHING, STILL, lay
 pytestmark = pytest.mark.req("PAGE-01")
 
 
+LOOKS = 1000
+
+
 @pytest.fixture(autouse=True)
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nobody waits between two looks."""
+    """Nobody waits between two looks; after so many, a page on which nothing is new counts as gone."""
     monkeypatch.setattr(live, "LOOK_S", 0.0)
+    looks, version = iter(range(LOOKS)), live.version
+
+    def counted(stamp: tuple[Any, ...]) -> str:
+        if next(looks, None) is None:
+            raise LookupError
+        return version(stamp)
+
+    monkeypatch.setattr(live, "version", counted)
 
 
 async def until(events: AsyncIterator[tuple[str, str, str]], said: str) -> tuple[str, str]:

@@ -135,7 +135,7 @@ def show(door: Door, words: Sequence[str], *, log: bool, markdown: bool, html: s
         lines = screens.step(view, name, narrator)
         if not lines:
             steps = [screens.title(step.name) for step in view.steps]
-            known = dict.fromkeys((*steps, *(call.member or call.agent for call in view.calls.values())))
+            known = dict.fromkeys((*steps, *(call.name for call in view.calls.values())))
             raise unknown(f"run {entry.id} has no step or agent {name!r}", name, known)
         print_lines(lines)
         if any(key in lines for key in view.calls):
@@ -257,8 +257,8 @@ def as_it_is_now(title: str, changes: Sequence[Change], work: Work) -> Iterator[
 def _by_agent(view: View, agent: str) -> Iterator[tuple[str, Pending]]:
     calls = [call for call in view.calls.values() if agent in (call.agent, call.member)]
     if not calls:
-        known = sorted({call.member or call.agent for call in view.calls.values()})
+        known = sorted({call.name for call in view.calls.values()})
         raise unknown(f"no agent {agent!r} worked in run {view.run}", agent, known)
     for call in calls:
         if call.report is not None and call.report.did is not None:
-            yield f"{call.member or call.agent}, attempt {call.attempt}", call.report.did
+            yield f"{call.name}, attempt {call.attempt}", call.report.did

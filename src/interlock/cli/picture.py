@@ -117,7 +117,7 @@ class LiveView(PlainView):
             said = self._doing.get(call.key, "")
             if call.state == "waiting" and call.until is not None:
                 said = f"waits until {text.clock(call.until)}  {said.removeprefix('waits: ')}"
-            rows.append((call.member or call.agent, call.started, tokens, said))
+            rows.append((call.name, call.started, tokens, said))
         for name, since, tokens, said in rows:
             took = text.running((datetime.now(UTC) - since).total_seconds())
             row = text.padded(f"> {text.padded(text.line(name, 30), 15)} {took}  {tokens}", REST - 2)

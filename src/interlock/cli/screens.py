@@ -17,7 +17,6 @@ from interlock.cli.telling import Narrator, laid
 from interlock.engine.afterwards import Work
 from interlock.engine.view import CallView, GateView, PairView, View
 from interlock.errors import Status
-from interlock.workspace import scope
 from interlock.workspace.values import Change, RemarkKind
 
 MOST = 8
@@ -79,7 +78,7 @@ def stages(view: View, width: int) -> str:
 
 def _at(view: View, key: str) -> str:
     call = view.calls.get(key)
-    return call.member or call.agent if call else "checks" if key in view.ran else ""
+    return call.name if call else "checks" if key in view.ran else ""
 
 
 def title(step: str) -> str:
@@ -138,7 +137,7 @@ def _checks(view: View) -> Iterator[Told]:
     yield from (("checks", pair.command, pair_words(pair)) for pair in view.pairs.values())
     if not view.pairs and any(call.report for call in view.calls.values()):
         yield "checks", "none", ""
-    if view.shown_by is not None and not view.shown_by.get("by"):
+    if view.is_blind:
         yield "", "no check tells this work from none", ""
 
 
@@ -154,11 +153,10 @@ def pair_words(pair: PairView) -> str:
 
 def judged(view: View) -> Iterator[Told]:
     """The last word of each judge, with its summary; what it noted besides stands below."""
-    last = {call.member or call.agent: call for call in view.calls.values() if call.report and call.report.ruling}
-    for name, call in last.items():
+    for call in view.last_words:
         said, tone = telling.outcome(call)
-        why = telling.against(call)[:1] if tone == "bad" else [str(telling.form_of(call).get("summary") or "")]
-        yield "judged", ": ".join(filter(None, (f"{name} {said}", *why))), ""
+        why = telling.against(call)[:1] if tone == "bad" else [str(call.form.get("summary") or "")]
+        yield "judged", ": ".join(filter(None, (f"{call.name} {said}", *why))), ""
         yield from (("judged", f"- {note}", "") for note in _few(telling.notes(call)))
 
 
@@ -168,9 +166,7 @@ def _few(rows: Sequence[str]) -> list[str]:
 
 def _work(view: View, work: Work) -> Iterator[Told]:
     other = "your other work: untouched" if view.start is not None and view.start.standing.unsaved else ""
-    known, written = view.start.documents if view.start else (), documents(view)
-    both = (one.path for one in work.delivered if one.path in written or scope.within(one.path, known))
-    papers = list(dict.fromkeys(both))
+    papers = list(dict.fromkeys(one.path for one in work.delivered if view.is_document(one.path)))
     yield from _files("code", [one for one in work.delivered if one.path not in papers], other)
     if papers:
         folder = os.path.commonpath([posixpath.dirname(path) for path in papers])
@@ -188,12 +184,6 @@ def _work(view: View, work: Work) -> Iterator[Told]:
     yield from (("told", said, "") for said in _few(list(remarks)))
     if work.problem:
         yield "code", work.problem, ""
-
-
-def documents(view: View) -> set[str]:
-    """What of the work are the process's own papers: they came into the tree with their dispatch."""
-    papers = [one.landing.paths for one in view.delivered if one.label == "documents" and one.landing]
-    return {path for paths in papers for path in paths}
 
 
 def _files(label: str, changes: Sequence[Change], rest: str = "") -> Iterator[Told]:
@@ -280,7 +270,7 @@ def _top(key: str) -> str:
 
 
 def _in_full(call: CallView) -> Iterator[Told]:
-    form, report = telling.form_of(call), call.report
+    form, report = call.form, call.report
     tokens = f"{text.amount(call.spent.tokens)} tokens" if call.spent.tokens is not None else "tokens unknown"
     yield "by", "  ".join(filter(None, (call.runner, call.model, f"role {call.role}" if call.role else ""))), tokens
     if report is None:

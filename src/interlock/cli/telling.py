@@ -164,7 +164,7 @@ _NOT_YET = {
 
 
 def _call(call: CallView) -> Iterator[Said]:
-    who, report = call.member or call.agent, call.report
+    who, report = call.name, call.report
     if call.calls:
         again = f", call {call.calls}" if call.calls > 1 else ""
         step = f"step {call.step}" if call.step[:1].isdigit() else ""  # where the process numbers its steps
@@ -201,7 +201,7 @@ def outcome(call: CallView) -> tuple[str, Tone]:
         return "failed", "bad"
     if report.ruling is not None:
         return ("accepts", "good") if report.ruling.passes else ("does not accept", "bad")
-    word = form_of(call).get("status") or "done"
+    word = call.form.get("status") or "done"
     return ("ok", "good") if str(word).casefold() in ("done", "success") else (str(word), "bad")
 
 
@@ -215,16 +215,11 @@ def _figures(call: CallView) -> Iterator[str]:
         yield text.money(call.spent.cost_usd)
 
 
-def form_of(call: CallView) -> dict[str, Any]:
-    form = call.report.form if call.report else None
-    return form if isinstance(form, dict) else {}
-
-
 def against(call: CallView) -> list[str]:
     """What speaks against a dispatch, or against what it judged."""
     report = call.report
     if report is None or (report.ok and report.ruling is None):
-        return [str(form_of(call).get("summary") or "it does not say why")]
+        return [str(call.form.get("summary") or "it does not say why")]
     if report.ok and report.ruling is not None:
         return list(report.ruling.against)
     return [_why(report)]
@@ -241,7 +236,7 @@ def remark(one: Remark) -> str:
 
 def notes(call: CallView) -> Sequence[str]:
     """Why a judge lets changed checks stand, and what it noted besides: it counts for nothing."""
-    why = [f"{one.get('path')}: {one.get('why')}" for one in form_of(call).get("weakened") or ()]
+    why = [f"{one.get('path')}: {one.get('why')}" for one in call.form.get("weakened") or ()]
     return [*why, *(call.report.ruling.notes if call.report and call.report.ruling else ())]
 
 

@@ -125,11 +125,11 @@ def _line(finding: Finding) -> str:
 
 
 def _same(text: str) -> str:
-    return _one_line(text).strip(" .").casefold()
+    return one_line(text).strip(" .").casefold()
 
 
-def _one_line(text: str) -> str:
-    """What an agent said, so that it cannot pass for a heading of a brief."""
+def one_line(text: str) -> str:
+    """What somebody said, so that it cannot pass for a heading."""
     return " ".join(text.split())
 
 
@@ -201,9 +201,9 @@ def judge(
     return Ruling(
         passes=claim.passes and not contradictions,
         said=claim.passes,
-        against=tuple(dict.fromkeys(map(_one_line, against))),
-        contradictions=tuple(map(_one_line, contradictions)),
-        notes=tuple(map(_one_line, claim.notes)),
+        against=tuple(dict.fromkeys(map(one_line, against))),
+        contradictions=tuple(map(one_line, contradictions)),
+        notes=tuple(map(one_line, claim.notes)),
         shown_by=shown_by,
     )
 
@@ -252,7 +252,7 @@ def read_form(form: type[BaseModel], structured: Any, text: str) -> BaseModel | 
 
 def _complaint(error: Any) -> str:
     path = ".".join(str(part) for part in error["loc"]) or "the answer"
-    said = _one_line(f"{path}: {error['msg']}")
+    said = one_line(f"{path}: {error['msg']}")
     return said if error["type"] == "missing" else f"{said}, found {_shown.repr(error.get('input'))}"
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from interlock.engine.forms import one_line
 from interlock.engine.junit import WHOLE
-from interlock.engine.view import CallView, PairView, View
+from interlock.engine.view import PairView, View
 
 TESTS = 5
 """Names of tests that stand in a row."""
@@ -20,7 +21,7 @@ def markdown(view: View) -> str:
 
 def _head(view: View) -> Iterator[str]:
     assert view.start is not None
-    yield from (f"# {_line(view.start.headline)[:120]}", "", f"**{view.status.value}**: {_line(view.why)}")
+    yield from (f"# {one_line(view.start.headline)[:120]}", "", f"**{view.status.value}**: {one_line(view.why)}")
     calls = view.called
     cost = view.usage.cost_usd
     known = "" if view.cost_known else " + unknown"
@@ -32,17 +33,17 @@ def _head(view: View) -> Iterator[str]:
 def _checks(view: View) -> Iterator[str]:
     """Each command before and after, by whom it was run and on which tree."""
     rows = [_pair(pair) for pair in view.pairs.values()]
-    for call in last_words(view):
+    for call in view.last_words:
         assert call.report is not None
         for check in call.report.checks:
             tree = check.ran.tree if check.ran else call.report.shown
             word = f"{check.word}{', expected' if check.expected else ''}{f': {check.why}' if check.why else ''}"
-            rows.append((f"`{check.command}`", "", check.told, word, _name(call), _tree(tree)))
+            rows.append((f"`{check.command}`", "", check.told, word, call.name, _tree(tree)))
     yield ""
     yield from _table(("check", "before", "after", "", "run by", "on tree"), rows)
     if not rows:
         yield "| none | | | no command checks this work | | |"
-    if view.shown_by is not None and not view.shown_by.get("by"):
+    if view.is_blind:
         yield from ("", "No check tells this work from none.")
     yield from (f"\n{warning}" for warning in view.warnings)
 
@@ -62,23 +63,22 @@ def _pair(pair: PairView) -> tuple[str, ...]:
 
 def _judges(view: View) -> Iterator[str]:
     """The last word of each judge: criteria, what it found, its summary and notes as they stand."""
-    for call in last_words(view):
+    for call in view.last_words:
         report = call.report
         assert report is not None
         assert report.ruling is not None
-        form = report.form if isinstance(report.form, dict) else {}
-        yield from ("", f"## {_name(call)}: {'accepts' if report.ruling.passes else 'does not accept'}")
-        if said := str(form.get("summary") or ""):
+        yield from ("", f"## {call.name}: {'accepts' if report.ruling.passes else 'does not accept'}")
+        if said := str(call.form.get("summary") or ""):
             yield from ("", *(f"> {line}" for line in said.splitlines()))
         criteria = [
             (str(one.get("criterion", "")), "yes" if one.get("met") else "no", str(one.get("evidence", "")))
-            for one in form.get("criteria") or ()
+            for one in call.form.get("criteria") or ()
         ]
         if criteria:
             yield ""
             yield from _table(("criterion", "met", "evidence"), criteria)
-        left = [f"- against: {_line(one)}" for one in report.ruling.against]
-        left += [f"- note: {_line(one)}" for one in report.ruling.notes]
+        left = [f"- against: {one_line(one)}" for one in report.ruling.against]
+        left += [f"- note: {one_line(one)}" for one in report.ruling.notes]
         yield from ("", *left) if left else ()
 
 
@@ -89,18 +89,18 @@ def _rounds(view: View) -> Iterator[str]:
         report = call.report
         if report is None:
             continue
-        form = report.form if isinstance(report.form, dict) else {}
         ruled = report.ruling and ("accepts" if report.ruling.passes else "does not accept")
-        word = ruled or (form.get("status") or "ok" if report.ok else f"{report.reason}: {_line(report.complaint)}")
-        said = "" if report.ruling else _line(str(form.get("summary") or ""))
-        yield f"- {_name(call)}, attempt {call.attempt}, {call.runner}: {word}{f'. {said}' if said else ''}"
+        failed = "" if report.ok else f"{report.reason}: {one_line(report.complaint)}"
+        word = ruled or failed or call.form.get("status") or "ok"
+        said = "" if report.ruling else one_line(str(call.form.get("summary") or ""))
+        yield f"- {call.name}, attempt {call.attempt}, {call.runner}: {word}{f'. {said}' if said else ''}"
         for remark in report.remarks:
             named = ", ".join(f"`{path}`" for path in remark.paths[:20])
-            yield f"  - {remark.kind.value}: {_line(remark.text)}{f': {named}' if named else ''}"
+            yield f"  - {remark.kind.value}: {one_line(remark.text)}{f': {named}' if named else ''}"
 
 
 def _work(view: View) -> Iterator[str]:
-    files = sorted({path for one in view.delivered if one.landing for path in one.landing.paths})
+    files = view.landed
     if files or not view.on_branch:
         yield from ("", f"Delivered: {', '.join(f'`{path}`' for path in files)}" if files else "Delivered: nothing.")
     for one in view.committed:
@@ -110,14 +110,6 @@ def _work(view: View) -> Iterator[str]:
         yield from ("", f"Not delivered: `interlock diff {view.run}` shows it, `interlock apply {view.run}` brings it.")
 
 
-def last_words(view: View) -> list[CallView]:
-    return list({_name(call): call for call in view.calls.values() if call.report and call.report.ruling}.values())
-
-
-def _name(call: CallView) -> str:
-    return call.member or call.agent
-
-
 def _tree(tree: str | None) -> str:
     return f"`{tree[:10]}`" if tree else ""
 
@@ -125,8 +117,4 @@ def _tree(tree: str | None) -> str:
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
     yield f"| {' | '.join(head)} |"
     yield f"|{' --- |' * len(head)}"
-    yield from (f"| {' | '.join(_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())
+    yield from (f"| {' | '.join(one_line(cell).replace('|', chr(92) + '|') for cell in row)} |" for row in rows)

@@ -17,6 +17,7 @@ from interlock.documents.model import plain
 from interlock.engine import events as ev
 from interlock.engine.journal import Line, Unknown
 from interlock.errors import Status
+from interlock.workspace.scope import within
 from interlock.workspace.values import Pending, Remark, Standing, Where
 
 
@@ -46,6 +47,17 @@ class CallView:
     last: int = 0
     """The number of its last call; what was forgotten keeps its numbers."""
     tries: list[ev.Report] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """Who it is for people."""
+        return self.member or self.agent
+
+    @property
+    def form(self) -> dict[str, Any]:
+        """What was answered."""
+        form = self.report.form if self.report else None
+        return form if isinstance(form, dict) else {}
 
     @property
     def seconds(self) -> float:
@@ -397,6 +409,27 @@ class View:
         return next(made, "").removeprefix("refs/heads/")
 
     @property
+    def last_words(self) -> list[CallView]:
+        """What each judge said last."""
+        ruled = [call for call in self.calls.values() if call.report and call.report.ruling]
+        return list({call.name: call for call in ruled}.values())
+
+    @property
+    def landed(self) -> list[str]:
+        """What was delivered."""
+        return sorted({path for one in self.delivered if one.landing for path in one.landing.paths})
+
+    @property
+    def is_blind(self) -> bool:
+        """A check that tells the work from none was looked for, and there is none (EVID-14)."""
+        return self.shown_by is not None and not self.shown_by.get("by")
+
+    def is_document(self, path: str) -> bool:
+        """Whether it is the process's own: written by the engine, came with its dispatch, or named by the playbook."""
+        came = any(one.landing and path in one.landing.paths for one in self.delivered if one.label == "documents")
+        return came or path in self.documents or within(path, self.start.documents if self.start else ())
+
+    @property
     def remarks(self) -> list[Remark]:
         return [remark for call in self.calls.values() if call.report for remark in call.report.remarks]
 
@@ -421,7 +454,7 @@ class View:
             "gate": gate and {"name": gate.gate} | _named(gate, "question summary choices shown opening"),
             "dispatches": [_call_json(call) for call in self.calls.values()],
             "checks": [_pair_json(pair) for pair in self.pairs.values()],
-            "delivered": sorted({path for one in self.delivered if one.landing for path in one.landing.paths}),
+            "delivered": self.landed,
             "commits": [one.commit for one in self.committed if one.commit],
             "warnings": self.warnings,
             "next": self.ended.next if self.ended else self.remedy,

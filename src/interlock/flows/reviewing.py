@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from interlock.documents.reading import Source
+from interlock.engine.forms import one_line
 from interlock.engine.holds import broken
 from interlock.engine.outlook import outlook
 from interlock.engine.prompts import quoted
@@ -57,18 +58,14 @@ def outline(flow: Flow) -> str:
             case RunStep():
                 said = f": {quoted(step.command)}{', which must pass' if step.must else ''}"
             case AskStep():
-                said = f": a person is asked: {_line(step.question)} ({', '.join(step.choices or format.GATE)})"
+                said = f": a person is asked: {one_line(step.question)} ({', '.join(step.choices or format.GATE)})"
             case Decide():
                 said = ", a table:"
                 for row in step.rows:
                     cells = ", ".join(f"{column} {' or '.join(words)}" for column, words in row.cells.items())
                     below.append(f"{cells} leads to: {row.then}")
             case End():
-                said = f": it ends, {step.status}: {_line(step.words)}"
+                said = f": it ends, {step.status}: {one_line(step.words)}"
         indent = "  " * (at.count("steps") - 1)
         lines += [f"{indent}- **{step_name(step)}**{said}", *(f"{indent}  - {one}" for one in below)]
     return "\n".join(lines)
-
-
-def _line(text: str) -> str:
-    return " ".join(text.split())

@@ -200,8 +200,7 @@ class Desk:
 def documents(view: View) -> list[str]:
     """What people may want to read of it: what its gates show, what it wrote and what it delivered."""
     shown = [path for gate in view.gates.values() for path in gate.shown]
-    delivered = [path for one in view.delivered if one.landing for path in one.landing.paths]
-    return list(dict.fromkeys((*shown, *view.documents, *delivered)))
+    return list(dict.fromkeys((*shown, *view.documents, *view.landed)))
 
 
 def short(value: Any) -> Any:

@@ -75,7 +75,7 @@ def _listed(shelf: Shelf, entry: Entry, head: Head | None) -> Listed:
     if view.gate is not None:
         how = view.gate.question
     elif status is Status.WORKING:
-        names = dict.fromkeys(call.member or call.agent for call in view.now)
+        names = dict.fromkeys(call.name for call in view.now)
         step = screens.title(view.steps[-1].name) if view.steps else ""
         how = ": ".join(filter(None, (step, ", ".join(names))))
     word, tone = "elsewhere" if entry.is_far and status.is_open else status.value, TONES[status]

@@ -34,11 +34,11 @@ def dispatch_page(shelf: Shelf, entry: Entry, key: str, number: int | None, page
     is_live = report is None and facts["status"] is Status.WORKING
     word, tone = telling.outcome(call)
     calls = max(1, call.calls)
-    form = telling.form_of(call)
+    form = call.form
     return {
         **facts,
         **claims(call),
-        "name": call.member or call.agent,
+        "name": call.name,
         "word": word if report or is_live else "cut off",
         "tone": SAID[tone] if report else "works" if is_live else "quiet",
         "live": is_live,

@@ -17,7 +17,6 @@ from interlock.cli.door import Door
 from interlock.cli.telling import Narrator
 from interlock.documents import files
 from interlock.engine.afterwards import Work
-from interlock.engine.receipt import last_words
 from interlock.engine.runs import Entry
 from interlock.engine.view import CallView, DecisionView, StepView, View
 from interlock.errors import Status, WorkspaceFailed
@@ -89,10 +88,8 @@ def run_page(shelf: Shelf, entry: Entry, page: int | None = None, *, whole: bool
         ("held back", work.held, "guarded: not delivered"),
         ("taken out again", work.undone, ""),
     ]
-    trees = shelf.door.trees
-    trees.declare(view.start.documents if view.start else ())
     documents: dict[str, Change | None] = dict.fromkeys(view.documents)
-    documents |= {one.path: one for _, changes, _ in groups for one in changes if trees.is_document(one.path)}
+    documents |= {one.path: one for _, changes, _ in groups for one in changes if view.is_document(one.path)}
     return {
         **facts,
         **evidence(view),
@@ -161,7 +158,7 @@ def head(entry: Entry, view: View) -> dict[str, Any]:
 
 def evidence(view: View) -> dict[str, Any]:
     """What a decision rests on: commands before and after, judges, and what is to be looked at."""
-    judges = [_judge(call) for call in last_words(view)]
+    judges = [_judge(call) for call in view.last_words]
     return {
         "pairs": [_pair(view, name) for name in view.pairs],
         "judges": judges,
@@ -180,12 +177,12 @@ def _judge(call: CallView) -> dict[str, Any]:
     """The last word of a judge."""
     word, tone = telling.outcome(call)
     against = telling.against(call) if tone == "bad" else []
-    return {"name": call.member or call.agent, "word": word, "tone": SAID[tone], "against": against, **claims(call)}
+    return {"name": call.name, "word": word, "tone": SAID[tone], "against": against, **claims(call)}
 
 
 def claims(call: CallView) -> dict[str, Any]:
     """What an agent said in its form, and what interlock has to say of that."""
-    form, report = telling.form_of(call), call.report
+    form, report = call.form, call.report
     return {
         "key": call.key,
         "summary": str(form.get("summary") or ""),
@@ -200,7 +197,7 @@ def _told(view: View, judged: set[str]) -> Iterator[Row]:
     for key, call in view.calls.items():
         for one in call.report.remarks if call.report and key not in judged else ():
             tone = "failed" if one.kind is RemarkKind.CONFLICT else "waits"
-            yield Row(call.member or call.agent, telling.remark(one), "", tone, key)
+            yield Row(call.name, telling.remark(one), "", tone, key)
     yield from (Row(*said[:3], SAID[said[3]]) for said in telling.of_run(view) if said[3] in ("bad", "note"))
 
 
@@ -217,7 +214,7 @@ def _working(shelf: Shelf, entry: Entry, call: CallView) -> dict[str, Any]:
     """Who works, and at what."""
     waits = f"waits until {text.clock(call.until)}" if call.state == "waiting" and call.until else ""
     return {
-        "name": call.member or call.agent,
+        "name": call.name,
         "key": call.key,
         "since": call.started,
         "by": " ".join(filter(None, (call.runner, call.model))),

@@ -40,9 +40,9 @@ def timeline(view: View, now: datetime) -> Timeline:
         return Timeline()
     spans = [(call.started.timestamp(), max(call.started, call.ended or now).timestamp()) for call in calls]
     scale, lines = Scale(spans), dict[str, list[Bar]]()
-    names = list(dict.fromkeys(call.member or call.agent for call in calls))
+    names = list(dict.fromkeys(call.name for call in calls))
     for call, (begin, end) in zip(calls, spans, strict=True):
-        name = call.member or call.agent
+        name = call.name
         if name in names[MOST_ROWS:]:
             continue
         word, told = telling.outcome(call)
