@@ -19,7 +19,7 @@ from interlock.errors import BadInput, nearest
 if TYPE_CHECKING:  # what lists the commands imports this
     from pydantic.fields import FieldInfo
 
-    from interlock.documents.model import Model
+    from interlock.engine.playbook import Playbook
 
 
 class Commands(click.Group):
@@ -82,9 +82,9 @@ class Playbooks(click.Group):
                 return submit(_door(given), playbook, given)
             return run_playbook(_door(given), playbook, given, dry=given.pop("dry_run", dry))
 
-        own = [*options_of(playbook.inputs), *(options_of(playbook.flags) if playbook.flags else ())]
+        *own, budget, runner = options_of(playbook)
         works = [_JSON] if self.name == "submit" else [_AGAINST if dry else _DRY, *_WORKS]
-        params = [*own, *works, _BUDGET, _RUNNER]
+        params = [*own, *works, budget, runner]
         names = ["--help", *(name for one in params for name in one.opts)]
         if odd := next((name for name in names if names.count(name) > 1), None):
             what, where = f"an input of this playbook cannot be called {odd.lstrip('-')!r}", playbook.source
@@ -94,9 +94,10 @@ class Playbooks(click.Group):
         return made
 
 
-def options_of(inputs: type[Model]) -> list[click.Parameter]:
-    """A playbook's inputs as arguments and options: by their types, with their descriptions."""
-    return [_option_of(name, field) for name, field in inputs.model_fields.items()]
+def options_of(playbook: Playbook) -> list[click.Parameter]:
+    """What can be said to start it: its inputs as arguments and options, by their types, with their descriptions."""
+    fields = {**playbook.inputs.model_fields, **(playbook.flags.model_fields if playbook.flags else {})}
+    return [*(_option_of(name, field) for name, field in fields.items()), _BUDGET, _RUNNER]
 
 
 def _option_of(name: str, field: FieldInfo) -> click.Parameter:
@@ -154,7 +155,7 @@ _RUN = _words("run", "[RUN]", required=False, default="")
 _JSON = _option("--json", help="One JSON object on stdout.")
 _VERBOSE = _option("-v", "--verbose", help="Tell the machinery, too.")
 _WORKS = (_option("--detach", help="Go on in the background."), _JSON, _VERBOSE)
-_BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends; then it waits.")
+_BUDGET = _option("--budget", type=float, metavar="USD", help="Most that the run spends, in USD; then it waits.")
 _RUNNER = _option("--runner", metavar="NAME", help="Who does the agents' work.")
 _NOTE = _option("--note", default="", metavar="TEXT", help="Your words for whoever works next.")
 _DRY = _option("--dry-run", help="Show what it would take, as `plan` does; change nothing.")

@@ -79,11 +79,10 @@ def playbooks(door: Door, words: Sequence[str], *, yaml: bool) -> int:
 
 def _list(door: Door) -> int:
     """Every name, the one that counts first; nothing of anybody's is executed."""
-    every = sorted(door.place.library, key=lambda one: one.name)
-    first = {one.name: one for one in reversed(every)}
+    every, first = sorted(door.place.library, key=lambda one: one.name), door.place.library.named
     wide = max(map(len, first)) + 2
     for one in every:
-        if one is not first[one.name]:
+        if one != first[one.name]:
             about = f"hidden by the one {ORIGINS[first[one.name].origin]}"
         elif one.origin == "shipped":
             about = door.place.library.load(one)[0].summary

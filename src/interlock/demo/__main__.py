@@ -14,6 +14,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from interlock.cli.typed import PROGRAM
+
 LIB = "def add(a, b):\n    return a - b\n\n\ndef sub(a, b):\n    return a + b\n"
 CHECK = """\
 import sys
@@ -58,7 +60,6 @@ argv = ["sh", "agent.sh"]
 [commands]
 test = "python3 check.py"
 """
-INTERLOCK = (sys.executable, "-P", "-m", "interlock.cli.main")
 
 
 class Tour:
@@ -75,7 +76,7 @@ class Tour:
     def types(self, *words: str, ok: int = 0) -> None:
         """A command with what it prints; another end than that is this demo's."""
         print(f"\n$ {shlex.join(words)}", flush=True)
-        argv = [*INTERLOCK, *words[1:]] if words[0] == "interlock" else [*words]
+        argv = [*PROGRAM, *words[1:]] if words[0] == "interlock" else [*words]
         code = subprocess.run(argv, cwd=self.top, env=self.env, check=False).returncode
         if code != ok:
             sys.exit(f"demo: that ended with {code}, not with {ok}")

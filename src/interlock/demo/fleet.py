@@ -21,7 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from interlock.demo.__main__ import INTERLOCK, Tour
+from interlock.cli.typed import PROGRAM
+from interlock.demo.__main__ import Tour
 
 WORKERS = ("north", "east", "south")
 MODULES = ("area", "greeting", "median", "palindrome", "rounding", "total")
@@ -97,7 +98,7 @@ class Fleet(Tour):
     def start(self, name: str) -> None:
         with (self.folder / f"{name}.log").open("wb") as log:
             self.workers[name] = subprocess.Popen(
-                [*INTERLOCK, "fleet", "work", "--name", name],
+                [*PROGRAM, "fleet", "work", "--name", name],
                 cwd=self.folder / name,
                 env=self.env,
                 stdin=subprocess.DEVNULL,
@@ -119,9 +120,7 @@ class Fleet(Tour):
         self.workers.pop(name).wait()
 
     def asked(self, *words: str) -> Any:
-        done = subprocess.run(
-            [*INTERLOCK, *words, "--json"], cwd=self.top, env=self.env, capture_output=True, check=True
-        )
+        done = subprocess.run([*PROGRAM, *words, "--json"], cwd=self.top, env=self.env, capture_output=True, check=True)
         return json.loads(done.stdout)
 
     def until(self, happened: Any, what: str) -> Any:
@@ -140,7 +139,7 @@ class Fleet(Tour):
         ended, anew = Counter[tuple[str, str]](), 0
         for run in runs:
             subprocess.run(
-                [*INTERLOCK, "fleet", "fetch", run], cwd=self.top, env=self.env, capture_output=True, check=True
+                [*PROGRAM, "fleet", "fetch", run], cwd=self.top, env=self.env, capture_output=True, check=True
             )
             journal = self.top / ".interlock" / "far" / run / "journal.jsonl"
             for line in map(json.loads, journal.read_text("utf-8").splitlines()):

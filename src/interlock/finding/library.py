@@ -74,6 +74,19 @@ class Library:
             )
         return found
 
+    @property
+    def named(self) -> dict[str, Found]:
+        """What each name means."""
+        return {one.name: one for one in reversed([*self])}
+
+    def offered(self) -> Iterator[tuple[Found, Playbook | None, str]]:
+        """What each name means, loaded; or why it is not offered: what nobody trusts is not loaded."""
+        for _, found in sorted(self.named.items()):
+            try:
+                yield found, self.load(found)[0], ""
+            except InterlockError as error:
+                yield found, None, f"{error.what}. {error.remedy or ''}".strip()
+
     def _shown(self, path: Path) -> str:
         try:
             return relative(self.top, path)

@@ -12,7 +12,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -22,6 +21,7 @@ from typing import Any
 from interlock.agents import clients
 from interlock.app import Place
 from interlock.cli.output import complain
+from interlock.cli.typed import PROGRAM
 from interlock.engine.folder import locked
 from interlock.engine.journal import read_lines
 from interlock.engine.playbook import Playbook
@@ -218,15 +218,13 @@ class Worker:
         """
         if leaves and self._leaving:
             return Exit.INTERRUPTED
-        program = [sys.executable, "-P", "-m", "interlock.cli.main", "-C", str(top), *words]
         environ = {name: value for name, value in os.environ.items() if name != "INTERLOCK_FLEET_DATABASE"}
         environ[WORKER] = f"{self._name}:{os.getpid()}"
         if not leaves:  # the settings that came along count for the run alone
             environ["INTERLOCK_FLEET_REMOTE"] = self._remote.name
         with self._folder.with_suffix(".log").open("ab") as log:
-            child = subprocess.Popen(
-                program, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log, process_group=0
-            )
+            argv, quiet = [*PROGRAM, "-C", str(top), *words], subprocess.DEVNULL
+            child = subprocess.Popen(argv, env=environ, stdin=quiet, stdout=log, stderr=log, process_group=0)
         self._child = child if leaves else None
         if leaves and self._leaving:  # it was told while the program started
             child.send_signal(signal.SIGTERM)

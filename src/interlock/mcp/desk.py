@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,25 +15,24 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from interlock.cli import typed
+from interlock.cli.commands import options_of
 from interlock.cli.door import Door
 from interlock.documents.files import read
 from interlock.engine.keys import sha256
-from interlock.errors import BadInput, InterlockError, Refused, unknown
+from interlock.errors import BadInput, Refused, unknown
 
 if TYPE_CHECKING:  # heavy: a client waits for the server's first words
+    from interlock.engine.playbook import Playbook
     from interlock.engine.runs import Entry
     from interlock.engine.view import View
 
-COMMAND = (sys.executable, "-P", "-m", "interlock.cli.main")
-"""-P: no module of the workspace is taken for one of ours."""
 PATIENCE_S = 50.0
 """The most that one call takes: clients give it a minute."""
 PAGE = 16_000
 """Characters of a text in one answer; clients cut longer ones, or refuse them."""
 TEXT, ITEMS = 2_000, 30
 """The most of a text and of a list in the account of a run; `read` has all of it."""
-OWN = ("detach", "json", "verbose", "dry_run")
-"""Options of `run` that are the server's to choose."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Desk:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._under_way: dict[tuple[str, ...], asyncio.Task[subprocess.CompletedProcess[str]]] = {}
+        self._under_way: dict[tuple[str, ...], asyncio.Task[str]] = {}
 
     @property
     def door(self) -> Door:
@@ -68,22 +65,13 @@ class Desk:
     async def says(self, *words: str) -> str:
         """What the command line prints; Refused in its words where it does not do what it is asked for."""
         if words not in self._under_way:
-            self._under_way[words] = asyncio.create_task(asyncio.to_thread(self._said, words))
+            typing = asyncio.to_thread(typed.prints, self.folder, ("-C", str(self.folder), *words))
+            self._under_way[words] = asyncio.create_task(typing)
         task = self._under_way[words]
         if not (await asyncio.wait([task], timeout=PATIENCE_S))[0]:
             raise Refused("it has not begun to work yet", remedy="Call the same again, to hear what comes of it.")
-        done = self._under_way.pop(words).result()
-        if not done.stdout.strip() or (done.returncode and "--json" in words and json.loads(done.stdout).get("error")):
-            raise Refused(done.stderr.strip().removeprefix("Error: ") or f"it ended with {done.returncode}")
-        return done.stdout
-
-    def _said(self, words: tuple[str, ...]) -> subprocess.CompletedProcess[str]:
-        streams: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "encoding": "utf-8"}
-        streams |= {"errors": "replace", "start_new_session": True}  # a signal at the client's terminal is not for it
-        try:
-            return subprocess.run([*COMMAND, "-C", str(self.folder), *words], check=False, **streams)
-        except (OSError, ValueError) as error:  # too long for a program's words, a NUL, half a surrogate
-            raise Refused(f"no program can be told this: {error}") from error
+        self._under_way.pop(words, None)
+        return task.result()
 
     async def facts(self, *words: str) -> dict[str, Any]:
         """The one JSON object that a command prints."""
@@ -92,8 +80,7 @@ class Desk:
 
     def words(self, playbook: str, inputs: Mapping[str, Any], *more: str) -> list[str]:
         """A playbook with what is said of its inputs, as it is typed: nothing of it can pass for another option."""
-        known = dict(self._asked(playbook))
-        options, arguments = list[str](), list[str]()
+        known, said = _inputs(self.door.place.playbook(playbook)), dict[str, list[str]]()
         for name, value in inputs.items():
             if name not in known:
                 raise unknown(f"{playbook} takes no {name!r}", name, known, where="inputs")
@@ -104,42 +91,24 @@ class Desk:
             if not (value == param.flag_value if flag else plain):
                 what, found = f"{name} cannot be this", json.dumps(value)[:200]
                 raise BadInput(what, where="inputs", expected=_kind(param), found=found)
-            if isinstance(param, click.Option):
-                options += [param.opts[0] if flag else f"{param.opts[0]}={one}" for one in several]
-            else:
-                arguments += map(str, several)
-        return [playbook, *more, *options, "--", *arguments]
+            said[str(param.name)] = list(map(str, several))
+        return [playbook, *more, *typed.words(known.values(), said)]
 
     def by_people(self, playbook: str) -> bool:
         """Whether people start it, and no model."""
         return self.door.place.playbook(playbook).by_people
 
-    def _asked(self, playbook: str) -> Iterator[tuple[str, Any]]:
-        from interlock.cli.commands import app
-
-        context = click.Context(app, info_name="interlock")
-        context.params["dir"] = str(self.folder)
-        group: Any = app.commands["run"]
-        for param in group.get_command(context, playbook).params:
-            if param.name not in OWN:
-                yield param.name.strip("_"), param
-
     # --- looking
 
     def playbooks(self) -> Iterator[dict[str, Any]]:
         """Those that can be run, with what they take; of those that nobody trusts, why not. None of these is loaded."""
-        seen = set[str]()
-        for found in self.door.place.library:
-            if found.name in seen:  # hidden by the one before
-                continue
-            seen.add(found.name)
+        for found, playbook, why in self.door.place.library.offered():
             one: dict[str, Any] = {"name": found.name, "origin": found.origin}
-            try:
-                playbook = self.door.place.library.load(found)[0]
-                inputs = {name: _kind(param) for name, param in self._asked(found.name)}
+            if playbook is None:
+                yield one | {"not_offered": why}
+            else:
+                inputs = {name: _kind(param) for name, param in _inputs(playbook).items()}
                 yield one | {"does": playbook.summary, "inputs": inputs, "a_person_confirms": playbook.by_people}
-            except InterlockError as error:
-                yield one | {"not_offered": f"{error.what}. {error.remedy or ''}".strip()}
 
     def run(self, name: str) -> tuple[Entry, View, bool]:
         """A run as it stands, and whether somebody works on it."""
@@ -214,6 +183,10 @@ def short(value: Any) -> Any:
 
 def cut(text: str, most: int) -> str:
     return text if len(text) <= most else f"{text[:most]} (and {len(text) - most} characters more: read has them)"
+
+
+def _inputs(playbook: Playbook) -> dict[str, Any]:
+    return {str(param.name).strip("_"): param for param in options_of(playbook)}
 
 
 def _kind(param: Any) -> str:

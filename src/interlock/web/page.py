@@ -20,10 +20,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from interlock.cli.commands import options_of
 from interlock.cli.failures import told
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError, Refused
-from interlock.web.acting import Form, digest, fields, offers, typed, words
+from interlock.web.acting import Form, answer, digest, words
 from interlock.web.board import board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
@@ -164,7 +165,7 @@ class Page:
 
     def _run_on(self, entry: Entry, *words: str) -> Response:
         if entry.holder() is None:
-            typed(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
+            answer(self._shelf.folder, "resume", "--detach", "--json", *words, "--", entry.id)
         return _to(entry.id)
 
     def _resume(self, request: Request, form: Form) -> Response:
@@ -173,29 +174,29 @@ class Page:
 
     def _cancel(self, request: Request, form: Form) -> Response:
         entry = self._found(request)
-        typed(self._shelf.folder, "cancel", "--json", "--", entry.id)
+        answer(self._shelf.folder, "cancel", "--json", "--", entry.id)
         return _to(entry.id)
 
     # --- starting
 
     def _offers(self, request: Request) -> Response:
-        return _page("start", request, offers=offers(self._shelf.door.place.library), playbook=None)
+        return _page("start", request, offers=self._shelf.door.place.library.offered(), playbook=None)
 
     def _form(self, request: Request, form: Form | None = None, status: int = 200, **more: Any) -> Response:
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
         filled = {name: rows[0] for name, rows in (form or {}).items() if rows[0]}
-        return _page("start", request, status, playbook=playbook, fields=fields(playbook), filled=filled, **facts)
+        return _page("start", request, status, playbook=playbook, fields=options_of(playbook), filled=filled, **facts)
 
     def _start(self, request: Request, form: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
         name, folder = request.path_params["playbook"], self._shelf.folder
-        said = words(fields(self._shelf.door.place.playbook(name)), form)
+        said = words(options_of(self._shelf.door.place.playbook(name)), form)
         planned, now = _one(form, "planned"), digest(said)
         try:
             if _one(form, "do") == "start" and planned == now:
-                return _to(typed(folder, "run", name, "--detach", *said)["run_id"])
-            plan = typed(folder, "plan", name, *said)
+                return _to(answer(folder, "run", name, "--detach", *said)["run_id"])
+            plan = answer(folder, "plan", name, *said)
         except Refused as error:
             return self._form(request, form, 409, problem=error.what)
         return self._form(request, form, plan=plan, planned=now, changed=bool(planned))
