@@ -28,7 +28,7 @@ from interlock.agents import clients
 from interlock.agents.redaction import Redaction
 from interlock.agents.roles import Roles
 from interlock.agents.values import News, Role
-from interlock.documents.files import read
+from interlock.documents.files import read, sha256
 from interlock.documents.model import Model
 from interlock.documents.problems import problems
 from interlock.documents.reading import Spot
@@ -36,7 +36,6 @@ from interlock.engine import afterwards, playing
 from interlock.engine.afterwards import How, Moved, left
 from interlock.engine.against import Compared, against
 from interlock.engine.folder import Message
-from interlock.engine.keys import sha256
 from interlock.engine.playbook import Playbook
 from interlock.engine.playing import Player
 from interlock.engine.prompts import Prompts
@@ -422,8 +421,7 @@ class Place:
         if entry.is_far:  # its documents lie where it is: whoever works on it sees whether they are still these
             opening, shown = gate.opening, gate.shown
         else:
-            texts = {path: read(self.workspace.top, path) for path in gate.shown}
-            now = {path: "" if text is None else sha256(text) for path, text in texts.items()}
+            now = {path: sha256(read(self.workspace.top, path)) for path in gate.shown}
         if opening and (opening != gate.opening or (shown is not None and shown != now)):
             raise Refused("what it showed has changed since", remedy="Look at it anew, and decide about that.")
         seen: dict[str, Any] = {"gate": gate.gate, "opening": opening, "shown": dict(shown or {})}

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from interlock.documents.files import sha256
 from interlock.engine import events as ev
 from interlock.engine.journal import FIRST, Journal, Memory, OnDisk, Unknown, lines_of, mend, read_lines
-from interlock.engine.keys import sha256
 from interlock.engine.view import fold
 from interlock.errors import JournalDamaged, WorkspaceFailed
 from tests.engine.bench import Bench

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from interlock.documents.files import sha256
 from interlock.engine.folder import Message, RunFolder
-from interlock.engine.keys import sha256
 from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.view import GateView
 from interlock.errors import Status

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from interlock.documents.files import sha256
 from interlock.engine.folder import Message
 from interlock.engine.holds import BY_CHANCE
 from interlock.engine.journal import FIRST, Memory
-from interlock.engine.keys import sha256
 from interlock.engine.run import Call, Limits, Outcome, Run
 from interlock.engine.view import GateView
 from interlock.errors import Diverged, Status

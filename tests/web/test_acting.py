@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from interlock.documents.files import sha256
 from interlock.engine import events as ev
 from interlock.engine.folder import RunFolder
-from interlock.engine.keys import sha256
 from interlock.errors import Status
 from tests.cli.conftest import CommandLine
 from tests.web.conftest import Site, settled

@@ -204,13 +204,12 @@ class Door:
 
     def shown(self, view: View) -> dict[str, str]:
         """Of each document that a gate shows: its size, and whether it is as it was when it was asked and decided."""
-        from interlock.documents.files import read
-        from interlock.engine.keys import sha256
+        from interlock.documents.files import read, sha256
 
         def about(path: str, digest: str) -> str:
             content = read(self.workspace.top, path)
             size = "no such file" if content is None else text.size(len(content))
-            if digest != ("" if content is None else sha256(content)):
+            if digest != sha256(content):
                 return f"{size}, changed since it was asked"
             last = before[-1].get(path) if before else None
             return size if last is None else f"{size}, {'as' if last == digest else 'changed since'} you saw it"

@@ -238,16 +238,12 @@ def steps(view: View, narrator: Narrator) -> list[str]:
     """The steps as rows: who was called and how it ended, commands, gates, what decided."""
     lines = []
     for step in view.steps:
-        rows = [row for key in step.keys for row in narrator.about(view, key) if row[3] != "begin" or _works(view, key)]
+        rows = [row for _, row in narrator.of_step(view, step)]
         rows += [("rule", *telling.decision(one), "plain") for one in view.decisions if _top(one.key) == step.name]
         for number, (who, what, rest, _) in enumerate(rows):
             lead = f"  {text.padded('' if number else text.cut(title(step.name), 9), 9)} "
             lines.append(laid(lead, who, what, rest, text.WIDTH))
     return lines
-
-
-def _works(view: View, key: str) -> bool:
-    return key in view.calls and view.calls[key].report is None
 
 
 def step(view: View, name: str, narrator: Narrator) -> list[str]:

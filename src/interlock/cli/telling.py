@@ -17,7 +17,7 @@ from typing import Any, Literal
 from interlock.cli import text
 from interlock.engine.folder import RunFolder
 from interlock.engine.junit import WHOLE
-from interlock.engine.view import CallView, DecisionView, GateView, PairView, View
+from interlock.engine.view import CallView, DecisionView, GateView, PairView, StepView, View
 from interlock.errors import InterlockError
 from interlock.workspace.values import Remark
 
@@ -90,6 +90,13 @@ class Narrator:
         elif (gate := view.gates.get(key)) is not None:
             said = _gate(gate)
         return [self._once(*one) for one in self._fresh(key, said)]
+
+    def of_step(self, view: View, step: StepView) -> Iterator[tuple[str, Said]]:
+        """The same of each place of a step, by its key; that a dispatch began is told of who works."""
+        for key in step.keys:
+            for said in self.about(view, key):
+                if said[3] != "begin" or (key in view.calls and view.calls[key].report is None):
+                    yield key, said
 
     def _fresh(self, place: str, said: Iterable[Said]) -> Iterator[Said]:
         told, now = self._told.setdefault(place, Counter()), Counter[Said]()

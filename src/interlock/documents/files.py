@@ -91,9 +91,9 @@ def _check_plain(status: os.stat_result, place: Path) -> None:
         raise OSError(errno.ENXIO, "is not a plain file", str(place))
 
 
-def digest(content: bytes) -> str:
-    """SHA-256 in hexadecimal."""
-    return hashlib.sha256(content).hexdigest()
+def sha256(content: bytes | None) -> str:
+    """In hexadecimal; empty for what is not there."""
+    return "" if content is None else hashlib.sha256(content).hexdigest()
 
 
 def replace(target: Path, content: bytes, *, mode: int | None, sync: bool = True) -> None:

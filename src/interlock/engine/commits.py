@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
+from interlock.documents.files import sha256
 from interlock.documents.reading import Text
 from interlock.engine import delivery
 from interlock.engine import events as ev
-from interlock.engine.keys import sha256
 from interlock.engine.world import CommitOrder
 from interlock.workspace.values import BranchFacts, Change, Tree
 

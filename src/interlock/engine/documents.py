@@ -12,11 +12,11 @@ from collections.abc import Callable
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
+from interlock.documents.files import sha256
 from interlock.documents.model import plain
 from interlock.documents.reading import Text
 from interlock.engine import events as ev
 from interlock.engine.halts import Parked
-from interlock.engine.keys import sha256
 from interlock.engine.toolchains import Look
 from interlock.errors import BadInput, WorkspaceFailed
 

@@ -17,11 +17,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal
 
-from interlock.documents.files import read_plain, replace
+from interlock.documents.files import read_plain, replace, sha256
 from interlock.documents.model import Model
 from interlock.engine.events import Digest
 from interlock.engine.journal import Medium, Memory, OnDisk, told
-from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged, Locked, WorkspaceFailed
 
 _LONGEST = 1_000_000

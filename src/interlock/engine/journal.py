@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
+from interlock.documents.files import sha256
 from interlock.engine.events import EVENTS, Event
-from interlock.engine.keys import sha256
 from interlock.errors import JournalDamaged, WorkspaceFailed
 
 # Dumped as Python has it: a dump as JSON would spell keys with half surrogates (names of files) otherwise.

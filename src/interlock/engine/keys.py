@@ -11,7 +11,6 @@ Scopes live in a context variable.  One belongs to the task that opened it: verb
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -22,6 +21,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
+from interlock.documents.files import sha256
 from interlock.documents.model import canonical
 from interlock.errors import BadInput, EngineFault
 
@@ -32,10 +32,6 @@ NAME_BYTES = 200
 """Of one name in a key; a file system allows 255 for a folder, and numbers come behind."""
 KEY_BYTES = 1000
 """Of a whole key: the path of its records is longer by that of the workspace, and may have 4096."""
-
-
-def sha256(content: bytes) -> str:
-    return hashlib.sha256(content).hexdigest()
 
 
 def shortly(asked: Mapping[str, Any]) -> dict[str, Any]:

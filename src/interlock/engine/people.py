@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
+from interlock.documents.files import sha256
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
 from interlock.engine.halts import Cancelled, Parked
-from interlock.engine.keys import sha256
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
@@ -146,5 +146,4 @@ def _wrong(message: Message, opened: ev.GateOpened, now: dict[str, str], choices
 
 
 async def _shown(run: Run, paths: tuple[str, ...]) -> dict[str, str]:
-    contents = {path: await run.world.document(path) for path in paths}
-    return {path: "" if content is None else sha256(content) for path, content in contents.items()}
+    return {path: sha256(await run.world.document(path)) for path in paths}

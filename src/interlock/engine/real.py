@@ -28,10 +28,10 @@ from interlock.agents.redaction import Redaction
 from interlock.agents.roles import Roles
 from interlock.agents.values import Ask, CommandExit, Exit, Role
 from interlock.documents import files
+from interlock.documents.files import sha256
 from interlock.engine import junit, product, toolchains
 from interlock.engine.folder import Message, RunFolder
 from interlock.engine.halts import Halted
-from interlock.engine.keys import sha256
 from interlock.engine.view import GateView
 from interlock.engine.world import Checked, Command, CommitOrder, Hear, Table, Toolbox
 from interlock.errors import InterlockError, WorkspaceFailed

@@ -14,9 +14,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from interlock.documents.files import sha256
 from interlock.engine.folder import RunFolder, holder, locked
 from interlock.engine.journal import line_of, read_lines
-from interlock.engine.keys import sha256
 from interlock.engine.view import View, fold
 from interlock.errors import Refused, Status, nearest
 

@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from interlock.documents.files import read_plain
+from interlock.documents.files import read_plain, sha256
 from interlock.documents.model import canonical
-from interlock.engine.keys import sha256
 from interlock.errors import ConfigInvalid
 
 MAINS = ("playbook.py", "playbook.yaml")

@@ -18,8 +18,7 @@ import click
 from interlock.cli import typed
 from interlock.cli.commands import options_of
 from interlock.cli.door import Door
-from interlock.documents.files import read
-from interlock.engine.keys import sha256
+from interlock.documents.files import read, sha256
 from interlock.errors import BadInput, Refused, unknown
 
 if TYPE_CHECKING:  # heavy: a client waits for the server's first words
@@ -129,7 +128,7 @@ class Desk:
             return None
         contents = {path: read(top, path) for path in gate.shown}
         texts = {path: None if raw is None else raw.decode("utf-8", "replace") for path, raw in contents.items()}
-        shown = {path: "" if raw is None else sha256(raw) for path, raw in contents.items()}
+        shown = {path: sha256(raw) for path, raw in contents.items()}
         return Asked(view.start.headline, gate.question, gate.summary, gate.choices, gate.opening, shown, texts)
 
     async def decide(self, name: str, gate: Asked, choice: str, note: str, by: str) -> None:

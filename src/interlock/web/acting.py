@@ -5,7 +5,6 @@ The server holds no lock and plays no playbook; a run goes on whether or not the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import threading
 from collections.abc import Mapping, Sequence
@@ -19,7 +18,8 @@ from interlock.cli import typed
 PATIENCE_S = 300
 TURNS = threading.BoundedSemaphore(4)
 """Command lines side by side."""
-Form = Mapping[str, Sequence[str]]
+Form = Mapping[str, str]
+"""What was filled in, with plain line ends."""
 
 
 def answer(folder: Path, *words: str) -> dict[str, Any]:
@@ -36,12 +36,7 @@ def words(fields: Sequence[click.Parameter], form: Form) -> list[str]:
     """What was filled in, as it is typed behind the playbook's name."""
     said = dict[str, list[str]]()
     for field in fields:
-        value = (form.get(str(field.name)) or [""])[0].replace("\r\n", "\n").strip()
+        value = form.get(str(field.name), "")
         rows = value.splitlines() if field.multiple else [value]
         said[str(field.name)] = [row.strip() for row in rows if row.strip()]
     return ["--json", *typed.words(fields, said)]
-
-
-def digest(words: Sequence[str]) -> str:
-    """Tells whether a plan was for the same."""
-    return hashlib.sha256(json.dumps(words).encode()).hexdigest()[:16]

@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
-from interlock.documents.files import read
-from interlock.engine.keys import sha256
+from interlock.documents.files import read, sha256
 from interlock.engine.runs import Entry
 from interlock.engine.view import GateView, View
 from interlock.errors import InterlockError
@@ -45,7 +44,7 @@ def _documents(shelf: Shelf, entry: Entry, view: View, gate: GateView) -> Iterat
     about = shelf.door.shown(view)
     for path in gate.shown:
         content = read(shelf.top, path)
-        digest = "" if content is None else sha256(content)
+        digest = sha256(content)
         said = shelf.redacted(content or b"").decode("utf-8", "replace")
         before, change = decided[-1].get(path) if decided else None, None
         if content is not None and before not in (None, "", digest):

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import AsyncIterator, Callable, Hashable
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,7 +22,8 @@ STILL_THERE_S = 15.0
 """After so long without news, a comment keeps what is between us and the browser from closing the connection."""
 
 
-def version(stamp: tuple[Any, ...]) -> str:
+def version(stamp: Sequence[Any]) -> str:
+    """Another one for anything else."""
     return hashlib.sha256(repr(stamp).encode()).hexdigest()[:16]
 
 

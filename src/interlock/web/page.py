@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -24,7 +24,7 @@ from interlock.cli.commands import options_of
 from interlock.cli.failures import told
 from interlock.engine.runs import Entry
 from interlock.errors import InterlockError, Refused
-from interlock.web.acting import Form, answer, digest, words
+from interlock.web.acting import Form, answer, words
 from interlock.web.board import board
 from interlock.web.dispatch import dispatch_page
 from interlock.web.gate import gate_page
@@ -138,21 +138,21 @@ class Page:
             return _to(request.path_params["run"])
         if facts is None:
             raise Refused(notice)
-        filled = {name: _one(form or {}, name) for name in ("choice", "note")}
+        filled = {"choice": "", "note": "", **(form or {})}
         return _page("gate", request, status, **facts, filled=filled, notice=notice)
 
     def _decide(self, request: Request, form: Form) -> Response:
         """Recorded for exactly what was shown; the run goes on with it, unless somebody works on it."""
         entry = self._found(request)
         try:
-            seen = json.loads(_one(form, "seen"))
+            seen = json.loads(form["seen"])
             opening, shown = int(seen["opening"]), {str(path): str(one) for path, one in seen["shown"].items()}
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             raise HTTPException(400) from None
         if entry.is_far:  # it went there after this was shown: a word said here would be lost
             remedy = f"Bring it here: interlock fleet take {entry.id}"
             raise Refused("nothing was decided: the run is elsewhere", remedy=remedy)
-        choice, note = (_one(form, name).replace("\r\n", "\n").strip() for name in ("choice", "note"))
+        choice, note = form.get("choice", ""), form.get("note", "")
         if not choice:
             return self._gate(request, form, "Nothing was decided: an answer is needed.", 400)
         facts: Any = {"choice": choice, "opening": opening, "shown": shown, "by": request.state.person}
@@ -169,8 +169,8 @@ class Page:
         return _to(entry.id)
 
     def _resume(self, request: Request, form: Form) -> Response:
-        note = _one(form, "note").replace("\r\n", "\n").strip()
-        return self._run_on(self._found(request), *([f"--note={note}"] if note else []))
+        note = [f"--note={form['note']}"] if form.get("note") else []
+        return self._run_on(self._found(request), *note)
 
     def _cancel(self, request: Request, form: Form) -> Response:
         entry = self._found(request)
@@ -185,16 +185,16 @@ class Page:
     def _form(self, request: Request, form: Form | None = None, status: int = 200, **more: Any) -> Response:
         playbook = self._shelf.door.place.playbook(request.path_params["playbook"])
         facts = {"problem": "", "plan": None, "planned": "", "changed": False, **more}
-        filled = {name: rows[0] for name, rows in (form or {}).items() if rows[0]}
+        filled = {name: said for name, said in (form or {}).items() if said}
         return _page("start", request, status, playbook=playbook, fields=options_of(playbook), filled=filled, **facts)
 
     def _start(self, request: Request, form: Form) -> Response:
         """Show what the run would take; once that was seen for the same inputs, start it."""
         name, folder = request.path_params["playbook"], self._shelf.folder
         said = words(options_of(self._shelf.door.place.playbook(name)), form)
-        planned, now = _one(form, "planned"), digest(said)
+        planned, now = form.get("planned"), version(said)
         try:
-            if _one(form, "do") == "start" and planned == now:
+            if form.get("do") == "start" and planned == now:
                 return _to(answer(folder, "run", name, "--detach", *said)["run_id"])
             plan = answer(folder, "plan", name, *said)
         except Refused as error:
@@ -223,14 +223,11 @@ def _posted(answer: Callable[[Request, Form], Response]) -> Callable[[Request], 
     """Answers a form; not among those who look, since a command may take long."""
 
     async def posted(request: Request) -> Response:
-        form = parse_qs((await request.body()).decode("utf-8", "replace"), keep_blank_values=True)
-        return await run_in_threadpool(answer, request, form)
+        form = parse_qsl((await request.body()).decode("utf-8", "replace"))
+        plain = {name: said.replace("\r\n", "\n").strip() for name, said in form}
+        return await run_in_threadpool(answer, request, plain)
 
     return posted
-
-
-def _one(form: Form, name: str) -> str:
-    return (form.get(name) or [""])[0]
 
 
 def _number(request: Request, name: str) -> int | None:

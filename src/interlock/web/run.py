@@ -241,12 +241,10 @@ def _steps(view: View, narrator: Narrator, stands: Status) -> Iterator[Step]:
 
 
 def _rows(view: View, narrator: Narrator, step: StepView) -> Iterator[Row]:
-    for key in step.keys:
-        call, linked = view.calls.get(key), key if key in view.calls else ""
-        for who, what, rest, tone in narrator.about(view, key):
-            if tone != "begin" or (call is not None and call.report is None):
-                yield Row(who, what, rest, SAID[tone], linked)
-                linked = ""
+    linked = set[str]()
+    for key, (who, what, rest, tone) in narrator.of_step(view, step):
+        yield Row(who, what, rest, SAID[tone], key if key in view.calls and key not in linked else "")
+        linked.add(key)
 
 
 def _decided(one: DecisionView) -> Row:

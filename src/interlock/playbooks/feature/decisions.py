@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import count
 
-from interlock.documents.files import digest
+from interlock.documents.files import sha256
 from interlock.workspace.scope import within
 from interlock.workspace.values import Change
 
@@ -191,7 +191,7 @@ def slug_of(request: str) -> str:
     slug = "-".join(re.findall("[a-z0-9]+", request.lower()))
     if len(slug) > LONGEST:
         slug = slug[: LONGEST + 1].rpartition("-")[0] or slug[:LONGEST]
-    return slug or f"feature-{digest(request.encode('utf-8', 'surrogatepass'))[:8]}"
+    return slug or f"feature-{sha256(request.encode('utf-8', 'surrogatepass'))[:8]}"
 
 
 def free_date(day: str, taken: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 from pydantic import AfterValidator, Field
 
-from interlock.documents.files import digest
+from interlock.documents.files import sha256
 from interlock.documents.model import Model
 from interlock.engine.run import Command, Outcome, Run, Stop
 from interlock.errors import BadInput, Exit
@@ -77,7 +77,7 @@ class House:
 
     def row(self, came: Came, who: str = "interlock", text: str | None = None) -> tuple[str, ...]:
         """An entry of the stage history about the present stage, with the artifact that was verified."""
-        path, sha = (self.task.paths[self.state.stage], digest(text.encode())) if text is not None else ("", "")
+        path, sha = (self.task.paths[self.state.stage], sha256(text.encode())) if text is not None else ("", "")
         return (self.state.run_id, self.state.stage, who, came, self.began, self.now, path, sha)
 
     async def write(self, path: str, edit: Callable[[str], str], *, may_fail: bool = False) -> str:

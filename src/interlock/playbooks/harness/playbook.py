@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from interlock.documents.files import digest
+from interlock.documents.files import sha256
 from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
@@ -267,7 +267,7 @@ def supplied(house: House, contract: Contract, text: str | None, proved: Sequenc
     judged = read_judged(text or "", path, task.criteria)
     if isinstance(judged, Unusable):
         return failed("; ".join(judged.problems))
-    if run_state.judged_before(house.history, stage, digest((text or "").encode())):
+    if run_state.judged_before(house.history, stage, sha256((text or "").encode())):
         return failed(f"{path}: malformed: it is the one that was judged before")
     green = [one.command for one in proved if one.after and one.after.green]
     ruling = judge(judged.claim(task.criteria), criteria=task.criteria, green=green)

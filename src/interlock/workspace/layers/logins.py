@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from interlock.documents.files import digest, read_plain, replace
+from interlock.documents.files import read_plain, replace, sha256
 from interlock.workspace.git import Git
 from interlock.workspace.layers.upper import remove, way
 from interlock.workspace.place import above
@@ -39,7 +39,7 @@ def lay_in(home: Path, private: Path, logins: Iterable[str]) -> dict[str, str]:
             login, users = place.relative_to(home).as_posix(), place.resolve()
             content = read_plain(users, limit=_LARGEST)
             _put(private, login, content, stat.S_IMODE(users.stat().st_mode))
-            digests[login] = digest(content)
+            digests[login] = sha256(content)
     return digests
 
 
@@ -52,10 +52,10 @@ def bring_back(home: Path, private: Path, digests: dict[str, str]) -> None:
             if any((private / part).is_symlink() for part in (login, *above(login))):
                 continue
             old, new = read_plain(users, limit=_LARGEST), read_plain(private / login, limit=_LARGEST)
-            content = refreshed(old, new) if digest(old) == known else None
+            content = refreshed(old, new) if sha256(old) == known else None
             if content is not None and content != old:
                 replace(users, content, mode=stat.S_IMODE(users.stat().st_mode))
-                digests[login] = digest(content)
+                digests[login] = sha256(content)
 
 
 def refreshed(old: bytes, new: bytes) -> bytes | None:
