@@ -8,7 +8,9 @@ import sys
 import click
 import pytest
 
-from interlock.cli.commands import app
+from interlock.app import playbook_named
+from interlock.cli import typed
+from interlock.cli.commands import app, options_of
 from tests.cli.conftest import CommandLine
 
 COMMANDS = {
@@ -134,3 +136,11 @@ def test_a_shell_completes_runs_and_never_hears_an_error(done: CommandLine, monk
     assert offered("interlock show zz") == []
     monkeypatch.setattr("interlock.engine.runs.Runs.all", lambda runs: 1 / 0)
     assert offered("interlock show ta") == []
+
+
+@pytest.mark.req("PAGE-01", "PAGE-05")
+def test_what_is_said_of_an_input_passes_for_no_option() -> None:
+    """As a page or a client's model says it: each option with its value in one word, the request behind `--`."""
+    said = {"request": ["--json"], "check": ["-x", "a b"], "rounds": ["2"], "commit": ["on"]}
+    told = ["--check=-x", "--check=a b", "--rounds=2", "--commit", "--", "--json"]
+    assert typed.words(options_of(playbook_named("task")), said) == told
