@@ -123,6 +123,11 @@ def again(door: Door, run: str, paths: Sequence[str], how: Literal["undo", "appl
         rows.append(f"Still held back: {text.few(done.held, FEW)}")
         rows.append(f"  bring that, too: interlock apply {entry.id} {shlex.join(done.held)}")
     if undoes:
-        rows += [f"  git revert {one.commit}" for one in entry.view().committed if one.commit]
+        commits = [one.commit for one in reversed(entry.view().committed) if one.commit]
+        if commits:
+            rows.append(
+                "A commit stays in history, and what was taken out is not committed. Committed or stashed, then:"
+            )
+        rows += [f"  git revert {commit}" for commit in commits]
         rows += [f"  bring it again: interlock apply {entry.id}"] if done.paths and not dry else []
     return door.done(entry, *rows, paths=list(done.paths), kept=list(done.kept))

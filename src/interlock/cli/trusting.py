@@ -124,7 +124,7 @@ def _new(door: Door, name: str, kind: str) -> int:
     tell(
         f"Written to {FOLDER}/{name}. Change it, then:",
         f"  interlock rehearse {name}",
-        f"  pytest {os.path.relpath(target)}",
+        f"  pytest {os.path.relpath(target)}          # where interlock is installed, too",
         f'  interlock run {name} "what is to be done"',
     )
     return 0
