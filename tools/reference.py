@@ -1,7 +1,8 @@
-"""Writes docs/reference/ from the code: commands, settings, schemas. `--check` only says whether it is as that is."""
+"""Writes docs/reference/ from the code: commands, settings, promises, schemas. `--check` says whether it is as that is."""
 
 from __future__ import annotations
 
+import ast
 import json
 import sys
 from collections.abc import Iterator, Mapping
@@ -16,6 +17,7 @@ from interlock.flows.format import schema
 from interlock.settings import with_tables
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+TESTS = Path(__file__).parents[1] / "tests"
 WHERE = """\
 The nearest `interlock.toml` from where you stand upward counts, then variables (`INTERLOCK_LIMITS_BUDGET_USD` for
 `limits.budget_usd`), then options. Everything has a default; a key that nobody knows is an error."""
@@ -93,11 +95,31 @@ def _inner(schema: Mapping[str, Any], field: Any) -> Mapping[str, Any]:
     return found
 
 
+def promises() -> str:
+    """Every promise with the tests that carry its id."""
+    carried: dict[str, list[str]] = {}
+    for file in sorted(TESTS.rglob("test_*.py")):
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                for row in (row for mark in node.decorator_list for row in _rows_of(mark)):
+                    carried.setdefault(row, []).append(f"`{file.relative_to(TESTS)}::{node.name}`")
+    lines = ["# Promises", "", MADE, "", "Ids of promises to users, and the tests that hold them.", ""]
+    lines += ["| id | tests |", "| --- | --- |"]
+    numbered = sorted(carried, key=lambda row: (row.partition("-")[0], int(row.partition("-")[2])))
+    return "\n".join([*lines, *(f"| {row} | {', '.join(carried[row])} |" for row in numbered), ""])
+
+
+def _rows_of(mark: ast.expr) -> list[str]:
+    if not isinstance(mark, ast.Call) or not ast.unparse(mark.func).endswith("mark.req"):
+        return []
+    return [str(one.value) for one in mark.args if isinstance(one, ast.Constant)]
+
+
 def pages() -> dict[str, str]:
     """Every file of the reference, as the code is."""
     schemas = {"interlock.schema.json": with_tables(_tables()).model_json_schema(), "playbook.schema.json": schema()}
     spelled = {name: json.dumps(one, indent=1) + "\n" for name, one in schemas.items()}
-    return {"commands.md": commands(), "settings.md": settings(), **spelled}
+    return {"commands.md": commands(), "settings.md": settings(), "promises.md": promises(), **spelled}
 
 
 def main() -> None:
