@@ -1,4 +1,4 @@
-"""Writes docs/reference/ from the code: commands, settings, promises, schemas. `--check` says whether it is as that is."""
+"""Writes docs/reference/ from the code: commands, settings, promises, schemas. `--check`: is it as that is?"""
 
 from __future__ import annotations
 
