@@ -207,6 +207,18 @@ SPELLED: dict[str, tuple[str, dict[str, str]]] = {
     "names in back-quotes": ("### 259. T\n- `Language`: lean\n", {"language": "lean"}),
     "with a version": ("### 259. T\n- **Language**: Lean 4\n", {"language": "lean"}),
     "another version": ("### 259. T\n- **Language**: lean4\n", {"language": "lean"}),
+    "indented below the description": (
+        "### 259. T\n- **Description**: Do\n  - **Note**: so\n  - **Language**: lean\n",
+        {"language": "lean", "description": "Do\n  - **Note**: so"},
+    ),
+    "rows of a table": (
+        "### 259. T\n| Field | Value |\n|-|-|\n| **Description** | Do |\n| Priority | 1 |\n| Language | `Lean` |\n",
+        {"language": "lean", "description": "Do"},
+    ),
+    "a table in the description": (
+        "### 259. T\n- **Description**: Do\n\n| Language | Files |\n|---|---|\n- **Language**: lean\n",
+        {"language": "lean"},
+    ),
     "the first counts": ("### 259. T\n- **Language**: lean\n- **Language**: rust\n", {"language": "lean"}),
     "empty": ("### 259. T\n- **Language**:\n", {"language": "general"}),
     "none, whatever title and files say": ("### 259. Lean\n- **Files**: a.lean\n", {"language": "general"}),
@@ -410,6 +422,7 @@ RETURNS: dict[str, tuple[str, int, bool]] = {
     json.dumps({**JSON, "verification": [{"command": "lake build", "exit": 1}]}): ("stopped", 5, False),
     json.dumps({**JSON, "verification": [{"command": "lake build", "exit": 0}], "errors": []}): ("complete", 0, True),
     json.dumps({"status": "partial", "errors": ["one is left"]}): ("degraded", 1, True),
+    'As in:\n```json\n{"status": "completed"}\n```\nBut:\n```\n{"status": "failed"}\n```\n': ("stopped", 5, False),
 }
 TEXTS: dict[str, tuple[str, int, bool]] = {
     "Done.\nStatus: completed\n": ("complete", 0, True),
@@ -419,6 +432,9 @@ TEXTS: dict[str, tuple[str, int, bool]] = {
     "Status: 404 was what it gave.\nI mended it.": ("degraded", 1, True),
     "All is well, \u2200x. \x1b[1m\r\n": ("degraded", 1, True),
     'Look:\n```json\n{"name": 1}\n```\n': ("degraded", 1, True),
+    'It must say:\n```json\n{"status": "completed"}\n```\nIt does not.\n\nStatus: failed': ("stopped", 5, False),
+    'It said:\n```json\n{"status": "pending"}\n```\nI mended it.\n\nStatus: completed': ("complete", 0, True),
+    'It said:\n```json\n{"status": "completed"}\n```\nI looked at it.': ("degraded", 1, True),
 }
 
 
@@ -441,6 +457,15 @@ def test_a_usable_answer_is_relayed_as_it_is_and_ends_the_run_as_it_says(answer:
         assert "unverified" in view.why
 
 
+@pytest.mark.req("RT-61")
+@pytest.mark.parametrize(("words", "same"), [(json.dumps(JSON, indent=3), True), ("Done.", False), ("", False)])
+def test_an_answer_that_a_client_gives_as_an_object_is_relayed_as_it_was_spelled(words: str, same: bool) -> None:
+    """Spelled anew only where its text is something else."""
+    router = Router({IMPLEMENT: HEADER.format("agent: implementer\nreturns: json")})
+    router.answers = [said(JSON, text=words)]
+    assert router.output(router.ask()).decode() == (words if same else json.dumps(JSON))
+
+
 UNUSABLE: dict[str, tuple[str, str, str]] = {
     "no JSON": ("json", "Done.", "implementer returned invalid JSON"),
     "half of it": ("json", '{"status": ', "implementer returned invalid JSON"),
@@ -449,6 +474,11 @@ UNUSABLE: dict[str, tuple[str, str, str]] = {
     "another status": ("json", '{"status": "done"}', 'implementer returned status "done"; expected completed'),
     "another status, as text": ("text", '{"status": "done"}', 'implementer returned status "done"; expected'),
     "another last line": ("text", "x\nStatus: done", 'implementer returned status "done"; expected'),
+    "an example": (
+        "json",
+        f"As in:\n```json\n{json.dumps(JSON)}\n```\nI could not.",
+        "implementer returned invalid JSON",
+    ),
     "a number": ("json", '{"status": 0}', "implementer returned status 0; expected"),
     "another session": ("json", FOREIGN, "answer belongs to session sess_20260104_a7f3d9, expected sess_20260101_"),
     "nothing": ("text", " \n", "implementer returned no answer"),

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Literal
 
+from pydantic import ConfigDict
+
 from interlock.engine.forms import Form, Given, Unusable, read_form
 from interlock.playbooks.router.documents import LANGUAGES, LEAN, ORCHESTRATOR, CommandFile, Error, Task
 
@@ -148,6 +150,7 @@ def ending(came: Came) -> tuple[str, int]:
     return ENDING[came]
 
 
+_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,})[^`\n]*$.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _STATUS = re.compile(r"Status:[ \t]*(.*?)[.\s]*", re.IGNORECASE)
 
 
@@ -170,6 +173,8 @@ class Answer(Form):
 class _Told(Form):
     """The same, whatever somebody put there."""
 
+    model_config = ConfigDict(extra="allow")
+
     status: Any = None
     session_id: Any = None
     errors: Any = None
@@ -182,7 +187,7 @@ class Return(Form):
     came: Came
     why: str = ""
     answer: str = ""
-    """It, where the client gave it as an object beside its text."""
+    """It, where the client gave it as an object, and its text is not the same."""
 
 
 def read(returns: str, agent: str, session: str, given: Given) -> Return | Unusable:
@@ -191,7 +196,8 @@ def read(returns: str, agent: str, session: str, given: Given) -> Return | Unusa
     Args:
         session: whose answer it has to be.
     """
-    told = read_form(_Told, given.structured, given.text)
+    block = _ending(given.text)
+    told = read_form(_Told, given.structured, block)
     if isinstance(told, Unusable) and returns == "json":
         return Unusable(problems=(f"{agent} returned invalid JSON ({'; '.join(told.problems)})",))
     if not isinstance(told, _Told) or (told.status is None and returns == "text"):
@@ -201,10 +207,18 @@ def read(returns: str, agent: str, session: str, given: Given) -> Return | Unusa
     if told.session_id not in (None, "", session):
         return Unusable(problems=(f"answer belongs to session {escaped(str(told.session_id))}, expected {session}",))
     against = list(_against(told))
-    structured = json.dumps(given.structured, ensure_ascii=False) if given.structured is not None else ""
+    spelled = "" if read_form(_Told, None, block) == told else json.dumps(given.structured, ensure_ascii=False)
     if told.status == "completed" and against:
-        return Return(came=Came.FAILED, why=f"it says completed, but: {'; '.join(against)}", answer=structured)
-    return Return(came=_came(told.status, late=given.late), answer=structured)
+        return Return(came=Came.FAILED, why=f"it says completed, but: {'; '.join(against)}", answer=spelled)
+    return Return(came=_came(told.status, late=given.late), answer=spelled)
+
+
+def _ending(text: str) -> str:
+    """What of an answer may be its JSON: the fence that ends it, or all of it; a fence before other words is quoted."""
+    fences = [*_FENCE.finditer(text)]
+    if not fences:
+        return text
+    return "" if text[fences[-1].end() :].strip() else fences[-1][0]
 
 
 def _text(agent: str, text: str, *, late: bool) -> Return | Unusable:

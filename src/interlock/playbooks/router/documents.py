@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
-from interlock.documents.markdown import bullet, front_matter
+from interlock.documents.markdown import bullet, cells, front_matter
 from interlock.documents.problems import load
 from interlock.errors import BadInput
 
@@ -100,7 +100,7 @@ def _fields(lines: Sequence[tuple[str, bool]]) -> dict[str, str]:
     for line, is_code in lines:
         field = None if is_code else _field(line, depth if name == "description" else None)
         if field is not None:
-            name, depth = field[0], len(line) - len(line.lstrip())
+            name, depth = field[0], -1 if cells(line) else len(line) - len(line.lstrip())
             if not found.setdefault(name, []):
                 found[name].append(field[1])
             else:
@@ -120,13 +120,18 @@ def _field(line: str, within: int | None) -> tuple[str, str] | None:
     """A field's name in small letters, and the words beside it.
 
     Args:
-        within: how deep the description is indented that goes on here: what stands deeper or is not bold is part of it.
+        within: how deep the description is indented that goes on here, -1: it is a table's row. What stands deeper and
+            is none of a task's own, or is not bold, is part of it.
     """
     if _DESCRIPTION.fullmatch(line):
         return "description", ""
+    row = [cell.strip(" *_`:") for cell in cells(line)]
+    if len(row) == 2 and (within == -1 or (within is None and _BARE.match(f"{row[0]}:"))):
+        return row[0].lower(), row[1]
     item = bullet(line)
     text = re.sub(r"^`([^`]+)`", r"\1", (item[1] if item else line).strip())
-    bold = _BOLD.fullmatch(text) if within is None or len(line) - len(line.lstrip()) <= within else None
+    bold, deep = _BOLD.fullmatch(text), within is not None and len(line) - len(line.lstrip()) > within
+    bold = None if bold and deep and bold[1].strip(" `").lower() not in ("language", "status") else bold
     match = bold or (_BARE.fullmatch(text) if within is None else None)
     return (match[1].strip(" `").lower(), match[2].strip()) if match else None
 
