@@ -36,6 +36,7 @@ PURE = {
     "json",
     "posixpath",
     "re",
+    "shlex",
     "typing",
     "textwrap",
     "math",

@@ -237,6 +237,9 @@ def test_what_is_known_is_not_investigated_twice() -> None:
     assert "lib.py holds x" in told["Known from planning"]
     assert "- verification" in told["Investigate only"] and "- title" not in told["Investigate only"]
     assert "Known from planning" not in sections(road.brief("design"))
+    road = Road(item(planningResearch="lib.py holds x"))
+    road.start()
+    assert "lib.py holds x" in sections(road.brief("implement"))["Known from planning"]
     road = Road(item(complexity="complex", planningResearch=PLANNED))
     road.start()
     assert "Investigate only" in sections(road.brief("research"))

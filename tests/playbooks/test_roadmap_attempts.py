@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from interlock.agents.values import Exit
+from interlock.agents.values import CommandExit, Exit
 from interlock.engine.simulation import Act
 from interlock.errors import Status, WorkspaceFailed
 from interlock.playbooks.roadmap.answers import essence
@@ -133,6 +133,7 @@ LIES: dict[str, tuple[str, Act]] = {
     "passes, and a command is red": ("Testing", answers(verdict="pass", evidence=RED_EVIDENCE)),
     "passes, and lint fails": ("Review", reviewed(lint="fail")),
     "passes, and has run nothing": ("Testing", ran_tests(ran=())),
+    "passes, and says that nothing could be run": ("Testing", ran_tests(ran=(), nothing_to_run="no tests here")),
     "passes without a check": ("Review", reviewed(ran=())),
     "passes, and a criterion is not met": (
         "Review",
@@ -278,6 +279,24 @@ def test_who_is_not_finished_is_sent_out_once_more_with_its_own_remark(step: str
     assert state(road) == ("blocked", False, 0)
 
 
+@pytest.mark.req("RM-52", "RM-103", "RM-66")
+def test_signatures_findings_and_fenced_errors_go_on_whole() -> None:
+    """Three lines are of errors alone; what four parts say counts by the line."""
+    found = "Callers:\nsrc/a.ts\nsrc/b.ts\nsrc/c.ts\nsrc/d.ts"
+    signature = "```ts\nf(a: number): string\n```"
+    failed = "FAILED a - 1 != 2\nFAILED b - x\n```\nFAILED c - y\nStatus: 3\n```\n- d\n  - e\n"
+    road = Road(item(complexity="complex"))
+    road.acts("Research", answers(learnings=[found]))
+    road.acts("Architect", answers(decision={"adr": "as text", "interfaces": [signature]}))
+    road.acts("Testing", said(f"Status: success\nVerdict: fail\nEvidence:\n{failed}"))
+    road.start()
+    told = sections(road.brief("implement", 1))
+    assert all(line in told["Research findings"] for line in found.splitlines())
+    assert "- f(a: number): string" in told["Architect decision"]
+    lines = ("FAILED a - 1 != 2", "FAILED b - x", "FAILED c - y", "Status: 3", "d - e")
+    assert [line for line in lines if f"\n{line}\n" not in told["Failure evidence: attempt 1"]] == []
+
+
 @pytest.mark.req("RM-81", "RM-57")
 def test_learnings_go_on_as_key_findings_and_next_steps_do_not() -> None:
     road = Road(item(complexity="complex"))
@@ -298,6 +317,7 @@ NOISE: dict[str, tuple[str, str]] = {
     "a stack of JavaScript": ("Error: no\n    at f (/a/b.js:1:2)\n    at async g (c.js:3:4)\nleft", "Error: no\nleft"),
     "a stack of Rust and Go": ("panic: no\n   4: 0xabc - core\ngoroutine 1 [running]:\n", "panic: no"),
     "a block of code": ("see:\n```diff\n-a\n+b\n```\nso", "see:\nso"),
+    "a message in a fence": ("```\nAssertionError: 1 != 2\n```", "AssertionError: 1 != 2"),
     "a long path": (f"{'d/' * 300}x.py:3: no", f"{'d/' * 300}x.py:3: no"),
     "nothing": ("\n \n", ""),
 }
@@ -369,6 +389,18 @@ def test_an_item_that_a_person_edits_meanwhile_stands_as_they_wrote_it() -> None
     assert [one["title"] for one in road.items] == ["Sign in", "Login"]
 
 
+@pytest.mark.req("RM-56", "RM-66", "RM-72", "PERSON-04")
+def test_what_failed_before_an_edit_is_told_behind_it() -> None:
+    road = Road(item(complexity="medium"))
+    road.acts("Testing", *(ran_tests("fail", f"test_{n}: boom") for n in (1, 2, 3)))
+    road.acts("Implement", None, edits(road, lambda items: items[0].update(title="Sign in")))
+    road.start()
+    told = [sections(road.brief("implement", n))["Failure evidence: attempt 1"] for n in (2, 3)]
+    assert all("test_1: boom" in one and "Files modified" in one for one in told)
+    assert not any("not available" in ask.brief for ask in road.cast.asks)
+    assert [one["attempt"] for one in road.items[0]["blockedReasons"]] == [1, 2, 3]
+
+
 @pytest.mark.req("RM-01", "RM-05", "PERSON-04")
 def test_other_items_are_read_anew_for_each_iteration() -> None:
     road = Road(item(1), item(2))
@@ -435,6 +467,35 @@ def test_other_items_never_see_what_a_blocked_one_left() -> None:
     )
     assert seen == [b"x = 1\n", b"half\n"]
     assert (again.text("lib.py"), {"1.py", "2.py"} <= set(again.world.files)) == ("half\n", True)
+
+
+@pytest.mark.req("RM-65", "RM-60", "RM-102")
+def test_a_conflict_while_things_are_found_out_is_told_to_who_builds() -> None:
+    """Nothing is asked again, and no retry is spent."""
+    road = Road(item(complexity="medium"))
+    road.acts("Implement", built("half\n"), answers("blocked", issues=["no key"]))
+    road.acts("Testing", ran_tests("fail", "test_a: boom"))
+    road.start()
+    left = {name: pair for name, pair in {**road.last.view.units, "7": road.last.view.pending}.items() if pair}
+    road.world.files |= {FILE: json.dumps([item(complexity="medium")]).encode(), "lib.py": b"theirs\n"}
+    road.forgets()
+    del road.cast.asks[:]
+    assert road.begins(road.playbook.inputs(), units=left).status is Status.COMPLETE
+    assert road.called == ["research", "design", *BUILD] and state(road) == ("done", True, 0)
+    assert "changed the same lines" in sections(road.brief("implement"))["Failure evidence: attempt 1"]
+
+
+@pytest.mark.req("PERSON-05", "RM-73", "RM-60", "RM-54")
+def test_a_stop_leads_on_as_it_was_begun_and_long_output_is_cut() -> None:
+    road = Road(item())
+    road.cast.agent = road.usual  # type: ignore[method-assign]
+    road.world.files["my plans/r.json"] = road.world.files.pop(FILE)
+    out = "\n".join(f"line {n}" for n in range(5000))
+    road.cast.commands["the commit hooks"] = [CommandExit(exit=1, out=out)] * 3
+    view = road.start(file="my plans/r.json", commit=True)
+    assert view.ended and view.ended.next == "interlock run roadmap --file 'my plans/r.json' --commit"
+    assert view.why.endswith("the commit hooks refuse it: it ended with 1")
+    assert len(road.text("my plans/r.json")) < 3000 and "line 1\n" in road.brief("implement")
 
 
 # --- the seed's own four parts

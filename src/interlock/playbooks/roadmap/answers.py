@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from textwrap import dedent
 from typing import Any, Literal
 
 from pydantic import Field, model_validator
 from pydantic.json_schema import SkipJsonSchema
 
-from interlock.documents.markdown import Markdown, label
+from interlock.documents.markdown import Markdown, bullet, label
 from interlock.engine.forms import Claim, Criterion, Finding, Form, Given, Unusable, Weakened, read_form
 from interlock.engine.prompts import quoted
 
@@ -88,7 +89,6 @@ class Judged(Answer):
     """What all judges answer; an issue of one who does not pass is why."""
 
     verdict: str
-    nothing_to_run: SkipJsonSchema[str] = ""
     criteria: list[Criterion] = []
     weakened: list[Weakened] = Field([], description="For each weakened test that you were told of: why it is right.")
 
@@ -103,7 +103,7 @@ class Judged(Answer):
             criteria=tuple((one.criterion, one.met) for one in self.criteria),
             blocking=(*self.against(), *(blocking if passes else self.reasons)),
             notes=tuple(self.reasons) if passes else (),
-            no_check=self.nothing_to_run,
+            no_check=getattr(self, "nothing_to_run", ""),
             explained=tuple(one.path for one in self.weakened),
         )
 
@@ -196,15 +196,18 @@ def _parts(text: str) -> dict[str, str]:
     """What stands behind or below each label or heading of the seed, the first of each."""
     found: dict[str, list[str]] = {}
     below: list[str] = []
-    for line, _ in Markdown(text).open_lines(deep=True):
+    document = Markdown(text)
+    plain = {line for _, line in document.open_lines(deep=True)}
+    for n, line in enumerate(document.under(deep=True).splitlines(), 1):
         heading, named = re.fullmatch(r"#{1,6}[ \t]+(.*?):?[ \t]*", line), label(line)
-        name = (heading[1] if heading else named["name"] if named else "").strip(" *_`").casefold()
+        name = heading[1] if heading else named["name"] if named else ""
+        name = name.strip(" *_`").casefold() if n in plain else ""
         if name in ("status", "verdict", "evidence", "learnings", "next steps"):
             below = [named["value"] if named and not heading else ""]
             found.setdefault(name, below)
         else:
             below.append(line)
-    return {name: "\n".join(lines).strip() for name, lines in found.items()}
+    return {name: "\n".join(lines).strip("\n") for name, lines in found.items()}
 
 
 def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Any:
@@ -226,24 +229,37 @@ def _of_parts(form: type[Answer], said: dict[str, str], green: bool) -> Any:
 
 
 def _entries(text: str) -> list[str]:
-    return [essence(one) for one in ([line.text for line in Markdown(text).items()] or [text]) if one.strip()]
+    """Its bullets and lines, each with what is indented below it."""
+    entries: list[str] = []
+    for line in dedent(essence(text, MUCH)).splitlines():
+        if entries and line[:1].isspace():
+            entries[-1] += f"\n{line.strip()}"
+        else:
+            item = bullet(line)
+            entries.append(item[1] if item else line)
+    return entries
 
 
 # --- handing on
 
-_FENCE = re.compile(r"^[ \t]*(`{3,}|~{3,}).*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+MUCH = 40
+"""Lines of what may be raw output, where it is no message."""
+_DIFF = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[ \t]*(?:diff|patch)\b.*?(?:^[ \t]*\1[`~]*[ \t]*$|\Z)", re.DOTALL | re.MULTILINE
+)
 _FRAME = re.compile(
-    r"\s+at \S.*|\s*at .+:\d+(:\d+)?\)?\s*|Traceback \(most recent call last\):\s*|\s*\.\.\. \d+ more\s*"
-    r"|\s*\d+: +0x[0-9a-f]+ - .*|goroutine \d+ .*"
+    r"\s*`{3,}[^`]*|\s*~{3,}.*|\s+at \S.*|\s*at .+:\d+(:\d+)?\)?\s*|Traceback \(most recent call last\):\s*"
+    r"|\s*\.\.\. \d+ more\s*|\s*\d+: +0x[0-9a-f]+ - .*|goroutine \d+ .*"
 )
 _PYTHON_FRAME = re.compile(r'\s*File ".+", line \d+.*')
 
 
-def essence(text: str, most: int = 3) -> str:
-    """The first lines that tell something: no code blocks, no stack frames (a Python frame's source goes with it)."""
+def essence(text: str, most: int | None = 3) -> str:
+    """The first lines that tell something, of a message three: no diffs, no marks of fences, no stack frames (a Python
+    frame's source goes with it)."""
     told: list[str] = []
     below_frame = False
-    for line in _FENCE.sub("", text).splitlines():
+    for line in _DIFF.sub("", text).splitlines():
         source, below_frame = below_frame and line[:4] == "    ", bool(_PYTHON_FRAME.fullmatch(line))
         if line.strip() and not (source or below_frame or _FRAME.fullmatch(line)):
             told.append(line.rstrip())
@@ -251,27 +267,27 @@ def essence(text: str, most: int = 3) -> str:
 
 
 def findings(found: Found) -> str:
-    return "\n".join(filter(None, [essence(found.said, 40), *_listed(found.learnings)]))
+    return "\n".join(filter(None, [essence(found.said, MUCH), *_listed(found.learnings)]))
 
 
 def decision(designed: Designed) -> str:
     """ADR path, interfaces and boundaries, always all three."""
     made = designed.decision
-    lines = ["Interfaces:", *_listed(made.interfaces or ["(none named)"], 20)]
-    lines += ["Boundaries:", *_listed(made.boundaries or ["(none named)"], 20)]
+    lines = ["Interfaces:", *_listed(made.interfaces or ["(none named)"])]
+    lines += ["Boundaries:", *_listed(made.boundaries or ["(none named)"])]
     learned = ["Key findings:", *_listed(designed.learnings)] if designed.learnings else []
-    return "\n".join([f"ADR: {essence(made.adr, 40)}", *lines, *learned])
+    return "\n".join([f"ADR: {essence(made.adr, None)}", *lines, *learned])
 
 
-def _listed(entries: Iterable[str], most: int = 3) -> list[str]:
-    return [f"- {essence(one, most)}".replace("\n", "\n  ") for one in entries]
+def _listed(entries: Iterable[str]) -> list[str]:
+    return [f"- {essence(one, None)}".replace("\n", "\n  ") for one in entries]
 
 
 def evidence(built: Built) -> str:
     """Which commands Implement says that it ran, and how they ended; none of their output."""
     ran = [f"- {quoted(one.command)}: exit {one.exit}" for one in built.evidence.verification]
-    why = [f"- nothing was changed: {essence(built.already_so)}"] if built.already_so else []
-    return "\n".join(filter(None, [*ran, *why, essence(built.said)])) or "(it reported no commands)"
+    why = [f"- nothing was changed: {essence(built.already_so, None)}"] if built.already_so else []
+    return "\n".join(filter(None, [*ran, *why, essence(built.said, MUCH)])) or "(it reported no commands)"
 
 
 def files(built: Built, changed: Sequence[str]) -> dict[str, str]:

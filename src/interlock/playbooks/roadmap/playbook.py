@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import posixpath
+import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -85,7 +86,9 @@ class Work:
     file: str
     item: Item
     begun: bool
-    """Somebody worked on it before this run did, and nothing of that is known (RM-98)."""
+    """Somebody worked on it before this iteration."""
+    unknown: bool
+    """It was not this run, and nothing of that is known (RM-98)."""
     commands: list[Command] = field(default_factory=list)
     rules: Settings = field(default_factory=Settings)
     """What settings said when the attempt began."""
@@ -97,6 +100,8 @@ class Work:
     judged: Tree | None = None
     failures: list[dict[str, Any]] = field(default_factory=list)
     """Of all attempts, as `blockedReasons` has them."""
+    since: int = 0
+    """How many of them are known when the attempt begins."""
     called: list[str] = field(default_factory=list)
     gates: dict[str, str] = field(default_factory=dict)
 
@@ -109,7 +114,7 @@ class Work:
 
     @property
     def has_failed(self) -> bool:
-        return any(one["attempt"] == self.attempt for one in self.failures[len(self.item.blockedReasons) :])
+        return len(self.failures) > self.since
 
     async def keep(self, **values: Any) -> None:
         """Change state fields of the item in the file; None takes one out."""
@@ -127,8 +132,10 @@ class Work:
 
 async def roadmap(run: Run, inputs: Inputs) -> Outcome:
     """Item after item, until all pass, one is blocked, or none can be selected."""
-    file, again = _path(inputs, run.where), "interlock run roadmap"
+    file, edited = _path(inputs, run.where), dict[str, Work]()
     read = partial(parsed, path=file)
+    named = ["--file", inputs.file] if inputs.file != "roadmap.json" else []
+    again = shlex.join(["interlock", "run", "roadmap", *named, *(["--commit"] if inputs.commit else [])])
     async for _ in run.loop("item"):
         items = read(await run.read(file, read))
         pick, identity = run.decide(decisions.select, items=items)
@@ -146,13 +153,20 @@ async def roadmap(run: Run, inputs: Inputs) -> Outcome:
         for one, on in left:
             if one.status == "ready" and one.order < item.order:
                 run.note("passed over", item=one.name, waits_on=on)
-        work = Work(run, inputs, file, item, pick == "resumed" or bool(item.retryCount or item.blockedReasons))
+        begun = pick == "resumed" or bool(item.retryCount or item.blockedReasons)
+        work = Work(run, inputs, file, item, begun, unknown=begun)
+        work.failures = [one.model_dump() for one in item.blockedReasons]
+        if (past := edited.get(identity)) is not None:
+            work.failures += past.failures[len(past.item.blockedReasons) :]
+            work.touched, work.unknown = past.touched, False
         then = await iteration(work)
+        if then is None:
+            edited[identity] = work
         items = read(await run.read(file, read))
         run.say(run.fill("iteration", work=work, item=item, now=find(items, identity), upcoming=upcoming(items)))
         if then == "blocked":
             run.say(run.fill("blocked", item=work.item, failures=work.failures, file=file))
-            why = " ".join(work.failures[-1]["reason"].split())
+            why = work.failures[-1]["reason"].strip().partition("\n")[0]
             return Outcome.stopped(f"item {identity} is blocked: {why}", next=again)
         ends = then == "done" and run.once("once", {}, lambda: bool(run.flags.get("once")))
         if ends and upcoming(items) != "COMPLETE":
@@ -162,10 +176,12 @@ async def roadmap(run: Run, inputs: Inputs) -> Outcome:
 
 async def iteration(work: Work) -> Then | None:
     """The item, marked as in progress, until it is done or blocked; None: a person changed it meanwhile."""
-    run, item = work.run, work.item
+    run, item, planned = work.run, work.item, work.item.planningResearch
+    if not decisions.is_empty(planned):
+        told = planned if isinstance(planned, str) else json.dumps(planned, ensure_ascii=False, indent=2)
+        work.parts["Known from planning"] = told
     run.watch(work.file, lambda text: find(parsed(text, work.file), str(item.id)))
     await run.unit(str(item.id))
-    work.failures = [one.model_dump() for one in item.blockedReasons]
     try:
         await heed(work)
         if not work.begun:
@@ -202,7 +218,7 @@ async def heed(work: Work) -> None:
 
 async def attempt(work: Work, pipeline: tuple[Step, ...]) -> Came:
     """The steps in order, up to one behind which nothing can follow; then the work comes into the tree."""
-    work.gates, work.proved, work.judged = {}, [], None
+    work.gates, work.proved, work.judged, work.since = {}, [], None, len(work.failures)
     try:
         for step in pipeline:
             with work.run.step(step.value):
@@ -218,11 +234,8 @@ async def attempt(work: Work, pipeline: tuple[Step, ...]) -> Came:
 
 
 async def research(work: Work, step: Step) -> None:
-    item, planned = work.item, work.item.planningResearch
-    if planned is not None:
-        told = planned if isinstance(planned, str) else json.dumps(planned, ensure_ascii=False, indent=2)
-        work.parts["Known from planning"] = told
-    known, edited = not decisions.is_empty(planned), decisions.changed_scope(item)
+    item = work.item
+    known, edited = not decisions.is_empty(item.planningResearch), decisions.changed_scope(item)
     wanted = work.run.decide(decisions.research, item.complexity, known, edited)
     if wanted != "skipped":
         report = await ask(work, step, changed=edited if wanted == "narrowed" else None)
@@ -270,7 +283,8 @@ async def deliver(work: Work) -> None:
     """The item's work into the tree, as it was judged; what prevents that fails the attempt (RM-60)."""
     run = work.run
     if work.inputs.commit and (refused := await run.hooks(work.item.name)):
-        return work.fails("Engine", f"the commit hooks refuse it: {refused.problem}\n{run.text(refused.out)}")
+        said = answers.essence(run.text(refused.out), answers.MUCH)
+        return work.fails("Engine", f"the commit hooks refuse it: {refused.problem}\n{said}")
     landed = await run.land(work.commands, None if work.commands else work.judged)
     if landed.state == "away" and not work.inputs.commit:
         why = f"{run.where.branch} is not checked out: the work of item {work.item.id} cannot come into it"
@@ -309,10 +323,15 @@ async def ask(work: Work, step: Step, **inputs: Any) -> Report:
             raise Edited
         work.called.append(f"{title}#{work.attempt}")
         answer = Answer.model_validate(report.form or {"status": "needs_revision"})
-        why = clash(report.conflicts) if report.conflicts else "\n".join(answer.reasons) or "no reason given"
-        if report.conflicts and step is not Step.DESIGN:  # a document's author is asked once more
-            work.fails("Engine", why)
+        why, theirs = "\n".join(answer.reasons) or "no reason given", clash(report.conflicts)
+        if report.conflicts and step not in (Step.RESEARCH, Step.DESIGN):
+            work.fails("Engine", theirs)
             raise Over("failed")
+        if report.conflicts and report.ok:  # what was found out and decided holds; who builds is told
+            work.fails("Engine", theirs)
+            work.since = len(work.failures)
+        elif report.conflicts:
+            why = theirs
         if answer.status == "blocked":
             work.fails(title, why)
             raise Over("stopped")
@@ -351,7 +370,7 @@ def _context(work: Work, step: Step, **more: Any) -> str:
         "failures": work.failures if builds else [],
         "before": len(item.blockedReasons),
         "touched": work.touched if builds else {},
-        "unknown": work.begun and not work.failures,
+        "unknown": work.unknown and not work.failures,
     }
     return work.run.fill("item", **{"retry": 0, "changed": None, **values, **more})
 
@@ -404,7 +423,7 @@ ROADMAP = Playbook(
     inputs=Inputs,
     flags=Flags,
     rows=tuple(ROWS.values()),
-    caps={"item": 1000, "attempt": MOST_RETRIES + 1},
+    caps={"item": 10_000, "attempt": MOST_RETRIES + 1},
     headline=lambda inputs: inputs.file,
     key=_path,
     package="interlock.playbooks.roadmap",
