@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any
 
 import pytest
 
-from interlock.agents.values import Exit
+from interlock.agents.values import Exit, Trouble, TroubleKind
 from interlock.engine.simulation import Act, Files, begin
 from interlock.engine.view import View
 from interlock.errors import BadInput, Status
@@ -337,6 +338,19 @@ def test_each_delegation_has_its_deadline(name: str) -> None:
     assert (router.context["timeout"], router.cast.asks[-1].timeout_s) == (seconds, seconds)
     begun = router.context["deadline"]
     assert begun == f"2026-01-01T{seconds // 3600:02}:{seconds // 60 % 60:02}:00Z"
+
+
+@pytest.mark.req("RT-64", "RUN-15")
+def test_the_time_that_is_told_is_the_time_there_is() -> None:
+    """For all calls together; waiting for a service is no part of it, and a timeout of their own settings counts."""
+    router = Router({IMPLEMENT: HEADER.format("agent: implementer")})
+    limit = Trouble(kind=TroubleKind.LIMIT, text="no more", until=router.world.now() + timedelta(days=1))
+    router.answers = [said("", seconds=600), said("", finished=False, seconds=60, trouble=limit)]
+    router.ask()
+    briefs = [re.search(r'"timeout": (\d+),\n "deadline": "(.*?)"', ask.brief) for ask in router.cast.asks]
+    assert [ask.timeout_s for ask in router.cast.asks] == [7200, 6600, 6540]
+    assert [one and one[1] for one in briefs] == ["7200", "6600", "6540"]
+    assert [one and one[2][:13] for one in briefs] == ["2026-01-01T02", "2026-01-01T01", "2026-01-02T01"]
 
 
 # --- depth and cycles

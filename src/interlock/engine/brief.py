@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -31,13 +32,15 @@ def render(
     run, call, role, row = dispatch.run, dispatch.call, dispatch.role, dispatch.call.row
     facts = {"Run": run.id, "Step": here().step or "-", "Agent": call.member or row.agent}
     facts |= {"Attempt": str(call.attempt), "Session": session or "new"}
+    ends = run.world.now() + timedelta(seconds=dispatch.timeout_s)
+    time = {"timeout_s": dispatch.timeout_s, "ends": f"{ends:%Y-%m-%dT%H:%M:%SZ}"}
     steers = "It steers agents or tools, so it is held back; it counts for a criterion if you say so"
     asks_form = row.form is not None and row.spell is None
     title = f"# {row.title or row.agent}: {_one_line(run.start.headline)}"
     parts = {
         title: _listed(f"{name}: {fact}" for name, fact in facts.items()),
         "## Role": role.text.strip(),
-        "## Task": run.prompts.fill(row.prompt, {**call.inputs, **call.texts}),
+        "## Task": run.prompts.fill(row.prompt, {**time, **call.inputs, **call.texts}),
         "## Inputs": _listed(map(quoted, call.reads)),
         "## Outputs": _listed(map(quoted, (*row.outputs, *row.may))),
         "## Context": _listed(_context(call, ground, () if row.judges else run.full.remarks, run.where.place)),

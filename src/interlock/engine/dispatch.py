@@ -162,6 +162,13 @@ class Dispatch:
         last = max((n for n, trace in enumerate(tried, 1) if trace.move == "gave up"), default=0)
         return tried[last:]
 
+    @property
+    def timeout_s(self) -> float:
+        """Of the call that comes."""
+        row = self.call.row
+        spent = sum(trace.report.seconds for trace in self._tries) if row.overall else 0
+        return max((self.role.timeout_s or row.timeout_s) - spent, 1)
+
     # --- where it works
 
     async def _ground(self) -> Ground | None:
@@ -308,7 +315,7 @@ class Dispatch:
                 "INTERLOCK_DISPATCH": key,
                 "INTERLOCK_SESSION": session,
             },
-            timeout_s=self.role.timeout_s or row.timeout_s,
+            timeout_s=self.timeout_s,
             grace_s=row.grace_s,
             hands=dict(call.hands),
             budget_usd=share[0],

@@ -63,6 +63,8 @@ class Row:
     """The form of its last message beside such documents, given to clients that can hold their model to one; the brief
     does not show it, the prompt says it in its own words."""
     timeout_s: float = 3600
+    overall: bool = False
+    """That is the time of all its calls together, waiting for a service apart; else of each."""
     answers: bool = False
     """A form is asked for: without a valid one its answer is unusable. Judges always answer (EVID-00, EVID-01)."""
     repeats: int = 2

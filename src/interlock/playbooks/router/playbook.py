@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Annotated, Any
@@ -42,7 +43,7 @@ class Settings(Model):
     partial_grace_s: Annotated[int, Field(ge=1, le=30)] = 30
 
 
-ROW = Row("subagent", "delegate", Answer, writes=EVERYTHING, timeout_s=7200, repeats=0, lost=True)
+ROW = Row("subagent", "delegate", Answer, writes=EVERYTHING, timeout_s=7200, overall=True, repeats=0, lost=True)
 
 
 async def router(run: Run, inputs: Inputs) -> Outcome:
@@ -99,7 +100,7 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
         call = Call(
             row,
             inputs={"context": context, "command": request.command, "returns": command.returns},
-            texts={"assigned": json.dumps(context, ensure_ascii=False, indent=1)},
+            texts={"assigned": partial(_assigned, context)},
             reads=await _reads(run),
             request=f"{request.prompt}\n{task.description}",
             known={"status": "completed", "session_id": session, "errors": []},
@@ -113,6 +114,12 @@ async def router(run: Run, inputs: Inputs) -> Outcome:
         run.warn(f"task {task.number} is not what it was in {TODO}: somebody changed it meanwhile")
     answer = "" if came is Came.NOTHING else Return.model_validate(report.form).answer or run.text(report.text)
     return Outcome(status, why or f"{agent} returned {came.value}", answer, exit=code)
+
+
+def _assigned(context: Mapping[str, Any], timeout_s: float, ends: str) -> str:
+    """The object as it is handed over, with the time that the call to come really has."""
+    told = {**context, "timeout": round(timeout_s), "deadline": ends}
+    return json.dumps(told, ensure_ascii=False, indent=1)
 
 
 async def _reads(run: Run) -> tuple[str, ...]:
