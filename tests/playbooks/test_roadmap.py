@@ -49,7 +49,7 @@ MISTAKES = {
     "a strange id": (wrong(identity="a/b"), "item a/b", "id", '"a/b"'),
     "a list as id": (wrong(identity=[1]), "items[0]", "id"),
     "no object": ("[5]", "items[0]", "5"),
-    "a key twice": ('[{"id": 7,\n"status": "ready",\n"status": "done"}]', 'key "status" appears twice', ":3"),
+    "a key twice": ('[{"id": 7,\n"status": "ready",\n"status": "done"}]', 'item 7: key "status" appears twice', ":3"),
     "passed, not done": (wrong(passes=True), 'item 7 "Login": passes=true requires status=done; found ready'),
     "done, not passed": (wrong(status="done"), 'item 7 "Login": status=done requires passes=true; found false'),
     "an id twice": (json.dumps([item(), item("7")]), "id 7 is used by items[0] and items[1]; ids must be unique"),

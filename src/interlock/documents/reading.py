@@ -105,8 +105,12 @@ def pointer(keys: Sequence[Key]) -> str:
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 
 
-def read_json(text: str, path: str) -> Source:
-    """The data of a JSON text; DocumentInvalid with its line and column else."""
+def read_json(text: str, path: str, owner: Callable[[Any, Keys], str] = lambda data, keys: "") -> Source:
+    """The data of a JSON text; DocumentInvalid with its line and column else.
+
+    Args:
+        owner: what is told before a key that appears twice, as to whose it is.
+    """
     keys_twice: list[bool] = []
 
     def found(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -124,7 +128,7 @@ def read_json(text: str, path: str) -> Source:
     seen: set[Keys] = set()
     for keys, at in entries(text) if keys_twice else ():
         if keys in seen:
-            _refuse(path, "JSON", f'key "{keys[-1]}" appears twice', *_line_and_column(text, at))
+            _refuse(path, "JSON", f'{owner(data, keys)}key "{keys[-1]}" appears twice', *_line_and_column(text, at))
         seen.add(keys)
     offsets = cache(lambda: dict(entries(text)))
 

@@ -81,7 +81,7 @@ def _sound(text: str, path: str) -> tuple[Keys, tuple[Item, ...]]:
     """Where the items are, and what they are."""
     if not text.strip():
         raise DocumentInvalid(f'{path} is empty: expected a JSON array of items or {{"items": [...]}}', where=path)
-    source = read_json(text, path)
+    source = read_json(text, path, _owner)
     data = source.data if isinstance(source.data, dict) else {"items": source.data}
     raw, version = data.get("items"), data.get("version", 1)
     if not isinstance(raw, list):
@@ -101,6 +101,14 @@ def _sound(text: str, path: str) -> tuple[Keys, tuple[Item, ...]]:
     if wrong := wrong or [DocumentInvalid(said, where=path) for said in _between(items)]:
         raise BadInput.together(wrong)
     return base, tuple(items)
+
+
+def _owner(data: Any, keys: Keys) -> str:
+    """The item that has these keys."""
+    items = data.get("items") if isinstance(data, dict) else data
+    place = next((key for key in keys if isinstance(key, int)), None)
+    one = items[place] if isinstance(items, list) and place is not None and place < len(items) else None
+    return f"item {one['id']}: " if isinstance(one, dict) and "id" in one else ""
 
 
 def parsed(text: str | None, path: str) -> tuple[Item, ...]:
