@@ -31,13 +31,14 @@ from interlock.playbooks.harness.run_state import (
 from interlock.playbooks.harness.stages import (
     CONTRACTS,
     REPORT_TEMPLATE,
+    RUN_STATE,
     STATE_TEMPLATE,
     WORKED,
     Stage,
     Status,
     called,
 )
-from tests.playbooks.harnesses import BUILD, ID, PLAN, QA, SPEC, TASK
+from tests.playbooks.harnesses import ARTIFACTS, BUILD, ID, PLAN, QA, SPEC, TASK
 from tests.playbooks.harnesses import Task as Played
 
 FILE = task_file(ID)
@@ -183,6 +184,19 @@ def test_a_report_keeps_its_authors_sections_and_only_grows(name: str) -> None:
     lost = [line for line in text.split("\n") if line not in more.split("\n") and not line.startswith("| ")]
     assert lost == []
     assert markdown(more).under("Sign-off").strip().startswith("Ann" if name == "a team's" else "")
+
+
+@pytest.mark.req("HN-89")
+def test_a_run_state_that_lacks_fields_gets_them_with_the_next_step() -> None:
+    played = Played()
+    played.run(until="Specification")
+    lines = [f"- {name}: {value}" for name, value in played.state.position().items() if isinstance(value, str)]
+    kept = [one for one in lines if not one.startswith(("- Task File", "- Stop", "- Remediation"))]
+    modes = "- Require Approval Before Build: No\n- Require Approval Before Complete: No\n"
+    played.writes(RUN_STATE, "# State\n\n" + "\n".join([*kept, "- Completed Stages: Specification", modes]))
+    played.run()
+    assert all(markdown(played.text(RUN_STATE)).field(name) for name in (*played.state.position(), "Last Event"))
+    assert played.state.task_file == FILE and [*played.state.paths.values()] == [*ARTIFACTS.values()]
 
 
 @pytest.mark.req("HN-117")
@@ -413,6 +427,8 @@ def test_what_is_spelled_is_read_back() -> None:
 def test_what_is_used_of_their_files_is_said_at_the_start() -> None:
     played = Played(files={CONTRACTS: PROSE, f"{ID}.md": "x", "docs/a.md": "y"})
     warned = played.run(until="Design").warnings
+    assert PLAN not in played.briefs("feature-design")[0], "its contract does not speak of the plan"
+    assert f"Specification in `{SPEC}`" in played.briefs("feature-design")[0]
     assert any(one.startswith(f"{FILE} names no artifact path for Specification, Design") for one in warned)
     assert any(
         f"{CONTRACTS} requires, as it is written: Specification: harness/tasks/TASKID.md; Design:" in one
