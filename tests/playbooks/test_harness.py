@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from interlock.playbooks.harness.stages import (
     Stage,
     counts,
 )
-from tests.engine.bench import GREEN, RED, said
+from tests.engine.bench import GREEN, RED, Died, said
 from tests.playbooks.harnesses import (
     APPROVE,
     ARTIFACTS,
@@ -114,7 +115,7 @@ def test_a_brief_has_the_inputs_of_the_contract_and_no_others() -> None:
         listed = ask.brief.partition("## Inputs\n")[2].partition("\n## ")[0]
         assert re.findall(r"`([^`]+)`", listed) == wanted
         assert "Do not look further" in ask.brief and '"status": "blocked"' in ask.brief
-        assert not re.search(r"explore|look around|whole repository", ask.brief)
+        assert not re.search(r"explore|what they name|look around|whole repository", ask.brief)
         assert f"`{ARTIFACTS[ask.role.name]}` is written anew" in ask.brief
     brief = task.briefs("qa")[0]
     assert "AC1: A name is greeted." in brief and "Validation Result: Passed" in brief and "`build.txt`" in brief
@@ -268,6 +269,15 @@ def test_a_conflict_with_a_person_blocks_the_stage_and_theirs_stands() -> None:
     assert task.go_on().status is Status.COMPLETE
 
 
+@pytest.mark.req("HN-98")
+def test_a_conflict_about_the_qa_artifact_is_said_after_what_is_governed() -> None:
+    task = Task()
+    task.acts("qa", said("done", {**qa().files, FILE: b"mine\n"}))
+    task.cast.moments["called stage-6/QA"] = [lambda: task.writes(QA, "theirs\n")]
+    task.run()
+    assert task.stands == ("Blocked", "QA", f"Scope violation by qa: {FILE}")
+
+
 @pytest.mark.req("HN-14", "HN-12", "RUN-08")
 @pytest.mark.parametrize(("stage", "called"), [("Design", 1), ("QA", 4)])
 def test_a_required_input_that_is_missing_stops_the_run(stage: str, called: int) -> None:
@@ -305,7 +315,7 @@ def test_a_write_that_did_not_hold_is_repeated_once(path: str, times: int, ends:
     if not ends:
         assert task.run().status is Status.COMPLETE
         return
-    with pytest.raises(Exception, match="does not hold what was written"):
+    with pytest.raises(Exception, match=f"{path}: missing: it does not hold what was written"):
         task.run()
     assert task.called == [] and task.last.view.status is Status.FAILED, "no stage before both are there"
 
@@ -330,8 +340,28 @@ def test_a_document_that_is_gone_halts_it_before_the_next_call(gone: str, how: s
     assert answers == [{RUN_STATE: "YES", REPORT: "YES"}, {RUN_STATE: "YES", REPORT: "YES", gone: "NO"}]
     assert not task.text(gone).strip(), "it was not made again"
     assert WORDS in task.text(REPORT if gone == RUN_STATE else RUN_STATE)
-    if how == "deleted":
-        assert task.run(note="go on").status is Status.COMPLETE
+    assert task.run(note="go on").status is Status.COMPLETE
+
+
+@pytest.mark.req("HN-40", "HN-41")
+@pytest.mark.parametrize("gone", [RUN_STATE, REPORT])
+def test_a_document_that_goes_within_a_stage_halts_it_before_the_next_call(gone: str) -> None:
+    """Before a repair; and when a run goes on that died before its call."""
+    task = Task()
+    task.acts("po-spec", said("done"))
+    task.cast.moments["called stage-1/Specification"] = [lambda: task.world.files.pop(gone)]
+    view = task.run()
+    assert (task.code(view), view.why, task.called) == (5, WORDS, ["po-spec"])
+    usual = Task()
+    usual.run()
+    task = Task()
+    task.dies_at = next(n for n, line in enumerate(usual.lines) if line.event.e == "call")
+    with pytest.raises(Died):
+        task.run()
+    task.dies_at = 0
+    del task.world.files[gone]
+    view = task.go_on()
+    assert (task.code(view), view.why, task.called) == (5, WORDS, [])
 
 
 @pytest.mark.req("HN-27", "HN-39", "RUN-08")
@@ -456,6 +486,27 @@ def test_the_settings_of_run_state_decide() -> None:
     view = task.cloned()
     assert (task.called, view.gate is not None and view.gate.gate) == (ORDER, "complete")
     assert ("Build", "Not required") in task.rows
+
+
+@pytest.mark.req("RUN-16", "HN-08", "HN-93")
+def test_an_approval_that_is_switched_off_while_it_is_waited_for_is_not_asked_for() -> None:
+    """By a resume; and by another run, in which the gate does not open."""
+    task = Task()
+    task.cast.decisions = [LATER]
+    task.run()
+    task.edit(RUN_STATE, "Require Approval Before Build: Yes", "Require Approval Before Build: No")
+    task.cast.decisions = [LATER]
+    view = task.go_on()
+    assert (task.called, view.gate is not None and view.gate.gate) == (ORDER, "complete")
+    task.edit(RUN_STATE, "Require Approval Before Complete: Yes", "Require Approval Before Complete: No")
+    again = copy.deepcopy(task.world.files)
+    assert task.go_on().status is Status.COMPLETE
+    gates = [("Build", "Not required"), ("Awaiting Approval", "Not required")]
+    assert [one for one in task.rows if one[1] == "Not required"] == gates
+    task.world.files.clear()
+    task.world.files.update(again)
+    assert task.run().status is Status.COMPLETE
+    assert [one for one in task.rows if one[1] == "Not required"] == gates
 
 
 @pytest.mark.req("HN-115", "PERSON-02", "PERSON-03")
@@ -652,6 +703,9 @@ def test_a_build_that_changes_nothing_has_to_show_that_it_is_so_already(so: list
     view = task.run()
     assert task.code(view) == ends
     assert ("qa" in task.called) is (ends == 0)
+    if ends:  # no remediation: QA has judged nothing
+        assert task.stands[:2] == ("Blocked", "Build") and task.called.count("build") == 1
+        assert task.stands[2].startswith("Stage Build: ") and task.state.remediations == 0
 
 
 @pytest.mark.req("HN-80", "TREE-04", "TREE-14")
@@ -832,10 +886,12 @@ def test_another_live_task_is_a_conflict_unless_it_is_put_by() -> None:
     assert (task.code(again), again.why, len(task.called)) == (0, "TASK-001 is Complete", 10)
 
 
-@pytest.mark.req("HN-116", "HN-110")
+@pytest.mark.req("HN-116", "HN-110", "HN-66")
 def test_nobody_is_sent_forward() -> None:
     task = Task()
     task.run(until="Specification")
+    with pytest.raises(BadInput, match="--until Specification: TASK-001 is at Design"):
+        task.run(until="Specification")
     with pytest.raises(BadInput, match="--from Build: TASK-001 is at Design"):
         _raised(task.run(from_="Build"))
 

@@ -28,8 +28,17 @@ from interlock.playbooks.harness.run_state import (
     with_entries,
     with_state,
 )
-from interlock.playbooks.harness.stages import CONTRACTS, REPORT_TEMPLATE, STATE_TEMPLATE, WORKED, Stage, Status, called
-from tests.playbooks.harnesses import BUILD, ID, PLAN, QA, SPEC, TASK
+from interlock.playbooks.harness.stages import (
+    CONTRACTS,
+    REPORT_TEMPLATE,
+    RUN_STATE,
+    STATE_TEMPLATE,
+    WORKED,
+    Stage,
+    Status,
+    called,
+)
+from tests.playbooks.harnesses import ARTIFACTS, BUILD, ID, PLAN, QA, SPEC, TASK
 from tests.playbooks.harnesses import Task as Played
 
 FILE = task_file(ID)
@@ -177,6 +186,19 @@ def test_a_report_keeps_its_authors_sections_and_only_grows(name: str) -> None:
     assert markdown(more).under("Sign-off").strip().startswith("Ann" if name == "a team's" else "")
 
 
+@pytest.mark.req("HN-89")
+def test_a_run_state_that_lacks_fields_gets_them_with_the_next_step() -> None:
+    played = Played()
+    played.run(until="Specification")
+    lines = [f"- {name}: {value}" for name, value in played.state.position().items() if isinstance(value, str)]
+    kept = [one for one in lines if not one.startswith(("- Task File", "- Stop", "- Remediation"))]
+    modes = "- Require Approval Before Build: No\n- Require Approval Before Complete: No\n"
+    played.writes(RUN_STATE, "# State\n\n" + "\n".join([*kept, "- Completed Stages: Specification", modes]))
+    played.run()
+    assert all(markdown(played.text(RUN_STATE)).field(name) for name in (*played.state.position(), "Last Event"))
+    assert played.state.task_file == FILE and [*played.state.paths.values()] == [*ARTIFACTS.values()]
+
+
 @pytest.mark.req("HN-117")
 def test_code_is_undelivered_until_the_report_says_otherwise() -> None:
     text = new_report("# R\n", State.first(task(), "2026-01-01"), task())
@@ -243,6 +265,18 @@ def test_contracts_are_read_as_people_write_them() -> None:
     }
     assert "Never read `src/`." in found[Stage.DESIGN].prose and "Allowed" in found[Stage.BUILD].prose
     assert found[Stage.BUILD].scope[0] == "**" and found[Stage.QA].scope == ()
+
+
+@pytest.mark.req("HN-53", "PERSON-07")
+def test_a_contract_stands_under_the_name_of_its_stage() -> None:
+    """A heading that only speaks of a stage is none, wherever it stands."""
+    first = "# Contracts\n\n## Design principles of these contracts\n\n`a.md` is required.\n"
+    found = read_contracts(
+        PROSE.replace("# Stage input contracts\n", first).replace("MD`\n", "MD`\n\n### Planning notes\n")
+    )
+    assert {stage: one.prose.split("\n")[0] for stage, one in found.items()} == {
+        stage: f"## {stage}{' Stage' if stage is Stage.SPECIFICATION else ''}" for stage in WORKED
+    }
 
 
 @pytest.mark.req("HN-53", "HN-14")
@@ -313,6 +347,12 @@ SAYS = {
     "- Nobody is greeted as the world: satisfied": {1: True},
     "    - [x] AC1 in code": {},
     "AC1 is met": {},
+    "- AC1: verified that it does NOT work": {0: False},
+    "- AC1: done by hand, the test failed": {0: False},
+    "- AC1: one test passes, two failed": {0: False},
+    "- AC1: met, though `greet Bo` doesn't": {0: False},
+    "- AC1 (greeting): fully satisfied": {0: True},
+    "| AC1 | greeting | met | `greet Ada` |": {0: True},
 }
 
 
@@ -323,6 +363,15 @@ def test_a_criterion_stands_as_people_write_it(line: str) -> None:
     assert isinstance(found, Judged)
     told = {one.criterion: one.met for one in found.criteria if one.criterion in CRITERIA}
     assert told == {CRITERIA[n]: met for n, met in SAYS[line].items()}
+
+
+@pytest.mark.req("HN-72")
+def test_a_criterion_that_stands_in_another_is_told_from_it() -> None:
+    """By its mark, the longest one first; else by its text, likewise."""
+    alike = ("AC1: A name is greeted.", "AC1.1: A name is greeted in German.", "AC2: Fast.", "AC3: Fast enough, fast.")
+    for lines in ([f"- [x] {one}" for one in alike], [f"- [x] {one.partition(': ')[2]}" for one in alike]):
+        found = read_judged(HEAD + "\n".join(lines), QA, alike)
+        assert isinstance(found, Judged) and [one.criterion for one in found.criteria] == [*alike]
 
 
 CHECKS = {
@@ -377,7 +426,9 @@ def test_what_is_spelled_is_read_back() -> None:
 @pytest.mark.req("HN-97", "PERSON-07")
 def test_what_is_used_of_their_files_is_said_at_the_start() -> None:
     played = Played(files={CONTRACTS: PROSE, f"{ID}.md": "x", "docs/a.md": "y"})
-    warned = played.run(until="Specification").warnings
+    warned = played.run(until="Design").warnings
+    assert PLAN not in played.briefs("feature-design")[0], "its contract does not speak of the plan"
+    assert f"Specification in `{SPEC}`" in played.briefs("feature-design")[0]
     assert any(one.startswith(f"{FILE} names no artifact path for Specification, Design") for one in warned)
     assert any(
         f"{CONTRACTS} requires, as it is written: Specification: harness/tasks/TASKID.md; Design:" in one

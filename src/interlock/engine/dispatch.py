@@ -114,9 +114,6 @@ class Dispatch:
     async def perform(self) -> None:
         """Make it happen, until its slot is settled; or the run is parked."""
         row = self.call.row
-        if not self.slot.traces and (why := await documents.overtaken(self.run)):
-            self._uncalled(None, reason="edited", complaint=why)
-            return
         ground = await self._ground()
         if ground is None:
             return
@@ -124,6 +121,10 @@ class Dispatch:
         exit_ = await self._ended_unseen(ground) if ground.at_work else None
         while True:
             if exit_ is None:
+                if why := await documents.overtaken(self.run):
+                    self._uncalled(ground.standing, reason="edited", complaint=why)
+                    await ground.seat.drop(keep_ignored=not row.judges)
+                    return
                 exit_ = await self._call(ground, session, failure)
             used = Counter[str](trace.move for trace in self._tries)
             report = await examine(self, ground, exit_, told=used["repair"] > 0)

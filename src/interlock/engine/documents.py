@@ -84,7 +84,9 @@ async def change(run: Run, path: str, edit: Callable[[str], str], *, may_fail: b
                 if (wrote := await _write(run, slot, path, edit)) is not None:
                     break
             else:
-                raise WorkspaceFailed(f"{path} does not hold what was written", where=path)
+                left = await run.world.document(path)
+                kind = "missing" if left is None else "malformed" if left.strip() else "empty"
+                raise WorkspaceFailed(f"{path}: {kind}: it does not hold what was written", where=path)
             slot.settle(wrote)
         except (BadInput, WorkspaceFailed) as error:
             if not may_fail:
@@ -141,6 +143,11 @@ async def overtaken(run: Run, but: str = "") -> str:
             if raw is not None and (why := _edited(run, path, Text.of(raw, path).text)):
                 return why
     return ""
+
+
+async def stands(run: Run, path: str) -> str:
+    """The text of a document at this moment. Live alone."""
+    return Text.of(await _now(run, path) or b"", path).text
 
 
 def _edited(run: Run, path: str, text: str) -> str:

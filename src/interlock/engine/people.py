@@ -10,12 +10,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from interlock.documents.files import sha256
+from interlock.engine import documents
 from interlock.engine import events as ev
 from interlock.engine.folder import Message
 from interlock.engine.halts import Cancelled, Parked
 
 if TYPE_CHECKING:
     from interlock.engine.run import Run
+
+MOOT = "not required"
 
 
 def stop_if_cancelled(run: Run) -> None:
@@ -34,8 +37,13 @@ async def gate(
     choices: tuple[str, ...] = ("approve", "reject"),
     shows: tuple[str, ...] = (),
     given: str = "",
+    moot: tuple[str, Callable[[str], bool]] | None = None,
 ) -> ev.GateDecided:
-    """A person's decision, or the one `given` by an option; raises Parked where nobody has decided yet."""
+    """A person's decision, or the one `given` by an option; raises Parked where nobody has decided yet.
+
+    Args:
+        moot: a document, and whether as it stands by now nobody has to decide any more; the choice is `MOOT`.
+    """
     slot = run.slot(f"gate-{name}", {"gate": name, "choices": list(choices)}, ev.GateDecided)
     opened = next((one for one in reversed(slot.traces) if isinstance(one, ev.GateOpened)), None)
     if slot.outcome is not None:
@@ -56,6 +64,8 @@ async def gate(
                 gate=name, question=question, summary=summary, choices=choices, shown=shown, opening=number
             )
             slot.add(opened, sync=True)
+        if moot and moot[1](await documents.stands(run, moot[0])):
+            return slot.settle(ev.GateDecided(gate=name, choice=MOOT, who=moot[0], at=run.world.now(), shown=shown))
         file, message = _waiting(run, name)
         if message is None and given:
             message = Message(what="answer", who="an option", at=run.world.now(), gate=name, choice=given)

@@ -22,6 +22,7 @@ from interlock.engine.delivery import clash
 from interlock.engine.documents import difference
 from interlock.engine.events import Based, Committed, Delivered, GateDecided, Proved, Report
 from interlock.engine.forms import Form, Given, Unusable
+from interlock.engine.people import MOOT
 from interlock.engine.prompts import Prompts
 from interlock.engine.replay import Recorder, Slot
 from interlock.engine.toolchains import Look
@@ -34,7 +35,7 @@ from interlock.workspace.values import Pending, Standing, Tree, Where
 T = TypeVar("T")
 O = TypeVar("O", bound=ev.Outcome)  # noqa: E741 - an outcome
 __all__ = ["Based", "Call", "Command", "Committed", "Delivered", "GateDecided", "Outcome", "Proved", "Report", "Row"]
-__all__ += ["Limits", "Look", "Run", "Stop", "clash", "difference"]
+__all__ += ["MOOT", "Limits", "Look", "Run", "Stop", "clash", "difference"]
 """What a playbook knows: the verbs, what is asked of them, and the values that they give."""
 
 

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator
 
-from interlock.documents.markdown import Markdown, bullet, markdown, plain_value
+from interlock.documents.markdown import Markdown, Section, bullet, markdown, plain_value
 from interlock.documents.model import Model
 from interlock.documents.problems import load
 from interlock.documents.reading import read_yaml
@@ -200,12 +200,17 @@ def read_contracts(text: str) -> dict[Stage, Contract]:
         if isinstance(source.data, dict) and "stage" in source.data:
             one = load(Contract, source)
             found[Stage(one.stage)] = one
-    for section in page.sections:
+    for section in sorted(page.sections, key=_distance):
         if (stage := called(section.title)) in WORKED:
             found.setdefault(stage, _prose(text.split("\n")[section.line - 1 : section.end - 1], stage))
     if missing := [f"No input contract for stage {stage} in {CONTRACTS}" for stage in WORKED if stage not in found]:
         raise BadInput.together([wrong(one, CONTRACTS) for one in missing])
-    return found
+    return {stage: found[stage] for stage in WORKED}
+
+
+def _distance(section: Section) -> tuple[bool, int]:
+    """How far a heading is from a stage's name: "Design" is its contract's before "Design principles" is."""
+    return section.title.casefold() not in map(str.casefold, WORKED), len(section.title)
 
 
 def _prose(lines: Sequence[str], stage: Stage) -> Contract:

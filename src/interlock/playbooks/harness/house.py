@@ -142,8 +142,8 @@ async def begin(run: Run, inputs: Inputs) -> House:
             problems.extend((problem, *problem.also))
             problem.also = ()
 
-    found = await run.read(RUN_STATE)
-    live = take(read_state, found) if found is not None else None
+    found = await run.read(RUN_STATE) or ""
+    live = take(read_state, found) if found.strip() else None
     if not name:
         raise BadInput.together(problems or [BadInput(f"No task to run: name a task or provide {RUN_STATE}")])
     texts = {one: await run.read(one) or "" for one in (*REQUIRED, path)}
@@ -161,6 +161,8 @@ async def begin(run: Run, inputs: Inputs) -> House:
     state = take(read_state, kept) if kept is not None else None if other else live
     if state and task and (why := state.problem(task)):
         problems.append(BadInput(why, where=RUN_STATE, remedy="Mend it: it says where the task stands."))
+    if state and inputs.until in state.stage.before and state.status is not Status.COMPLETE:
+        problems.append(BadInput(f"--until {inputs.until}: {name} is at {state.stage}", expected="that stage or later"))
     if problems:
         raise BadInput.together(problems)
     house = House(run, inputs, task, state or State.first(task, f"{run.now():%Y-%m-%d}"), given=dict(run.flags))
@@ -170,7 +172,7 @@ async def begin(run: Run, inputs: Inputs) -> House:
         for told in _uses(house.task, contracts):
             run.warn(told)
     house.tick()
-    await _documents(house, texts, found or "", kept, other)
+    await _documents(house, texts, found, kept, other)
     return house
 
 
@@ -180,13 +182,13 @@ async def _documents(
     """Run-state and report of the task are there, by the engine itself (HN-27 to HN-39); another task's is put by."""
     run, task, first = house.run, house.task, house.state
     run.watch(RUN_STATE, position)
-    run.watch(house.report)
+    run.watch(house.report, lambda text: "")  # it has to be there; what people write into it is theirs
     if other is not None:
         await house.write(run_state.shelf_of(other.task), lambda _: found)
-    if await run.read(house.report) is None:
+    if not (await run.read(house.report) or "").strip():
         begun = run_state.new_report(templates[stages.REPORT_TEMPLATE], first, task)
-        await house.write(house.report, lambda text: text or begun)
-    if not found or other is not None:
+        await house.write(house.report, lambda text: text if text.strip() else begun)
+    if not found.strip() or other is not None:
         event = f"Initialised by orchestration; {first.stage} is next."
         stands = kept or run_state.new_state(templates[stages.STATE_TEMPLATE], first, event)
         await house.write(RUN_STATE, lambda text: stands if text == found else text)

@@ -11,7 +11,7 @@ from interlock.documents.files import sha256
 from interlock.documents.markdown import markdown
 from interlock.engine.forms import Unusable, judge
 from interlock.engine.playbook import Playbook
-from interlock.engine.run import Call, Outcome, Proved, Report, Row, Run, clash, difference
+from interlock.engine.run import MOOT, Call, Outcome, Proved, Report, Row, Run, clash, difference
 from interlock.engine.view import View
 from interlock.errors import BadInput, Exit
 from interlock.playbooks.harness import run_state, stages
@@ -19,7 +19,17 @@ from interlock.playbooks.harness.documents import Contract, place_of, present, r
 from interlock.playbooks.harness.house import Flags, House, Inputs, begin
 from interlock.playbooks.harness.qa import Answer, Built, Judged, flaw, read_answer, read_judged, spell_judged
 from interlock.playbooks.harness.run_state import State, read_state
-from interlock.playbooks.harness.stages import AGENTS, CONTRACTS, KEPT_OUT, RUN_STATE, WORKED, Came, Stage, Status
+from interlock.playbooks.harness.stages import (
+    AGENTS,
+    CONTRACTS,
+    KEPT_OUT,
+    RUN_STATE,
+    WORKED,
+    Came,
+    Stage,
+    Status,
+    named,
+)
 from interlock.workspace import scope
 from interlock.workspace.values import RemarkKind
 
@@ -54,11 +64,7 @@ async def turn(house: House) -> bool:
     """One stage, or one gate, from what stands in the files; whether the task is Complete."""
     run, task = house.run, house.task
     house.began, house.scope = house.tick(), run.scope
-    texts = {path: await _text(run, path) or "" for path in (RUN_STATE, house.report)}
-    run.note("checkpoint", **{path: "YES" if text.strip() else "NO" for path, text in texts.items()})
-    if gone := [path for path, text in texts.items() if not text.strip()]:
-        await house.keep(house.state.stopped(Status.BLOCKED, UNVERIFIED), UNVERIFIED, gone=gone)
-        raise house.stop(UNVERIFIED, Exit.FAILED, again="", next=f'interlock run harness {task.id} --note "go on"')
+    texts = await checkpoint(house)
     house.history, state = texts[house.report], read_state(texts[RUN_STATE])
     asked = run.once("asked", {}, house.heed)
     if not asked["resumed"] and (changed := difference(house.state.position(), state.position())):
@@ -70,6 +76,7 @@ async def turn(house: House) -> bool:
         await house.block(problem.what)
     if why := state.problem(house.task):
         raise BadInput(why, where=RUN_STATE)
+    state = house.state = state.model_copy(update={"task_file": house.task.path, "paths": house.task.paths})
     if state.status is Status.COMPLETE:
         return True
     if back := asked["from"]:
@@ -88,6 +95,17 @@ async def turn(house: House) -> bool:
         with run.step(house.state.stage):
             await work(house, by_person=asked["fallback"])
     return house.state.stage is Stage.COMPLETE
+
+
+async def checkpoint(house: House) -> dict[str, str]:
+    """Both documents, which are there, or the run halts (HN-40 to HN-42)."""
+    texts = {path: await _text(house.run, path) or "" for path in (RUN_STATE, house.report)}
+    house.run.note("checkpoint", **{path: "YES" if text.strip() else "NO" for path, text in texts.items()})
+    if gone := [path for path, text in texts.items() if not text.strip()]:
+        await house.keep(house.state.stopped(Status.BLOCKED, UNVERIFIED), UNVERIFIED, gone=gone)
+        go_on = f'interlock run harness {house.task.id} --note "go on"'
+        raise house.stop(UNVERIFIED, Exit.FAILED, again="", next=go_on)
+    return texts
 
 
 async def _text(run: Run, path: str) -> str | None:
@@ -159,8 +177,9 @@ async def work(house: House, *, by_person: bool) -> None:
         report = await run.dispatch(await _call(house, contract, reads, text, proved))
         house.tick()
         if report.reason == "edited":
+            await checkpoint(house)
             raise house.edited(report.complaint)
-        if stage is Stage.QA and report.conflicts:
+        if stage is Stage.QA and report.conflicts and not report.calls:
             house.against = clash(report.conflicts)
             return await negative(house, [house.against])
         text = await _text(run, path) or ""
@@ -170,7 +189,7 @@ async def work(house: House, *, by_person: bool) -> None:
     if done.why:
         await house.block(done.why, done.exit, rows=[row], evidence=told)
     told += [f"QA result: {done.result}"] if done.result else []
-    house.against = "" if done.result else "\n\n".join(done.against)
+    house.against = ""
     return await (negative(house, done.against, row, told) if done.against else advance(house, row, told))
 
 
@@ -188,7 +207,7 @@ async def _inputs(house: House, contract: Contract) -> list[str]:
 
 def _returned(state: State) -> bool:
     """Whether Build mends what QA or a person found."""
-    return state.stage is Stage.BUILD and (state.remediations > 0 or Stage.BUILD in state.completed)
+    return state.stage is Stage.BUILD and Stage.BUILD in state.completed
 
 
 async def _call(
@@ -198,7 +217,7 @@ async def _call(
     run, task, state, stage = house.run, house.task, house.state, house.state.stage
     path, criteria = task.paths[stage], task.criteria if stage is Stage.QA else ()
     read = partial(read_answer, stage=stage, path=path, headings=contract.headings, old=old, criteria=criteria)
-    about = f"{state.run_id}, {len(house.history)}"
+    about, spoken = f"{state.run_id}, {len(house.history)}", [one for one in named(contract.prose) if one in WORKED]
     sample = "\n\n".join([f"# {stage} {about}", *(f"{title}\n\nPlayed." for title in contract.headings)])
     return Call(
         replace(ROWS[stage], outputs=(path,), read=read, writes=contract.scope),
@@ -208,7 +227,7 @@ async def _call(
             "artifact": path,
             "headings": contract.headings,
             "contract": contract.prose,
-            "places": [f"the task in `{task.path}`", *(f"{one} in `{task.paths[one]}`" for one in WORKED)],
+            "places": [f"the task in `{task.path}`", *(f"{one} in `{task.paths[one]}`" for one in spoken)],
             "returned": _returned(state),
             "against": house.against if stage is Stage.BUILD else "",
             "changed": [one.path for one in await run.changed()] if stage in (Stage.BUILD, Stage.QA) else [],
@@ -248,7 +267,7 @@ async def _came_to(house: House, report: Report, flawed: str) -> Done:
     if stage is Stage.BUILD and not done.why:  # EVID-08: who changed nothing shows that it is so already
         built = Built.model_validate(report.form)
         idle = "" if report.paths and run.has_work else await run.idle(built.already_so if report.paths else ())
-        return done._replace(against=[idle] if idle else [])
+        return Done(Came.FAILED, Exit.STOPPED, f"Stage {stage}: {idle}") if idle else done
     if stage is Stage.QA and not done.why:
         house.judged, ruling = report.shown, report.ruling
         against = ruling.against if ruling and not ruling.passes else ()
@@ -285,7 +304,7 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
         evidence = [*evidence, left]
     entered = house.state.at(stage.next, house.day, completed=stage.next.before)
     open_ = (entered.run_id, entered.stage, "-", Came.NOT_REQUIRED, house.now, house.now, "", "")
-    asks = {Stage.BUILD: entered.before_build, Stage.APPROVAL: entered.before_complete}.get(entered.stage, True)
+    asks = entered.stage is not Stage.BUILD or entered.before_build
     event = f"{stage} completed; {entered.stage} is next{', once it is approved' if entered.gate else ''}."
     await house.keep(entered, event, rows=[row] if asks else [row, open_], evidence=evidence)
     if house.inputs.until == stage and not entered.gate:
@@ -302,28 +321,35 @@ async def advance(house: House, row: Sequence[str], evidence: Sequence[str]) -> 
 async def approve_build(house: House) -> None:
     """The gate before Build: people approve a plan (HN-94)."""
     state, task = house.state, house.task
-    if state.before_build:
-        asks = f"Approve the plan of {task.id}, {task.title}, before Build?"
-        return await ask(house, "Build", asks, Stage.PLANNING, (task.paths[Stage.PLANNING],))
-    event, row = "No approval is asked for before Build any more.", house.row(Came.NOT_REQUIRED, "-")
-    return await house.keep(state.at(Stage.BUILD, house.day), event, rows=[row])
+    asks = f"Approve the plan of {task.id}, {task.title}, before Build?"
+    if state.before_build and await ask(house, "Build", asks, Stage.PLANNING, (task.paths[Stage.PLANNING],)):
+        return
+    entered = state.model_copy(update={"before_build": False}).at(Stage.BUILD, house.day)
+    row = house.row(Came.NOT_REQUIRED, "-")
+    await house.keep(entered, "No approval is asked for before Build any more.", rows=[row])
 
 
-async def ask(house: House, gate: str, question: str, back: Stage, shows: tuple[str, ...], summary: str = "") -> None:
-    """A person approves, or what is rejected is revised with their words, as often as that is allowed (HN-115)."""
+async def ask(house: House, gate: str, question: str, back: Stage, shows: tuple[str, ...], summary: str = "") -> bool:
+    """A person approves, or what is rejected is revised with their words, as often as that is allowed (HN-115); False:
+    run-state asks for nobody's approval any more (RUN-16)."""
     run, state = house.run, house.state
-    decided = await run.gate(gate.lower(), question, summary=summary, shows=shows)
+    moot = (RUN_STATE, lambda text: not read_state(text).asks(gate))
+    decided = await run.gate(gate.lower(), question, summary=summary, shows=shows, moot=moot)
     house.tick()
+    if decided.choice == MOOT:
+        return False
     who, note = decided.who, " ".join(decided.note.split())
     if decided.choice == "approve":
         approvals = (*state.approvals, f"{gate}: {who} {decided.at.strftime('%Y-%m-%dT%H:%M:%SZ')}")
         entered = state.at(state.stage, house.day, approvals=approvals)
-        return await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
+        await house.keep(entered, f"{who} approved it before {gate}.", rows=[house.row(Came.APPROVED, who)])
+        return True
     row, told = house.row(Came.REJECTED, who), [f"rejected by {who}: {note}"]
     if run_state.rejections(house.history, state.stage) >= stages.REJECTIONS:
         await house.block(f"Approval rejected: {note}", rows=[row], evidence=told)
     entered = state.at(back, house.day, remediations=1 if back is Stage.BUILD else 0)
-    return await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
+    await house.keep(entered, f"{who} rejected it: {note} {back} works on that.", rows=[row], evidence=told)
+    return True
 
 
 async def complete(house: House) -> None:
@@ -349,9 +375,12 @@ async def complete(house: House) -> None:
     if landed.against:
         red = "Red before Complete: " if landed.state == "red" else ""
         await house.block(f"{red}{'; '.join(landed.against)}")
+    rows = (
+        [] if any(one.startswith("Complete") for one in house.state.approvals) else [house.row(Came.NOT_REQUIRED, "-")]
+    )
     done = house.state.at(Stage.COMPLETE, house.day, completed=Stage.COMPLETE.before)
     told = [f"{run_state.DELIVERED} {changed or 'nothing'}"]
-    return await house.keep(done, f"{task.id} is Complete.", rows=[house.row(Came.COMPLETED)], evidence=told)
+    return await house.keep(done, f"{task.id} is Complete.", rows=[*rows, house.row(Came.COMPLETED)], evidence=told)
 
 
 def _settle(inputs: Inputs, read: Callable[[str], str | None]) -> Inputs:

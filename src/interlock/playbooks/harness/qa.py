@@ -18,11 +18,15 @@ _WORDS = {
     "Approval Readiness": {"ready": "Ready", "ready for approval": "Ready", "back to build": "Back to Build"},
 }
 _POSITIVE = "Passed, Ready"
-_SAYS = re.compile(
-    r"\b(?P<met>met|pass(?:ed|es)?|satisfied|yes|done|ok|verified)\b|(?P<tick>[\u2705\u2713\u2714\u2611])"
-    r"|\b(?:not|no|un\w+|fail\w*|partial\w*|missing|open|blocked)\b|[\u274c\u2717\u2718\u2610]"
+_MET = re.compile(
+    r"(?:^\W*|[|:)\u2013\u2014]\s*|\s-\s+)(?:fully )?(?:met|pass(?:ed|es)?|satisfied|yes|done|ok|verified)\s*"
+    r"(?:$|[|,;:.(\u2013\u2014]|-\s)|[\u2705\u2713\u2714\u2611]"
 )
-"""The first of these words says whether a criterion without a box is met."""
+_UNMET = re.compile(
+    r"\b(?:not|no|never|cannot|(?:do|does|did|is|was|ca)nt|un\w+|fail\w*|partial\w*|missing|open|blocked)\b"
+    r"|[\u274c\u2717\u2718\u2610]"
+)
+"""A criterion without a box is met by a word that stands alone, or a tick, if no word speaks against it."""
 _CHECK = re.compile(
     r"``?\s*([^`]+?)\s*``?.*?\bexit(?:ed|s)?(?:\s+(?:code|status|with))*\s*:?\s*(-?\d+)(.*)", re.IGNORECASE
 )
@@ -130,20 +134,23 @@ def _criteria(page: Markdown, criteria: Sequence[str]) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for text, _ in page.open_lines("Acceptance Criteria", deep=True):
         box, listed = re.match(r"\s*(?:[-*+]|\d+[.)])\s+\[(.)\]", text), bullet(text)
-        said = " ".join(cells(text)) or (listed[1] if listed else "")
+        said = " | ".join(cells(text)) or (listed[1] if listed else "")
         if not said.strip(" -:|") or re.match(r"\s{4,}|\t", text):
             continue
-        criterion = next((one for one in criteria if _is_about(said, one)), "")
+        criterion = max(criteria, key=lambda one: _fits(said, one), default="")
+        criterion = criterion if any(_fits(said, criterion)) else ""
         if box or criterion:
-            says = _SAYS.search(_words(said).replace(_text(criterion), ""))
-            met = box[1] in "xX" if box else bool(says and (says["met"] or says["tick"]))
+            says = _words(said).removeprefix(mark_of(criterion).casefold()).replace(_text(criterion), "")
+            met = box[1] in "xX" if box else bool(_MET.search(says) and not _UNMET.search(says))
             found.append({"criterion": criterion or said, "met": met, "evidence": said})
     return found
 
 
-def _is_about(said: str, criterion: str) -> bool:
-    mark, words = mark_of(criterion), _words(said)
-    return re.match(rf"{re.escape(mark.casefold())}(?![\w-])", words) is not None or _text(criterion) in words
+def _fits(said: str, criterion: str) -> tuple[int, int]:
+    """How much of a criterion a line names: of its mark, then of its text."""
+    mark, text, words = mark_of(criterion), _text(criterion), _words(said)
+    marked = re.match(rf"{re.escape(mark.casefold())}(?![\w-]|\.\d)", words)
+    return len(mark) if marked else 0, len(text) if text in words else 0
 
 
 def _text(criterion: str) -> str:

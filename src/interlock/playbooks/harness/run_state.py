@@ -66,6 +66,10 @@ class State(Model):
             return state.stopped(Status.AWAITING, f"Approval required before {state.gate}")
         return state.stopped(Status.COMPLETE if stage is Stage.COMPLETE else Status.ACTIVE, NONE)
 
+    def asks(self, gate: str) -> bool:
+        """Whether the approval settings ask for a person before that stage."""
+        return self.before_build if gate == "Build" else self.before_complete
+
     @property
     def gate(self) -> str:
         """Before what an approval is required here and not recorded; empty: nobody is waited for."""
@@ -164,9 +168,9 @@ def position(text: str) -> dict[str, str | list[str]]:
 
 def with_state(text: str, state: State, event: str) -> str:
     """The document with where the task stands now; what is said so already stays as it is spelled."""
-    known = position(text)
-    changed = {name: one for name, one in state.position().items() if one != known.get(name)}
-    return with_event(set_fields(text, changed), event)
+    known, page = position(text), markdown(text)
+    changed = {name: one for name, one in state.position().items() if one != known.get(name) or not page.field(name)}
+    return with_event(_with_fields(text, changed), event)
 
 
 def with_event(text: str, event: str) -> str:
@@ -196,6 +200,8 @@ def _filled(template: str, values: Values) -> str:
 def _with_fields(text: str, values: Values) -> str:
     """The fields in the spelling of its author, artifact paths in the rows of their stages and as bullets beside what
     else is listed; what it lacks comes below."""
+    if "Artifact Paths" not in values:
+        return set_fields(text, values)
     page, paths = markdown(text), dict(one.split(": ", 1) for one in values["Artifact Paths"])
     rows = {row.cells[0]: paths.get(called(row.cells[0]) or "", "") for row in page.rows("Artifact Paths")}
     text = set_fields(text, {name: path for name, path in rows.items() if path})

@@ -83,10 +83,16 @@ _SAID = dict(zip(ORDER, ("spec(ification)?", "design", "plan(ning)?", "build", "
 
 def called(text: str) -> Stage | None:
     """The one stage that a text names, by its name or a shorter one; None: it names none, or several."""
+    found = named(text)
+    return found[0] if len(found) == 1 else None
+
+
+def named(text: str) -> list[Stage]:
+    """All stages that a text names."""
     words = " ".join(re.findall(r"[a-z0-9]+", text.casefold()))
-    found = {stage for stage in ORDER if stage.casefold() == words}
-    found |= {stage for stage, said in _SAID.items() if re.search(rf"\b({said})\b", words)}
-    return found.pop() if len(found) == 1 else None
+    return [
+        one for one in ORDER if one.casefold() == words or (one in _SAID and re.search(rf"\b({_SAID[one]})\b", words))
+    ]
 
 
 def _working(name: str) -> str:
