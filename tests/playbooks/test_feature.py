@@ -123,7 +123,11 @@ CASES = [
         output="ct-review/ct-security.md`: High: it leaks",
         brief={
             "designer": ["Revise the design", "memory/ct-security.mem.md", "ct-review/ct-strategy.md"],
-            "planner": ["Planning constraints", "High: it leaks", "ct-review/ct-security.md", "!Low: taste"],
+            "planner": [
+                f"Planning constraints\n\nWhat the critics found and the design leaves open. Each is met by a task, or "
+                f"the plan says why it cannot be:\n\n```\n- `{ROOT}/ct-review/ct-security.md`: High: it leaks\n```",
+                "!Low: taste",
+            ],
         },
         memory=["severity values [High, Low, Low, Low], result: NEEDS_REVISION. Decision 2.", "!INVALIDATED"],
     ),
@@ -182,7 +186,7 @@ CASES = [
         implementer_T1=[says("ERROR: no", files={"./src/T1.py": "half\n"}), None],
         tries={"implementer-T1": [1, 1]},
         brief={
-            "planner": ["MODE: REPLAN", "T1: failed: ERROR: no", "T3: was not begun", "added src/T1.py"],
+            "planner": ["MODE: REPLAN", "```\n- T1: failed: ERROR: no", "T3: was not begun", "added src/T1.py"],
             "implementer-T1": ["- Attempt: 2\n", "What the attempt before had changed", "added src/T1.py"],
         },
     ),
