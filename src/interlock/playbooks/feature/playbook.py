@@ -89,9 +89,7 @@ async def setup(work: Work) -> None:
     """Step 0. What an earlier run planned is set aside; the request and the shared memory are there."""
     run, memories, asked = work.run, work.at(MEMORY), work.inputs.request.rstrip()
 
-    def begun(text: str) -> str:
-        return text if asked in text else f"{text.rstrip() or '# Initial Request'}\n\n{asked}\n"
-
+    request = f"# Initial Request\n\n{asked}\n"
     with run.step("0"):
         work.commands = await run.commands(work.inputs.check)
         await run.baseline(work.commands)
@@ -101,7 +99,10 @@ async def setup(work: Work) -> None:
         run.watch(work.at(REQUEST))
         await run.set_aside(work.at("plan.md"))
         await task_files(work, aside=True)
-        await run.change(work.at(REQUEST), begun)
+        wrote = await run.change(work.at(REQUEST), lambda text: text if text.strip() else request)
+        if wrote.state == "same" and not (await run.read(work.at(REQUEST)) or "").startswith(request):
+            await run.set_aside(work.at(REQUEST))
+            await run.change(work.at(REQUEST), lambda text: request)
         known = await run.look("earlier", lambda look: memory.known_entries(look.read(memories) or ""), path=memories)
         work.old = frozenset(known)
         await work.remember()
