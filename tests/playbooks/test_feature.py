@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -92,6 +92,12 @@ CASES = [
         researcher_impact=[NO_LINE, None],
         brief={"researcher-impact": ["- no DONE:/NEEDS_REVISION:/ERROR: line"]},
     ),
+    case(
+        "what cannot wait is told of who failed, too",
+        "FT-41",
+        spec=[says("ERROR: no", leave="## Status\nERROR\n## Security Flags\n- a key stands in config.py\n"), None],
+        warns="severity: critical: spec: a key stands in config.py",
+    ),
     case("a missing artifact is retried", "FT-06", designer=[nothing("DONE: x"), None], tries={"designer": [2]}),
     case(
         "who may not revise and does has failed, and is not asked again",
@@ -155,6 +161,18 @@ CASES = [
         kit={"files": {f"{ROOT}/memory/ct-strategy.mem.md": b"## Highest Severity\nLow\n"}},
         **{"ct_strategy": mute("ct-strategy"), "ct_security": ERROR},
         memory=["values [ERROR, Low, Low, ERROR], result: DONE.", "memory/ct-security.mem.md missing/malformed"],
+    ),
+    case(
+        "who has none again is told again; what it had left before is nobody's to read",
+        "FT-57 FT-58 FT-04",
+        whole=f"{BEFORE} designer ct planner {PLAIN} post-mortem",
+        ct_security=HIGH,
+        ct_strategy=[HIGH, ERROR, ERROR],
+        ct_scalability=ERROR,
+        memory=[
+            f"ct-scalability.mem.md missing/malformed — treating as worst-case.{n}\n" for n in ("", " Decision 2.")
+        ],
+        brief={"planner": ["memory/ct-security.mem.md", "!ct-strategy"]},
     ),
     case(
         "one of four halts",
@@ -260,6 +278,14 @@ CASES = [
         },
     ),
     case(
+        "who was not asked in a pass says nothing in it",
+        "FT-58 FT-04 FT-49",
+        "T01 v planner T02 v planner T03 v r",
+        v_tests=[says(severity="FAIL", findings=[{"severity": "FAIL", "title": "t is red"}]), None],
+        **{"v_build": [None, ERROR, ERROR, None], "planner": FOUR},
+        brief={"planner": ["!t is red", f"Not available: `{ROOT}/memory/v-tests.mem.md`", "- v-build: ERROR"]},
+    ),
+    case(
         "FAIL in the memory beats DONE in the answer",
         "FT-76",
         AGAIN,
@@ -272,6 +298,11 @@ CASES = [
         **{"v_feature": ERROR, "exit": 1},
         memory=[V_LOG.format(*["DONE"] * 3, "ERROR", "DONE"), "[orchestrator, step-6] WARNING: memory/v-feature"],
         output="DONE: feature greeting is complete\n- v-feature gave no verdict",
+    ),
+    case(
+        "a memory that can be read is not told as missing",
+        "FT-57",
+        **{"v_feature": says("ERROR: no browser", severity="FAIL"), "exit": 1, "memory": "!WARNING"},
     ),
     case(
         "three replans, then review; never verified is no success",
@@ -310,7 +341,14 @@ CASES = [
         planner=plans(["T1", "T2"]),
         r_quality=[says("NEEDS_REVISION: no", affected=["T2", "T99"], findings=MAJOR, severity="Major"), None],
         warns="r-quality: Affected Tasks lists T99; no such task",
-        brief={"implementer-T2": ["- r-quality: Major: unclear", "review/r-quality.md", "review/r-testing.md"]},
+        brief={
+            "implementer-T2": [
+                "# step 7.4: ",
+                "- r-quality: Major: unclear",
+                "review/r-quality.md",
+                "review/r-testing.md",
+            ]
+        },
     ),
     case(
         "nobody named, no file named: all of them; NEEDS_REVISION alone counts",
@@ -340,6 +378,13 @@ CASES = [
         output="ERROR: `pytest` is broken",
     ),
     case(
+        "what a task told no longer holds when it fails",
+        "FT-117",
+        "T01 v r T01 r planner T02 T01 v r",
+        implementer_T01=[says(leave="## Decisions\n- it is a cache\n"), ERROR],
+        **{"r_quality": [REVISE, None], "planner": TWO, "brief": {"planner": ["T01: failed"]}, "memory": "!a cache"},
+    ),
+    case(
         "r-security lost ends it: no replan cures a reviewer",
         "FT-90 FT-144",
         **{"r_security": ERROR, "exit": 5, "tries": {"r-security": [2]}, "output": "- r-security gave no verdict"},
@@ -359,6 +404,12 @@ CASES = [
         output="- r-security did not confirm its Blocker: Blocker: a hole",
     ),
     case(
+        "so does one whose second look came to nothing",
+        "FT-93",
+        **{"r_security": [BLOCKER, CRASH, CRASH, CRASH], "exit": 5},
+        output="- r-security did not confirm its Blocker: Blocker: a hole",
+    ),
+    case(
         "Critical of a reviewer is a Blocker, and told",
         "FT-94",
         **{"r_security": [says(severity="Critical"), None], "exit": 1},
@@ -369,6 +420,23 @@ CASES = [
         "FT-95",
         **{"r_knowledge": ERROR, "tries": {"r-knowledge": [1]}, "warns": "r-knowledge gave nothing that counts"},
         memory="R-Knowledge=ERROR (non-blocking), result: DONE.",
+    ),
+    case(
+        "r-knowledge without a memory is an error, and told",
+        "FT-55 FT-57 FT-95",
+        r_knowledge=mute("r-knowledge"),
+        memory=["R-Knowledge=ERROR (non-blocking), result: DONE.", "WARNING: memory/r-knowledge.mem.md missing"],
+    ),
+    case(
+        "what r-knowledge may not say is told with its reason",
+        "FT-95",
+        **{"r_knowledge": says("NEEDS_REVISION: hm"), "warns": "(r-knowledge: NEEDS_REVISION: hm)"},
+    ),
+    case(
+        "who was lost in a round that did not decide, is not missed",
+        "FT-150",
+        FIXED,
+        **{"r_testing": [ERROR, ERROR, None], "r_quality": [REVISE, None]},
     ),
     case(
         "one of the three is lost: the others decide",
@@ -382,6 +450,12 @@ CASES = [
         "FT-147 FT-149 FT-120 FT-03",
         **{"post_mortem": ERROR, "tries": {"post-mortem": [1]}, "warns": "the post-mortem gave nothing that counts"},
         memory="[orchestrator, step-8] PostMortem dispatch: ERROR.",
+    ),
+    case(
+        "a post-mortem without its documents has failed",
+        "FT-147 FT-149",
+        **{"post_mortem": nothing("DONE: fine"), "tries": {"post-mortem": [2]}},
+        memory=f"PostMortem dispatch: ERROR. {ROOT}/post-mortems/2026-01-01-post-mortem.md is missing;",
     ),
     case(
         "a missing private memory is a warning, flags are told at once, nobody else writes the shared one",
@@ -473,7 +547,7 @@ def test_what_agents_are_told_and_where_their_work_lies() -> None:
 
 @pytest.mark.req("FT-23", "FT-144", "FT-146", "FT-147", "FT-24")
 def test_the_post_mortem_gets_the_telemetry() -> None:
-    bench = Feature()
+    bench = Feature(files={f"{ROOT}/artifact-evaluations/spec.md": b"of an earlier run\n"})
     bench.acts(spec=[ERROR, None], v_tests=[FAIL, None], planner=[None, plans(["T02"])], r_knowledge=ERROR)
     bench.go()
     brief = bench.brief("post-mortem")
@@ -489,6 +563,7 @@ def test_the_post_mortem_gets_the_telemetry() -> None:
     assert cells["spec", "2", "1"][8].startswith("2026-01-01T")
     assert "| 6 | v | 4 | 0 | NEEDS_REVISION |" in brief and "| 7 | r | 4 | 1 | DONE |" in brief
     assert f"`{ROOT}/memory/`" in brief and f"`{ROOT}/artifact-evaluations/`" in brief
+    assert f"- `{ROOT}/memory/spec.mem.md`" in brief and "artifact-evaluations/spec.md" not in brief
     assert bench.doc("agent-metrics/2026-01-01-run-log.md") and bench.doc("post-mortems/2026-01-01-post-mortem.md")
     bench = Feature()
     bench.cast.moments["called 3/designer"] = [lambda: bench.world.files.update({f"{ROOT}/design.md": b"# Mine\n"})]
@@ -523,6 +598,20 @@ def test_a_person_approves_research_and_the_first_plan() -> None:
     gate = list(view.gates.values())[-1]
     assert set(gate.shown) == {f"{ROOT}/plan.md", f"{ROOT}/tasks/T9.md"} and "planner" in gate.summary
     assert "| researcher-impact | 1.1 | A | DONE | 0 | — | 2 | yes |" in bench.brief("post-mortem")
+
+
+@pytest.mark.req("FT-117", "FT-134")
+def test_a_refused_plan_binds_nobody_and_may_stay_in_what_was_not_refused() -> None:
+    bench = Feature()
+    bench.cast.decisions = [APPROVES, REJECTS, APPROVES]
+
+    def again(ask: Any, there: Any) -> Any:
+        act = plans(["T01"])(ask, there)  # type: ignore[operator]
+        return replace(act, files={path: text for path, text in act.files.items() if not path.endswith("/plan.md")})
+
+    bench.acts(planner=[says(leave="## Decisions\n- all in one file\n"), again])
+    view = bench.go(approval=True)
+    assert (view.status, "all in one file" in bench.doc("memory.md")) == ("complete", False)
 
 
 @pytest.mark.req("FT-125", "FT-134", "RUN-10")
@@ -648,15 +737,26 @@ def test_the_tier_is_that_of_what_was_changed(path: str, tier: str) -> None:
 
 
 @pytest.mark.req("FT-150", "FT-160", "PERSON-05", "RUN-08")
-def test_resume_asks_again_who_decided_the_end() -> None:
+@pytest.mark.parametrize(
+    ("acts", "why", "again"),
+    [
+        ({"r_security": [ERROR, ERROR, None]}, "review: ERROR (r-security ERROR/-", []),
+        (
+            {"documentation_writer": [ERROR] * 4, "planner": plans(["T1"], T1=WRITER)},
+            "`pytest` is still red; task T1 failed",
+            ["documentation-writer-T1", "v-build", "v-tests", "v-tasks", "v-feature"],
+        ),
+    ],
+)
+def test_resume_asks_again_who_decided_the_end(acts: Any, why: str, again: list[str]) -> None:
     bench = Feature()
-    bench.acts(r_security=[ERROR, ERROR, None])
-    assert bench.go().why.startswith("review: ERROR (r-security ERROR/-")
+    bench.acts(**acts)
+    assert bench.go().why.startswith(why)
     before = len(bench.cast.asks)
     view = bench.resume()
     asked = [ask.env["INTERLOCK_MEMBER"] for ask in bench.cast.asks[before:]]
     assert view.status == "complete"
-    assert asked == ["r-security", "r-quality", "r-testing", "r-knowledge", "post-mortem"]
+    assert asked == [*again, "r-security", "r-quality", "r-testing", "r-knowledge", "post-mortem"]
 
 
 @pytest.mark.req("FT-108")

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from interlock.playbooks.feature.members import Agent
 
 NOTHING = ("", "none", "n/a", "-", "—")
+FLAG = "security flag: "
+"""Before a flag of who gave nothing usable, among what is wrong with it: no flag is lost (FT-41)."""
 _COMPLETION = re.compile(r"[\s>*_`#-]*(DONE|NEEDS_REVISION|ERROR)[*_`]*:[*_`]*\s*(.*)")
 _WORD = re.compile(r"(\w+)[*_`]*\s*(?:$|[—–:;.(]|-\s)")
 """A word, and maybe a remark behind it: `**Low** — only names`."""
@@ -151,16 +153,16 @@ def answer(
         memory, artifact: their paths; no artifact: its work is elsewhere.
         check: what else is wrong with what it left.
     """
-    closing = _closing(given)
+    closing, page, text = _closing(given), markdown(given.outputs.get(memory, "")), given.outputs.get(artifact)
+    flags = [f"{FLAG}{one}" for one in listed(page, "Security Flags")]
     if closing is None:
-        return Unusable(problems=("no DONE:/NEEDS_REVISION:/ERROR: line",))
-    page, text = markdown(given.outputs.get(memory, "")), given.outputs.get(artifact)
+        return Unusable(problems=("no DONE:/NEEDS_REVISION:/ERROR: line", *flags))
     said = max(Said(closing.status), Said(_word(page, "Status", tuple(Said)) or "DONE"), key=list(Said).index)
     if said is Said.ERROR:
-        return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}",), final=agent.final)
+        return Unusable(problems=(f"ERROR: {closing.summary or 'it says so in its memory'}", *flags), final=agent.final)
     if said is Said.NEEDS_REVISION and not (agent.revises or agent.kind in (Kind.CRITIC, Kind.ASIDE)):
         why = f"NEEDS_REVISION: is not {agent.name}'s to say, and counts as ERROR: {closing.summary}"
-        return Unusable(problems=(why,), final=True)
+        return Unusable(problems=(why, *flags), final=True)
     values: dict[str, Any] = {"status": said, "summary": closing.summary, "memory": page.text}
     titled = text is None or any(section.level == 1 for section in _body(text, artifact).sections)
     problems = [*([] if titled else [f"{artifact}: a `# ` title is missing"]), *check(given)]
@@ -171,7 +173,7 @@ def answer(
         judged, unread = _judged(agent.kind, page, text or "", memory, artifact)
         values |= judged
         problems += [] if given.told else unread  # asked for once, then it is the worst (FT-56)
-    return Unusable(problems=tuple(problems)) if problems else agent.form(**values)
+    return Unusable(problems=(*problems, *flags)) if problems else agent.form(**values)
 
 
 def _closing(given: Given) -> Closing | None:

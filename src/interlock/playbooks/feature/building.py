@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from itertools import count
 from typing import Any
@@ -30,7 +31,7 @@ async def plan(work: Work, *, reads: Sequence[str], mode: str = "", human: bool 
         texts: what else the planner is told: `refused`, `found`.
     """
     known = await task_files(work) if mode else {}
-    before = await work.run.read(work.at("plan.md")) if mode else None
+    before = await work.run.read(work.at("plan.md")) if mode or texts else None
     begun = [name for name, one in work.progress.items() if one.done]
 
     def check(given: Given) -> list[str]:
@@ -118,6 +119,7 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
     listed = [*(name for name in work.progress if name in begun), *(name for wave in found.waves for name in wave)]
     work.progress = {name: work.progress.get(name) or Progress() for name in listed}
     work.tasks |= found.tasks
+    work.there = {path for path in work.there if not path.startswith("tasks/")}
     work.there |= {f"tasks/{name}.md" for name in found.tasks}
     return found
 
@@ -128,7 +130,7 @@ async def take_plan(work: Work, begun: Sequence[str]) -> Plan:
 async def implement(work: Work) -> None:
     """Wave after wave, each read anew; a failed implementer ends them, and verification finds out what is missing."""
     run = work.run
-    begun = [name for name, one in work.progress.items() if one.done]
+    begun, lost = [name for name, one in work.progress.items() if one.done], list[Task]()
     async for _ in run.loop("wave"):
         found = await take_plan(work, begun)
         if not found.waves:
@@ -139,9 +141,10 @@ async def implement(work: Work) -> None:
         with run.step("5.2"):
             for group in decisions.groups(found.waves[0]):
                 begun += group
-                lost = await carry_out(work, "tasks", [found.tasks[name] for name in group])
-                if any(task.worker == "implementer" for task in lost):
-                    work.decided = run.scope
+                now = await carry_out(work, "tasks", [found.tasks[name] for name in group])
+                work.decided = run.scope if now and not lost else work.decided
+                lost += now
+                if any(task.worker == "implementer" for task in now):
                     return
 
 
@@ -154,6 +157,7 @@ async def carry_out(
     asked: dict[str, Callable[[], Awaitable[Heard]]] = {}
     for task in tasks:
         worker, stands = members.WORKERS[task.worker], work.progress[task.id]
+        worker = replace(worker, step="7.4") if findings else worker
         stands.tried += 1
         found = (findings or {}).get(task.id, "")
         reviewed = ("review/r-quality.md", "review/r-testing.md") if found else ()
@@ -182,6 +186,8 @@ async def carry_out(
         stands.state, stands.left = f"failed: {why}" if why else "done", await run.left(one.report) if why else ""
         failed += [task] if why else []
     await work.merge("5.2", [one for one in heard.values() if one.form])
+    if failed:
+        await work.invalidate({task.member for task in failed}, "the task failed")
     return failed
 
 
@@ -223,8 +229,7 @@ async def verification(work: Work) -> Said:
         said["v-build"] = build if build.said is Said.DONE else LOST
         values = ", ".join(f"V-{name[2:].title()}={one.said}" for name, one in said.items())
         await work.settle("6", "v", heard, work.verified, values)
-        if all(one.done for one in work.progress.values()):
-            work.decided = run.scope
+        work.decided = run.scope if work.finished else work.decided
     return work.verified
 
 
@@ -264,18 +269,19 @@ async def review(work: Work, against: bool = False) -> Reviewed:
                 work.confirmed = True
                 heard |= await work.together("confirm", {"r-security": asked["r-security"]})
                 second = heard["r-security"]
-                if second.form and second.verdict.severity != "Blocker":
+                if second.verdict.severity != "Blocker":
                     work.flaws.append(f"r-security did not confirm its Blocker: {'; '.join(first.findings)}")
         said = {one.name: heard[one.name].verdict for one in WEIGHED}
         security, *others = said.values()
         reviewed = run.decide(decisions.r_cluster, security=security, others=others, against=against)
-        work.flaws += [f"{name} gave no verdict" for name, one in said.items() if not one.usable]
         words = ", ".join(f"R-{name[2:].title()}={one}" for name, one in said.items())
         words += f", R-Knowledge={heard['r-knowledge'].said} (non-blocking)"
         await work.settle("7", "r", heard, reviewed.logged, words)
+        if work.against:  # it was decided before
+            return reviewed
         if reviewed is not Reviewed.DONE:
             work.decided = run.scope
-        elif not work.against:
+        else:
             work.undelivered = await deliver(work, n)
             reviewed = Reviewed.NEEDS_REVISION if work.undelivered else reviewed
     return reviewed
@@ -311,6 +317,7 @@ async def mend(work: Work) -> bool:
     findings = {name: "\n".join(lines) for name, lines in found.items() if lines}
     await work.invalidate({one.name for one in WEIGHED}, "work is being mended")
     with run.step("7.4"):
+        work.decided = run.scope if work.finished else work.decided
         for group in decisions.groups(list(findings)):
             lost = bool(await carry_out(work, "fixes", [work.tasks[name] for name in group], findings)) or lost
     if not work.commands:

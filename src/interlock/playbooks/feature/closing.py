@@ -17,8 +17,8 @@ async def conclude(work: Work, reviewed: Reviewed) -> Outcome:
     flaws = list(work.flaws)
     if work.verified is not Said.DONE:
         flaws.append(f"verification did not pass ({work.verified}): see {work.at('verification/')}")
-    else:
-        flaws += [f"{name} gave no verdict" for name, one in work.last(VERIFIERS).items() if one.form is None]
+    judges = [*(VERIFIERS if work.verified is Said.DONE else ()), *WEIGHED]
+    flaws += [f"{name} gave no verdict" for name, one in work.last(judges).items() if one.form is None]
     said = ", ".join(f"{name} {one.verdict}" for name, one in work.last(WEIGHED).items())
     against = [*([f"review: {reviewed.logged} ({said})"] if reviewed is not Reviewed.DONE else []), *work.against]
     reason = "; ".join(against or dict.fromkeys(flaws)) or f"feature {work.slug} is complete"
@@ -52,6 +52,7 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
         heard = await work.alone(
             POST_MORTEM,
             leaves=(report, log),
+            check=lambda given: [f"{path} is missing" for path in (report, log) if path not in given.outputs],
             samples={report: f"# Post-mortem {date}\n", log: f"# Run log {date}\n\n```yaml\n[]\n```\n"},
             texts={"telemetry": run.fill("telemetry", slug=work.slug, date=date, **rows), "outcome": ending.reason},
             report=report,
@@ -59,13 +60,13 @@ async def post_mortem(work: Work, ending: Outcome) -> None:
             slug=work.slug,
             date=date,
         )
-        said = Said.DONE if heard.said is Said.DONE and {report, log} <= {*heard.report.paths} else Said.ERROR
+        said = Said.DONE if heard.said is Said.DONE else Said.ERROR
         if said is Said.ERROR:
             data = {"feature": work.slug, "run_date": date, **rows}
             text = f"# Run log: {work.slug}, {date}\n\n```yaml\n{dumped(data).rstrip()}\n```\n"
             await run.change(log, lambda old: text)
             run.warn(f"the post-mortem gave nothing that counts; that changes nothing ({heard.why})")
-        summary = (heard.form.summary if heard.form else heard.report.reason) or "no summary"
+        summary = (heard.form.summary if heard.form else heard.fault) or "no summary"
         words = f"PostMortem dispatch: {said}. {summary.rstrip('.')}."
         await work.merge("8", [heard] if said is Said.DONE else [], words)
         if work.unwritten:

@@ -15,7 +15,7 @@ REQUEST, MEMORY = "initial-request.md", "memory.md"
 GROWING = ("review/knowledge-suggestions.md", "decisions.md")
 """Of r-knowledge alone; they live on across runs."""
 
-PATTERNS = {"1.1": "A", "3b.1": "A", "5.2": "wave", "6.1": "B", "6.2": "B", "7.2": "A"}
+PATTERNS = {"1.1": "A", "3b.1": "A", "5.2": "wave", "6.1": "B", "6.2": "B", "7.2": "A", "7.4": "wave"}
 """Of the steps; all others are sequential."""
 TIMES = {"A": 3600, "B": 3600, "wave": 7200, "sequential": 1800}
 
@@ -41,6 +41,11 @@ class Agent:
     def revises(self) -> bool:
         """`NEEDS_REVISION:` is its to say."""
         return self.kind.judges and self.step in ("6.2", "7.2")
+
+    @property
+    def remembers(self) -> bool:
+        """Without its private memory it counts as ERROR (FT-55)."""
+        return self.kind.judges or self.step == "7.2"
 
     @property
     def final(self) -> bool:
@@ -100,7 +105,7 @@ WEIGHED = tuple(
 )
 """Of the reviewers those whose word counts; r-security is judged first."""
 R_KNOWLEDGE = Agent("r-knowledge", "7.2", Kind.ASIDE, "knowledge", artifact="review/r-knowledge.md")
-POST_MORTEM = Agent("post-mortem", "8", Kind.ASIDE, "post-mortem")
+POST_MORTEM = Agent("post-mortem", "8", Kind.ASIDE, "post-mortem", ("memory/*.mem.md", "artifact-evaluations/*.md"))
 EVERYBODY = (
     *(RESEARCHERS[0], SPEC, DESIGNER, *CRITICS, PLANNER, *WORKERS.values()),
     *(*VERIFIERS, *WEIGHED, R_KNOWLEDGE, POST_MORTEM),

@@ -115,6 +115,8 @@ async def research(work: Work) -> None:
     async def explore(note: str = "") -> None:
         with work.run.step("1.1"):
             n = work.rounds["research"] + 1
+            if n > 1:
+                await work.invalidate({one.name for one in RESEARCHERS}, "research was rejected")
             asked = {one.name: partial(work.ask, one, again=n, human=n > 1) for one in RESEARCHERS}
             heard = await work.together("researchers", asked)
             lost = [one for one in heard.values() if one.form is None]
@@ -197,6 +199,7 @@ async def plan_first(work: Work) -> None:
     await plan(work, reads=(*PLANNER.reads, *found))
 
     async def again(note: str) -> None:
+        await work.invalidate({PLANNER.name}, "the plan was rejected")
         files = await task_files(work, aside=True)
         refused = "\n\n".join(f"`tasks/{name}.md`:\n\n{fence(text)}" for name, text in files.items())
         await plan(work, reads=("plan.md", *PLANNER.reads, *found), human=True, refused=refused)

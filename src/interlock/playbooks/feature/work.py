@@ -41,7 +41,8 @@ class Heard:
     @property
     def fault(self) -> str:
         """Why it gave nothing, in a line."""
-        return "; ".join(self.report.complaint.splitlines()) or self.report.reason
+        said = f"{self.form.status}: {self.form.summary}" if self.form else ""
+        return "; ".join(self.report.complaint.splitlines()) or self.report.reason or said
 
     @property
     def why(self) -> str:
@@ -50,6 +51,14 @@ class Heard:
     @property
     def said(self) -> Said:
         return Said(self.form.status) if self.form else Said.ERROR
+
+    @property
+    def unread(self) -> bool:
+        """The memory without which it counts as ERROR is missing, or malformed (FT-57)."""
+        if self.form or not self.agent.remembers:
+            return isinstance(self.form, Judged) and not self.form.severity
+        answered = self.report.reason in ("unusable", "error", "no verdict")
+        return not answered or f"/{self.member}.mem.md" in self.report.complaint
 
     @property
     def contradicted(self) -> Sequence[str]:
@@ -115,6 +124,8 @@ class Work:
     there: set[str] = field(default_factory=set)
     """The documents of this run, by their path below the feature's folder."""
     heard: list[Heard] = field(default_factory=list)
+    said: dict[str, Heard] = field(default_factory=dict)
+    """The last word of each, by name, until it is asked again or its cluster begins anew."""
     clusters: list[dict[str, Any]] = field(default_factory=list)
     """Rows of the telemetry's summaries."""
     rounds: Counter[str] = field(default_factory=Counter)
@@ -177,9 +188,8 @@ class Work:
         private, artifact = self.at(f"memory/{member}.mem.md"), self.at(agent.artifact) if agent.artifact else ""
         evaluation = self.at(f"artifact-evaluations/{member}.md")
         await self.clear(agent, member)
-        # Of a judge the memory is the verdict; elsewhere a missing one is a warning (FT-55, FT-119).
         revised = agent.artifact in self.there and not kind.judges
-        must = [*([artifact] if artifact and not revised else []), *([private] if kind.judges else [])]
+        must = [*([artifact] if artifact and not revised else []), *([private] if agent.remembers else [])]
         may = [path for path in (artifact, private, *leaves, evaluation) if path and path not in must]
         found, missing = members.resolved((*(agent.reads if reads is None else reads), members.MEMORY), self.there)
         words = {"kind": kind.value, "words": kind.words}
@@ -212,9 +222,13 @@ class Work:
         if report.reason == "conflict" and report.calls:  # its own documents: once more on what the person wrote
             report = await run.dispatch(call)
         form = agent.form.model_validate(report.form) if report.ok and report.form is not None else None
-        ends = [one.ended.isoformat() for one in run.view.calls.values() if one.member == member and one.ended]
+        calls = [one for one in run.view.calls.values() if one.member == member and one.ended]
+        ends = [one.ended.isoformat() for one in calls if one.ended]
         heard = Heard(agent, member, report, form, human, ended=ends[-1] if ends else "")
-        for flag in form.listed("Security Flags") if form else ():
+        wrong = [line for one in (calls[-1].tries if calls else ()) for line in one.complaint.splitlines()]
+        wrong += report.complaint.splitlines()
+        flags = [line.removeprefix(answers.FLAG) for line in wrong if line.startswith(answers.FLAG)]
+        for flag in dict.fromkeys([*flags, *(form.listed("Security Flags") if form else ())]):
             run.warn(f"severity: critical: {member}: {flag}")
         if isinstance(form, Reviewer) and form.severity == "Critical":
             run.warn(f'{member}: severity "Critical" is not in Blocker/Major/Minor; treated as Blocker')
@@ -224,9 +238,14 @@ class Work:
 
     async def clear(self, agent: Agent, member: str = "") -> None:
         """What an earlier round left is moved aside: it cannot count for this one (FT-58)."""
-        await self.run.set_aside(self.at(f"memory/{member or agent.name}.mem.md"))
+        member = member or agent.name
+        self.said.pop(member, None)
+        goes = [f"memory/{member}.mem.md"]
         if agent.artifact and (agent.kind.judges or agent.artifact not in self.there) and agent.artifact != "plan.md":
-            await self.run.set_aside(self.at(agent.artifact))
+            goes.append(agent.artifact)
+        for path in goes:
+            await self.run.set_aside(self.at(path))
+            self.there.discard(path)
 
     def _sample(self, agent: Agent, artifact: str, again: int) -> dict[str, str]:
         """An artifact that would do, for who plays by script; of a judge it follows from the form."""
@@ -248,13 +267,13 @@ class Work:
 
     def _take(self, one: Heard) -> None:
         self.heard.append(one)
+        self.said[one.member] = one
         self.there |= {path.removeprefix(self.at("")) for path in one.report.paths if path.startswith(self.at(""))}
         self.errors += [one.why] if one.form is None else []
 
     def last(self, agents: Sequence[Agent]) -> dict[str, Heard]:
-        """The last word of each of these, by name, in declared order."""
-        said = {one.member: one for one in self.heard}
-        return {one.name: said[one.name] for one in agents if one.name in said}
+        """The last word of each of these that holds, by name, in declared order."""
+        return {one.name: self.said[one.name] for one in agents if one.name in self.said}
 
     # --- memory
 
@@ -267,19 +286,19 @@ class Work:
         # Equal entries are one: a later decision has its number.
         again = f" Decision {n}." if (n := self.rounds[cluster]) > 1 else ""
         log = f"{cluster.upper()} cluster decision: {words}, result: {result}.{again}" if words else ""
-        await self.merge(step, heard.values(), log)
+        await self.merge(step, heard.values(), log, again)
 
-    async def merge(self, step: str, heard: Collection[Heard], log: str = "") -> None:
+    async def merge(self, step: str, heard: Collection[Heard], log: str = "", again: str = "") -> None:
         """Private memories into the shared one, in declared order, behind the orchestrator's own words (FT-09)."""
         warnings, entries = list[memory.Edit](), list[memory.Edit]()
         for one in heard:
-            if one.agent.kind.judges and not getattr(one.form, "severity", ""):
-                warned = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case."
+            if one.unread:
+                warned = f"WARNING: memory/{one.member}.mem.md missing/malformed — treating as worst-case.{again}"
                 warnings.append(partial(Shared.log, step=step, words=warned))
             if one.form and one.form.memory:
                 merge = partial(Shared.merge, agent=one.member, step=one.agent.step, memory=one.form.memory)
                 entries.append(partial(merge, lessons=step == "5.2"))
-            elif one.form and not one.agent.kind.judges:
+            elif one.form:
                 self.run.warn(f"memory/{one.member}.mem.md is missing")
         edits: list[memory.Edit] = [*warnings, *([partial(Shared.log, step=step, words=log)] if log else []), *entries]
         if step in PRUNED:
@@ -301,6 +320,10 @@ class Work:
         await self.remember(partial(Shared.invalidate, agents=agents, reason=why))
 
     # --- the work itself
+
+    @property
+    def finished(self) -> bool:
+        return all(one.done for one in self.progress.values())
 
     @property
     def against(self) -> list[str]:
