@@ -170,6 +170,7 @@ async def test_what_the_person_at_the_client_says_is_recorded_as_theirs(place: P
     assert decided.who.startswith("the person at an editor 1.2, ")
 
 
+@pytest.mark.long
 @pytest.mark.req("PAGE-05", "PERSON-01")
 async def test_what_decides_nothing_leaves_the_run_waiting(place: Place, waiting: str) -> None:
     """Refused, left, rejected without a word, no choice of the gate, about what has changed meanwhile."""

@@ -30,7 +30,9 @@ def left(bench: Bench) -> dict[str, str]:
 
 @pytest.mark.req("RUN-03", "RUN-05", "HN-112", "RM-17", "RM-75", "RT-30")
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.long)])
-@pytest.mark.parametrize("name", MAKES)
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(name, marks=pytest.mark.long) for name in ("harness", "roadmap")), "router"]
+)
 def test_killed_at_an_event_it_ends_as_undisturbed(tmp_path: Path, name: str, every: bool) -> None:
     """All files byte for byte but for times, and nobody who had ended is called again."""
     make, event = MAKES[name]

@@ -100,6 +100,7 @@ def test_from_init_to_complete_by_the_command_line(tmp_path: Path) -> None:
     assert undone.code == 0 and town.read("lib.py") == before
 
 
+@pytest.mark.long
 @pytest.mark.req("HN-116", "HN-02", "CLI-01")
 def test_options_of_one_process_reach_it_from_resume(tmp_path: Path) -> None:
     town = Town(tmp_path / "p", AUTONOMOUS)

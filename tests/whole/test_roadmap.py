@@ -99,6 +99,7 @@ def test_a_blocked_item_leaves_the_tree_as_it_was_and_goes_on_from_its_work(tmp_
     assert "blockedReasons" not in json.loads(road.read("roadmap.json"))[1]
 
 
+@pytest.mark.long
 @pytest.mark.req("TS-09", "TREE-15")
 def test_each_item_that_is_done_is_one_commit(tmp_path: Path) -> None:
     road = Road(tmp_path / "p")

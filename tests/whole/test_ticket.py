@@ -147,6 +147,7 @@ def test_one_simple_task_takes_the_short_cut(tmp_path: Path, splitter: bool) -> 
     assert ticket.yaml("iteration_0/review_report.yaml")["mode"] == "auto-accept-trivial"
 
 
+@pytest.mark.long
 @pytest.mark.req("TK-103", "TK-02", "TREE-03", "TK-102")
 def test_a_persons_work_survives_agents_that_set_everything_back(tmp_path: Path) -> None:
     """Uncommitted code is asked about, carried, in no commit; documentation comes along by itself."""
