@@ -116,9 +116,10 @@ def test_five_rejections_end_it() -> None:
     assert desk.called.count("Planner") == desk.called.count("Reviewer") == 5
     assert [one["status"] for one in desk.progress["iterations"]] == ["REJECTED"] * 5
     assert desk.progress["iteration_number"] == 4 and commits(desk) == []
-    desk.acts("Planner", plans(*TWO, n=4)).acts("Reviewer", reviews(4))
-    assert desk.resume().status is Status.COMPLETE
-    assert desk.called.count("Planner") == 6
+    for goes_on in (desk.resume, desk.again):
+        view = goes_on()
+        assert (view.why, desk.progress["status"]) == ("MAXIMUM ITERATIONS REACHED (5/5). STOPPING.", "REJECTED")
+    assert desk.called.count("Planner") == desk.called.count("Reviewer") == 5
 
 
 # --- the commit

@@ -39,7 +39,7 @@ NO_ID = "ERROR: No JIRA ID found (expected a pattern like ABC-123). STOPPING."
     [
         ("ABC-12 fix it", "", "ABC-12"),
         ("fix it (ABC-12), as ABC-12 says", "", "ABC-12"),
-        ("store it as UTF-8 with SHA-256 and ISO-8601, ABC-12", "", "ABC-12"),
+        ("store it as UTF-8 with SHA-256 and ISO-8601 for GPT-4, ABC-12", "", "ABC-12"),
         ("fix it", "ABC-12", "ABC-12"),
         ("ABC-1 and XYZ-2", "ABC-1", "ABC-1"),
         ("ABC-1 and XYZ-2", "", "ERROR: Several JIRA IDs found: ABC-1, XYZ-2. Use --jira."),
@@ -122,6 +122,7 @@ def test_who_a_mandate_is_for_and_whether_it_is_seen_running() -> None:
     assert assigned_agent("use `x` to see the page") == "planner"
     assert assigned_agent("use `x` to build and analyse it") == "developer"
     assert assigned_agent("use `x`") == "developer"
+    assert assigned_agent("with Chrome", "Fix: see the page") == "planner"
     assert [needs_runtime(one) for one in ("verify in the browser", "use pydantic")] == [True, False]
 
 
@@ -258,7 +259,7 @@ INVALID: dict[str, tuple[str, str]] = {
     "empty": ("tasks: []\n", "tasks"),
     "no YAML": ("a: [", "tasks.yaml"),
     "groups are a list": (_graph(T1, parallel_groups=[["T1"]]), "parallel_groups"),
-    "no criteria": (_graph(task("T1", success_criteria=...)), "success_criteria"),
+    "no criteria": (_graph(task("T2", success_criteria=...)), "task T2: success_criteria is missing"),
     "a cycle": (
         _graph(task("T1", depends_on=["T2"]), task("T2", depends_on=["T1"])),
         "depends_on cycle: T1 -> T2 -> T1",

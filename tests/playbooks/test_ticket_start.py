@@ -288,6 +288,18 @@ def test_artifacts_of_an_older_model_stop_a_resume() -> None:
     assert not [path for path in Desk().world.files if "startup_context" in path]
 
 
+@pytest.mark.req("TK-21", "TK-05", "TK-74")
+def test_a_resume_is_told_works_and_is_stopped_by_them_as_a_new_run_is() -> None:
+    desk = stopped(Desk())
+    desk.world.files[f"{P}validation_plan.yaml"] = b"x"
+    asked, view = len(desk.called), desk.resume()
+    assert view.why.endswith(f"STOPPING. {P}validation_plan.yaml") and len(desk.called) == asked
+    assert view.ended is not None and view.ended.exit == 2
+    del desk.world.files[f"{P}validation_plan.yaml"]
+    assert desk.resume().status is Status.COMPLETE
+    assert desk.stood[asked][1]["status"] == "IN_PROGRESS" and desk.events.count("resume") == 1
+
+
 @pytest.mark.req("TK-163")
 def test_another_request_is_refused_and_fresh_starts_over() -> None:
     desk = stopped(Desk())

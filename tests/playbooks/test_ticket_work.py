@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from shlex import quote
 from typing import Any
 
 import pytest
 
 from interlock.engine.simulation import SKIPPED, TEST
 from interlock.errors import Status
+from interlock.playbooks.ticket.playbook import INVARIANTS
 from interlock.workspace.values import BranchFacts
 from tests.engine.bench import GREEN, CommandExit, said
-from tests.playbooks.tickets import BAD, BRANCH, GOOD, Desk, P, graph, leaves, plans, task
+from tests.playbooks.tickets import BAD, BRANCH, GOOD, Desk, P, graph, leaves, plans, reviews, task
 
 I0 = f"{P}iteration_0/"
 FAILS = said({"status": "ERROR", "notes": "it does not parse"})
@@ -222,13 +225,17 @@ def test_what_tasks_work_on_cannot_be_carried_along() -> None:
 
 
 @pytest.mark.req("TK-103")
-def test_code_that_came_since_is_asked_about_at_the_gate() -> None:
+@pytest.mark.parametrize("choice", ["carry", "abort"])
+def test_code_that_came_since_is_asked_about_at_the_gate(choice: str) -> None:
     desk = Desk()
     desk.cast.moments["called"] = [lambda: desk.world.files.update({"src/new.py": b"mine\n"})]
     view = desk.run()
     assert view.status is Status.WAITING and view.gate is not None and "src/new.py" in view.gate.question
-    desk.says("answer", gate="dirty", choice="carry")
-    assert desk.resume().status is Status.COMPLETE
+    desk.says("answer", gate="dirty", choice=choice)
+    view = desk.resume()
+    assert (view.status is Status.COMPLETE) == (choice == "carry")
+    told = f"aborted at the git gate; changed so far: {P}, .gitignore, docs/ARCHITECTURE.md, "
+    assert view.why.startswith(told) == (choice == "abort"), "what stands is said"
     assert desk.world.files["src/new.py"] == b"mine\n"
 
 
@@ -266,6 +273,35 @@ def test_the_short_cut_ends_without_a_review() -> None:
         "files_verified": True,
         "notes": "Trivial-graph auto-accepted: 1 task, build green, tests green.",
     }
+    (_, progress, _), now = desk.stood[-1], desk.progress
+    assert [one["current_task_id"] for one in (progress, now)] == [None, None]
+
+
+@pytest.mark.req("TK-27", "TK-108")
+def test_a_short_cut_that_was_cut_off_is_taken_again_by_a_developer() -> None:
+    desk = Desk().acts("Developer", *[said("", finished=False, exit=1)] * 2)
+    assert desk.run().status is Status.STOPPED
+    view = desk.again()
+    assert view.status is Status.COMPLETE and all(holds(view) for holds in INVARIANTS.values())
+    assert {ask.role.name for ask in desk.cast.asks[2:-1]} == {"Developer"}
+    assert "Attempt: 1" in desk.briefs("Developer")[-1]
+
+
+@pytest.mark.req("TK-114", "TK-150", "TK-161", "TK-166")
+@pytest.mark.parametrize("count", [1, 2])
+def test_what_may_stay_red_is_reviewed_and_told_as_it_is(count: int) -> None:
+    """An honest Reviewer accepts, and no short cut calls it passed."""
+    unmet = [{"id": "C3", "met": False}, {"id": "C1", "met": True}, {"id": "C2", "met": True}]
+    unmet += [{"id": f"T{n}.1", "met": True} for n in range(1, count + 1)]
+    checks = [{"command": "make test", "exit": 1, "expected": True}]
+    desk = Desk().acts("Planner", plans(*[task(f"T{n}") for n in range(1, count + 1)]))
+    desk.acts("Reviewer", reviews(tests="FAILED", criteria=unmet, checks=checks))
+    desk.cast.commands["make test"] = lambda files: RED
+    view = desk.run(accept_baseline=True)
+    assert (view.status, desk.called.count("Reviewer")) == (Status.COMPLETE, 1), view.why
+    assert desk.yaml("iteration_0/review_report.yaml")["tests"] == "FAILED"
+    assert "may stay so: `make test`" in desk.briefs("Reviewer")[0] and "tests pass" not in desk.briefs("Reviewer")[0]
+    assert {"Build: PASSED", "Tests: FAILED, as before"} <= {*desk.said}
 
 
 @pytest.mark.req("TK-111", "TK-114")
@@ -307,6 +343,22 @@ def test_a_group_is_worked_on_side_by_side_and_counted_before() -> None:
     assert [tasks["T2"]["status"] for who, _, tasks in desk.stood if who == "T1"] == ["IN_PROGRESS"]
     assert [tasks["T1"]["status"] for who, _, tasks in desk.stood if who == "T3"] == ["ACCEPTED"]
     assert "Execution Mode: SEQUENTIAL" in desk.briefs("task-executor")[2]
+    entry = desk.briefs("task-executor")[0].partition(ENTRY)[2]
+    assert "attempt: 1" in entry and "started_at" in entry, "the full entry"
+
+
+@pytest.mark.req("TK-122")
+def test_a_batch_is_as_large_as_the_ticket_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, sizes = Desk().acts("Planner", plans(*[task(f"T{n}") for n in range(8)])), set()
+    usual = desk.world.together
+
+    async def together(members: Any, cap: int, begin: Any) -> Any:
+        sizes.add(cap)
+        return await usual(members, cap, begin)
+
+    monkeypatch.setattr(desk.world, "cores", lambda: 8)
+    monkeypatch.setattr(desk.world, "together", together)
+    assert desk.run().status is Status.COMPLETE and 8 in sizes
 
 
 @pytest.mark.req("TK-120", "TK-130", "TK-122")
@@ -400,16 +452,17 @@ def test_a_file_outside_of_the_scope_rejects_a_task(path: str, policy: Any, fine
 @pytest.mark.req("TK-132", "TK-95", "EVID-05")
 def test_the_persons_commands_run_first_and_those_of_the_graph_beside_them() -> None:
     policy = {
-        **{"test_command": "make all-tests", "working_directory": "sub"},
+        **{"test_command": "make all-tests", "working_directory": "it's"},
         "groups": {"B": {"test_command": "make b", "working_directory": "."}},
     }
     desk = Desk(commands=("build", "test", "lint")).acts(
         "Planner", plans(task("T1"), task("T2", "B"), validation_policy=policy)
     )
-    desk.cast.commands |= {"make b": [GREEN], "cd 'sub' && make all-tests": [GREEN], "cd 'sub' && make": [GREEN]}
+    there = " ".join(("cd", quote("it's"), "&&"))
+    desk.cast.commands |= {"make b": [GREEN], f"{there} make all-tests": [GREEN], f"{there} make": [GREEN]}
     desk.run()
     order = list(dict.fromkeys(line for line, files, _ in desk.cast.ran if "src/t1.py" in files))
-    assert order[:5] == ["make", "make test", "make lint", "cd 'sub' && make", "cd 'sub' && make all-tests"]
+    assert order[:5] == ["make", "make test", "make lint", f"{there} make", f"{there} make all-tests"]
     assert "make b" in order
 
 
@@ -503,6 +556,30 @@ def test_figures_are_kept_and_shown() -> None:
     assert told[0] == "Progress: 0% | Completed: 0/2 tasks | ETA: ~? min remaining"
     assert told[-1] == "Progress: 95% | Completed: 2/2 tasks | ETA: ~0 min remaining"
     assert any(line.startswith("Progress: 50% | Completed: 1/2 tasks | ETA: ~") for line in told)
+
+
+@pytest.mark.req("TK-142")
+@pytest.mark.parametrize("anew", [False, True])
+def test_the_outlook_goes_by_the_groups_of_this_iteration(anew: bool) -> None:
+    """An iteration before, and a night before a new run, count for nothing."""
+    desk, fails = Desk(), [FAILS] * 5 * anew
+    desk.acts("Planner", *[plans(task("T1"), task("T2", "B"), n=n) for n in range(2)]).acts("T2", *fails)
+    desk.acts(
+        "Reviewer", *([] if anew else [reviews(status="REJECTED", issues=[{"problem": "no"}])]), reviews(1 - anew)
+    )
+
+    def later(ask: Any, files: Any) -> Any:
+        desk.world.clock += timedelta(minutes=30)
+        return leaves({"src/t1.py": GOOD + str(desk.world.clock).encode()})
+
+    desk.acts("T1", later, later)
+    view = desk.run()
+    if anew:
+        desk.world.clock += timedelta(hours=12)
+        view = desk.again()
+    assert view.status is Status.COMPLETE, view.why
+    told = [line for line in desk.said if "Completed: 1/2" in line]
+    assert told and {line.partition("ETA: ")[2] for line in told} == {"~31 min remaining"}
 
 
 @pytest.mark.req("TREE-04")

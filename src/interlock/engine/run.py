@@ -117,7 +117,7 @@ class Call:
 class Limits(Model):
     """What of the settings bounds a run; obeyed anew on each resume."""
 
-    max_parallel: int = 4
+    max_parallel: int = 8
     budget_usd: float | None = None
     budget_tokens: int | None = None
     rate_limit_wait_s: float = 8 * 86_400

@@ -15,25 +15,24 @@ from interlock.engine.kept import dumped, put
 from interlock.engine.run import Call, Report, Row, clash
 from interlock.playbooks.ticket.documents import AUTO_ACCEPTED, Executed
 from interlock.playbooks.ticket.graph import ATTEMPTS, FAILED, Graph, Step, Task, batches, blamed, is_trivial
-from interlock.playbooks.ticket.state import MOST_TOLD, Ticket, weakened
+from interlock.playbooks.ticket.state import MIXED, MOST_TOLD, Ticket, weakened
 from interlock.workspace.values import RemarkKind
 
 EXECUTOR = Row("task-executor", "executor", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
 DEVELOPER = Row("Developer", "developer", Executed, timeout_s=7200, stays=True, lost=True, repeats=1)
-OWN = {"attempt", "first_code_change_at", "started_at", "completed_at", "last_error", "set_back"}
-"""What of a task's entry the engine keeps there, and no brief embeds."""
 
 
 async def execute(t: Ticket) -> bool:
     """All groups; whether the short cut accepted the work by itself."""
     with t.run.step("O5"):
-        await t.set("TASK_EXECUTION", "O5", status="IN_PROGRESS")
+        await t.set("TASK_EXECUTION", "O5")
         graph = await t.graph()
         for step in graph.execution_order:
             with t.run.step(f"group-{step.group}"):
                 graph = await work_through(t, step)
-        (task, *_), seen = graph.tasks, [one for one in t.proved if one.after and one.after.green]
-        if not await is_short(t, graph) or not seen or weakened(t.proved) or not task.first_code_change_at:
+        task, green = graph.tasks[0], bool(t.proved) and all(one.after and one.after.green for one in t.proved)
+        short = await is_short(t, graph) and task.attempt == 1 and bool(task.first_code_change_at)
+        if not short or not green or weakened(t.proved):
             return False
         await put(t.run, t.here("review_report.yaml"), {**AUTO_ACCEPTED, "reviewed_at": t.stamp()})
         await t.log("trivial.auto_accept", "O5", task=task.id)
@@ -76,10 +75,14 @@ def undone(graph: Graph, step: Step) -> list[Task]:
 async def one_round(t: Ticket, step: Step, *, last: bool) -> Graph:
     """What needs work is worked on; then the group is judged on what is on disk (TK-130)."""
     await t.read()
+    if t.data.status in ("PAUSED", "FAILED"):  # a resume does the round again
+        if left := await t.legacy():
+            raise await t.stop(f"{MIXED} {left}", exit=2)
+        await t.resumes()
     graph = await t.graph()
     again = {one.id: {"attempt": 0} for one in graph.of(step) if one.status in FAILED and one.attempt >= ATTEMPTS}
     graph = await t.mark(graph, again)
-    short = await is_short(t, graph) and not graph.tasks[0].attempt
+    short = await is_short(t, graph) and graph.tasks[0].next_attempt == 1
     for number, batch in enumerate(batches(step, graph, t.data.max_parallel_tasks), 1):
         with t.run.step(f"batch-{number}"):
             await work_on(t, step, batch, DEVELOPER if short else EXECUTOR)
@@ -114,7 +117,10 @@ def call(t: Ticket, row: Row, step: Step, task: Task, graph: Graph) -> Call:
         replace(row, writes=graph.scope(task)),
         member=task.id,
         inputs={**facts, "mandates": "; ".join(task.mandates) or "none"},
-        texts={"entry": dumped(task.model_dump(exclude=OWN, exclude_unset=True)), "last_error": task.last_error or ""},
+        texts={
+            "entry": dumped(task.model_dump(exclude={"last_error"}, exclude_unset=True)),
+            "last_error": task.last_error or "",
+        },
         reads=(t.here("tasks.yaml"),),
         attempt=task.attempt,
         request=t.inputs.request,

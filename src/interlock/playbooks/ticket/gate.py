@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from interlock.playbooks.ticket.documents import CACHE
 from interlock.playbooks.ticket.graph import DOCUMENTATION, may_meet
 from interlock.playbooks.ticket.request import tickets
 from interlock.playbooks.ticket.state import OWN, Ticket
@@ -31,7 +32,9 @@ async def ask(t: Ticket, name: str, question: str, *choices: str) -> str:
     given = t.run.flags.get("dirty") or t.run.settings.dirty if name == "dirty" else ""
     decided = await t.run.gate(name, question, choices=choices, given=given if given in choices else "")
     if decided.choice == "abort":
-        raise await t.stop("aborted at the git gate; nothing was changed")
+        docs = (*filter(t.docs_left.get, t.docs_left), CACHE) if t.docs_left else ()
+        left = ", ".join((t.at(""), ".gitignore", *docs)) if t.begun else "nothing"
+        raise await t.stop(f"aborted at the git gate; changed so far: {left}")
     return decided.choice
 
 

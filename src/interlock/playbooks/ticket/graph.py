@@ -171,7 +171,7 @@ def faults(text: str | None, path: str, guarded: Sequence[str], request: str) ->
     """What is wrong with a graph that an agent has just made, also where it says more than it can know, or would widen
     what agents may change; nothing: it is valid."""
     if wrong := complaints(Graph, text, path):
-        return wrong
+        return [re.sub(r"\btasks\[(\d+)\]\.", lambda at: _called(text or "", path, at), one) for one in wrong]
     graph = parsed(Graph, text or "", path)
     allowed, files = [*_allowed(graph)], [(task.id, path) for task in graph.tasks for path in task.files]
     wrong += [
@@ -185,6 +185,12 @@ def faults(text: str | None, path: str, guarded: Sequence[str], request: str) ->
         if scope.guarded(one, guarded) and not scope.named(one, request):
             wrong.append(f'"{one}" is guarded, and the request does not name it')
     return wrong
+
+
+def _called(text: str, path: str, at: re.Match[str]) -> str:
+    """A task by its id where it has one."""
+    entry = data_of(text, path)["tasks"][int(at[1])]
+    return f"task {entry['id']}: " if entry.get("id") else at[0]
 
 
 def sample(files: Sequence[str], ticket: str, *, several: bool) -> dict[str, Any]:

@@ -23,14 +23,11 @@ from interlock.playbooks.ticket.execution import DEVELOPER, EXECUTOR, execute
 from interlock.playbooks.ticket.graph import ATTEMPTS, faults, is_trivial, sample
 from interlock.playbooks.ticket.request import find_ticket, reading, unclarity
 from interlock.playbooks.ticket.review import REVIEWER, commit, review
-from interlock.playbooks.ticket.state import Ticket
+from interlock.playbooks.ticket.state import MIXED, Ticket
 from interlock.workspace.values import BranchFacts, Where
 
 ITERATIONS = 5
-MIXED = (
-    "ERROR: Mixed artifact model detected. Migrate legacy task state into tasks.yaml and remove legacy derived "
-    "artifacts before resume. STOPPING."
-)
+LIMIT = "MAXIMUM ITERATIONS REACHED (5/5). STOPPING."
 DEFERRED = "ERROR: Planner deferred research — violates NO RESEARCH DEFERRAL rule. STOPPING."
 Dirty = Literal["", "stash", "carry", "abort"]
 
@@ -103,10 +100,12 @@ async def resume_detection(t: Ticket) -> bool:
         what = f"ERROR: {t.jira} was begun with another request; --fresh starts over. STOPPING."
         raise BadInput(what, where=t.at("prompt.yaml"), expected=prompt.original_request)
     if state.status == "ACCEPTED":
+        await t.resumes()
         return True
-    found = await run.look("artifacts", partial(analysis.artifacts, folder=t.at("")))
-    if found["legacy"] and found["tasks"]:
-        raise BadInput(MIXED, where=", ".join(found["legacy"]))
+    if len(state.iterations) == ITERATIONS and state.iterations[-1].status == "REJECTED":
+        raise await t.stop(LIMIT, "REJECTED")
+    if left := await t.legacy():
+        raise BadInput(MIXED, where=left)
     await t.find_commands()
     facts, branch = await check_ground(t, state.branch), state.branch
     if not state.git_gate_completed:
@@ -116,7 +115,8 @@ async def resume_detection(t: Ticket) -> bool:
     elif facts.current != branch and (problem := await run.switch(branch, anyway=True)):
         run.warn(f"{branch} cannot be checked out: {problem}. The ticket goes on, on {branch}, all the same")
     t.n, t.begins = state.iteration_number, state.current_phase
-    t.group_minutes = state.metrics["elapsed_minutes_estimate"]
+    counts = [state.metrics[name] for name in ("remaining_minutes_estimate", "tasks_completed", "tasks_total")]
+    t.group_minutes = (counts[0] or 0) * counts[1] / max(1, counts[2] - counts[1])
     pair = run.view.pending
     if any(one.tasks_accepted for one in state.iterations) and (pair is None or pair.base == pair.work):
         run.warn("the work of accepted tasks is not here: the iteration is planned anew")
@@ -126,7 +126,7 @@ async def resume_detection(t: Ticket) -> bool:
     known = {"build": inputs.build or state.build_command, "test": inputs.test or state.test_command}
     await t.commands(known)
     await t.set(build_command=known["build"], test_command=known["test"])
-    await t.log("resume", "I0", phase=state.current_phase, at=state.current_step)
+    await t.resumes()
     return True
 
 
@@ -234,7 +234,8 @@ async def iteration(t: Ticket) -> bool:
     if why := why or await commit(t):
         await t.end_iteration("REJECTED")
         if t.n + 1 == ITERATIONS:
-            raise await t.stop("MAXIMUM ITERATIONS REACHED (5/5). STOPPING.", "REJECTED")
+            with t.run.step("limit"):
+                raise await t.stop(LIMIT, "REJECTED")
     return not why
 
 
@@ -245,7 +246,8 @@ async def plan(t: Ticket) -> None:
         head = (await run.branch(t.data.branch)).head
         new = doc.Iteration(number=t.n, status="IN_PROGRESS", started_at=t.stamp())
         entries = [one.model_dump() for one in (*t.data.iterations[: t.n], new)]
-        await t.set("PLANNING", "O1", head, iteration_number=t.n, status="IN_PROGRESS", iterations=entries)
+        await t.set("PLANNING", "O1", head, iteration_number=t.n, iterations=entries)
+        t.group_minutes = 0
         await run.change(t.here(".gitkeep"), lambda text: text)
         await t.log("iteration.start", "O1", number=t.n + 1)
     with run.step("O3"):
@@ -360,7 +362,8 @@ async def refresh_docs(t: Ticket) -> None:
 
 async def end(t: Ticket) -> Outcome:
     run, branch = t.run, t.data.branch
-    run.say(run.fill("success", n=t.n, jira=t.jira, branch=branch, total=t.data.metrics["tasks_total"]))
+    red = [one.name for one in t.proved if one.after and not one.after.green]
+    run.say(run.fill("success", n=t.n, jira=t.jira, branch=branch, total=t.data.metrics["tasks_total"], red=red))
     done = t.ended(Outcome.complete(f"accepted in {t.n + 1} iteration(s), on {branch}", next=f"git log {branch}"))
     if not t.inputs.pr:
         return done

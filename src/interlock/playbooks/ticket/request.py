@@ -16,7 +16,7 @@ def _set(text: str) -> frozenset[str]:
 
 
 TICKET = re.compile(r"(?<![A-Za-z0-9_])[A-Z]+-\d+(?![A-Za-z0-9_])")
-NOT_TICKETS = _set("AES CVE ECMA HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG")
+NOT_TICKETS = _set("AES ANSI CVE ECMA GPT HTTP IEC IEEE ISO PEP RFC RSA SHA TLS UCS UTF WCAG")
 """What stands before the hyphen of standards and formats: `UTF-8`, `SHA-256`, `ISO-8601`."""
 
 
@@ -156,9 +156,9 @@ def _mandate(request: str, match: re.Match[str]) -> dict[str, str]:
 
 
 def assigned_agent(text: str, before: str = "") -> str:
-    """Who a mandate is for: the first wording about looking into or making things, the mandate's own words first."""
-    found = _WORDINGS.search(text) or _WORDINGS.search(before)
-    return str(found.lastgroup) if found else "developer"
+    """Who a mandate is for: its first wording about looking into or making things, else the last one before it."""
+    found = [*_WORDINGS.finditer(text)][:1] or [*_WORDINGS.finditer(before)][-1:]
+    return str(found[0].lastgroup) if found else "developer"
 
 
 def needs_runtime(mandate: str) -> bool:

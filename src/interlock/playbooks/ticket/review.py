@@ -4,31 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from interlock.engine.forms import Form, Given, Unusable
 from interlock.engine.kept import put, reads, spell
 from interlock.engine.run import Call, Proved, Row, clash
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket.analysis import architecture_relevant
 from interlock.playbooks.ticket.graph import Graph
+from interlock.playbooks.ticket.request import ALWAYS_CRITERIA
 from interlock.playbooks.ticket.state import Ticket, weakened
 
 REVIEWER = Row("Reviewer", "reviewer", doc.Review, judges=True, timeout_s=3600, lost=True, repeats=1, spell=spell)
+
+ALLOWED = dict(zip(("build", "test"), zip(("build", "tests"), ALWAYS_CRITERIA, strict=True), strict=True))
+"""Of a command that may stay red (TK-166): its field of the report, and the criterion that is not asked for then."""
 
 
 async def review(t: Ticket) -> str:
     """Why the iteration is rejected; empty: it is accepted. The report says the same."""
     run, path = t.run, t.here("review_report.yaml")
     with run.step("O6"):
-        await t.set("REVIEW", "O6", status="IN_PROGRESS", current_task_id=None, current_task_attempt=0)
+        await t.set("REVIEW", "O6")
         graph = await t.graph()
         t.proved = await run.prove(await t.commands())
         if bad := t.red(t.proved):
             return await reject(t, bad)
-        criteria, weak = criteria_of(await t.prompt(), graph), weakened(t.proved)
+        known = [one for one in t.proved if one.after and not one.after.green]
+        allowed = [ALLOWED[one.name] for one in known if one.name in ALLOWED]
+        criteria, weak = criteria_of(await t.prompt(), graph, [always for _, always in allowed]), weakened(t.proved)
         call = Call(
-            replace(REVIEWER, outputs=(path,), read=reads(doc.Review, path)),
+            replace(REVIEWER, outputs=(path,), read=partial(told, path, [field for field, _ in allowed])),
             inputs={**t.facts, "criteria": criteria, "weakened": weak},
+            texts={"known": [one.command for one in known]},
             reads=(t.at("prompt.yaml"), t.here("tasks.yaml")),
             criteria=criteria,
             attempt=t.n + 1,
@@ -44,9 +53,15 @@ async def review(t: Ticket) -> str:
         return "REJECTED" if said.status == "REJECTED" else await reject(t, against, said)
 
 
-def criteria_of(prompt: doc.Prompt, graph: Graph) -> tuple[str, ...]:
+def told(path: str, allowed: Sequence[str], given: Given) -> Form | Unusable:
+    """The Reviewer's answer; what may stay red and is told so speaks against nothing."""
+    form = reads(doc.Review, path)(given)
+    return form.model_copy(update=dict.fromkeys(allowed, "PASSED")) if isinstance(form, doc.Review) else form
+
+
+def criteria_of(prompt: doc.Prompt, graph: Graph, without: Sequence[str] = ()) -> tuple[str, ...]:
     """`C1` and on of the prompt, `T1.1` and on of the tasks."""
-    whole = [f"C{n}: {one}" for n, one in enumerate(prompt.success_criteria, 1)]
+    whole = [f"C{n}: {one}" for n, one in enumerate(prompt.success_criteria, 1) if one not in without]
     tasks = [f"{task.id}.{n}: {one}" for task in graph.tasks for n, one in enumerate(task.success_criteria, 1)]
     return (*whole, *tasks)
 
@@ -91,7 +106,9 @@ async def commit(t: Ticket) -> str:
         if not made.commit:
             run.warn("there is nothing to commit: the accepted work left no file that differs from the last commit")
         head = made.commit or (await run.branch(t.data.branch)).head
-        await t.set(head=head, phase="REVIEW", step="O6", status="ACCEPTED", metrics={"percent_complete": 100})
+        await t.set(
+            t.data.current_phase, t.data.current_step, head, status="ACCEPTED", metrics={"percent_complete": 100}
+        )
         await t.log("iteration.accepted", "O6", commit=made.commit)
     return ""
 

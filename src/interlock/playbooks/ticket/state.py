@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from interlock.engine.kept import edited, load, parsed, put, watch
 from interlock.engine.run import Call, Command, Outcome, Proved, Report, Run, Stop
 from interlock.playbooks.ticket import documents as doc
 from interlock.playbooks.ticket import graph as tasks
+from interlock.playbooks.ticket.analysis import artifacts
 from interlock.playbooks.ticket.graph import Graph, Step
 from interlock.playbooks.ticket.request import find_ticket
 
@@ -22,6 +25,10 @@ if TYPE_CHECKING:
 
 OWN = ("prompts/", ".interlock/", "interlock.toml", ".gitignore", doc.CACHE)
 """What is interlock's, and no change of the person's that anything is decided about."""
+MIXED = (
+    "ERROR: Mixed artifact model detected. Migrate legacy task state into tasks.yaml and remove legacy derived "
+    "artifacts before resume. STOPPING."
+)
 MOST_TOLD = 6000
 """Characters of a failure that the next attempt is told."""
 
@@ -105,6 +112,14 @@ class Ticket:
         self.begun = True
         self.data = await load(self.run, doc.Progress, self.at("progress.yaml"))
 
+    async def legacy(self) -> str:
+        """What an older model left beside these documents (TK-21)."""
+        found = await self.run.look("artifacts", partial(artifacts, folder=self.at("")))
+        return ", ".join(found["legacy"]) if found["tasks"] else ""
+
+    async def resumes(self) -> None:
+        await self.log("resume", "I0", phase=self.data.current_phase, at=self.data.current_step)
+
     async def graph(self) -> Graph:
         """tasks.yaml as it stands."""
         self.run.watch(self.here("tasks.yaml"), tasks.owned)
@@ -113,7 +128,11 @@ class Ticket:
     async def set(self, phase: str = "", step: str = "", head: str = "", **values: Any) -> None:
         """Bring progress.yaml up to date."""
         stamp, path = self.stamp(), self.at("progress.yaml")
+        if self.data.status != "ACCEPTED":
+            values = {"status": "IN_PROGRESS", **values}
         if phase:
+            if phase != "TASK_EXECUTION":
+                values |= {"current_task_id": None, "current_task_attempt": 0}
             where = {"timestamp": stamp, "git_head": head or self.data.last_checkpoint["git_head"]}
             point = {**where, "phase": phase, "step": step}
             values |= {"current_phase": phase, "current_step": step, "last_checkpoint": point}
@@ -188,7 +207,7 @@ class Ticket:
         for name, users in (("build", self.data.build_command), ("test", self.data.test_command)):
             line = getattr(group, f"{name}_command") or getattr(policy, f"{name}_command") or users
             if line != "none" and (line != users or folder != "."):
-                placed = line if folder == "." else f"cd '{folder}' && {line}"
+                placed = line if folder == "." else f"cd {quote(folder)} && {line}"
                 found.append(Command(f"{step.group}-{name}", placed, f"group {step.group}", limit))
         return found
 
@@ -215,7 +234,9 @@ class Ticket:
         again = again or self.run.scope
         if self.begun:
             await self.set(status=status)
-        return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=f"interlock resume {self.run.id}")))
+        anew = f"interlock run ticket --jira {self.jira} --fresh {quote(self.inputs.request)}"
+        next = anew if status == "REJECTED" else f"interlock resume {self.run.id}"
+        return Stop(self.ended(Outcome.stopped(reason, exit=exit, again=again, next=next)))
 
     def ended(self, outcome: Outcome) -> Outcome:
         """A kept stash is named at every end."""
