@@ -90,7 +90,9 @@ class Stream(Reading):
             if block.text("type") == "text" and (text := block.text("text")).strip():
                 self._spoken.append(text)
                 self.speak(text)
-            elif block.text("type") == "tool_use" and block.text("name") != "StructuredOutput":  # its form, told again
+            elif block.text("type") == "tool_use" and block.text("name") == "StructuredOutput":  # its form
+                self.form = block.at("input").value
+            elif block.text("type") == "tool_use":
                 self._spoken = []
                 self.tool(block.text("id"), block.text("name"), block.at("input").subject)
         # A message comes in several lines, each with the same account; of what it wrote that has the first count.
@@ -99,7 +101,8 @@ class Stream(Reading):
             self.spend(sum(self._messages.values()), None)
 
     def _end(self, line: Json) -> None:
-        self.finished, self.form = True, line.at("structured_output").value
+        self.finished, given = True, line.at("structured_output").value
+        self.form = self.form if given is None else given  # one that misses a field it does not repeat
         # Asked for a form its result is that again, or what it said to being asked for it once more.
         self.words = ["\n\n".join(self._spoken) if self.ask.form is not None else line.text("result")]
         self.exhausted = line.text("subtype") == "error_max_budget_usd"
