@@ -298,7 +298,10 @@ def test_what_a_step_said_reaches_others_as_data() -> None:
 def test_what_no_table_asks_about_has_to_go_well(act: Act, why: str) -> None:
     bench = _bench({})
     bench.cast.acts["builder"] = [act] * 9
-    assert bench.start().why.startswith(why)
+    view = bench.start()
+    assert view.why.startswith(why)
+    assert view.ended is not None
+    assert view.ended.exit == (3 if view.status is Status.STOPPED else 0), "no program failed"
 
 
 @pytest.mark.req("OWN-02", "EVID-01")

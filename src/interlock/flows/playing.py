@@ -119,7 +119,7 @@ class Performance:
             parts += (self.found or self.before) if name == FINDINGS else self.said.get(name, ())
         return list(dict.fromkeys(parts))
 
-    def settle(self, step: Any, word: str, said: str) -> None:
+    def settle(self, step: Any, word: str, said: str, exit_code: int | None = None) -> None:
         """A step is over: texts and tables know its outcome; what nobody asks about has to have gone well."""
         name = step_name(step)
         self.outcomes[name] = word
@@ -130,7 +130,6 @@ class Performance:
             self.found.append(part)
         if name not in self.asked and word not in going_on(step, words):
             first = next((line.strip()[:200] for line in said.splitlines() if line.strip()), "")
-            exit_code = 5 if word == "failed" and isinstance(step, AgentStep) else None
             raise Stop(Outcome.stopped(", ".join(filter(None, (f"{name}: {word}", first))), exit=exit_code))
 
     # -- agents
@@ -177,7 +176,7 @@ class Performance:
         documents = [await self.run.read(path) or "" for path in report.paths] if step.produces and report.ok else []
         text = "\n".join(filter(None, (*said, *documents)))
         text = text or ("" if form else self.run.text(report.text).strip())
-        self.settle(step, word, text)
+        self.settle(step, word, text, 5 if word == "failed" and not report.ok else None)
 
     # -- commands
 
