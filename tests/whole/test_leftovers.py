@@ -37,3 +37,18 @@ async def test_nobody_works_beside_the_agent_of_an_engine_that_was_killed(tmp_pa
         assert not alive(pid_in(number))
     view = await place.resume(place.runs.find("latest"), Watcher())
     assert (view.status, "a + b" in bench.read("lib.py")) == (Status.COMPLETE, True)
+
+
+@pytest.mark.req("RUN-13", "TREE-09")
+@pytest.mark.parametrize("mode", ["auto", "off"])
+def test_an_agent_that_removed_its_own_program_finds_it_again(tmp_path: Path, mode: str) -> None:
+    bench = Bench(tmp_path / "project", mode=mode)
+    program = bench.top / ".venv" / "bin" / "agent"
+    program.parent.mkdir(parents=True)
+    program.write_text('#!/bin/sh\nexec sh agent.sh "$@"\n')
+    program.chmod(0o755)
+    bench.write("interlock.toml", bench.read("interlock.toml").replace('["sh", "agent.sh"]', '[".venv/bin/agent"]'))
+    bench.act("builder-1", "git clean -fdxq; echo '# tried' >> lib.py; echo tried")
+    view = bench.run()
+    assert (view.status, view.why[:19]) == (Status.COMPLETE, "Accepted in round 2"), view.why
+    assert ("# tried" in bench.read("lib.py"), program.exists()) == (True, True)

@@ -128,6 +128,8 @@ class Dispatch:
                 exit_ = await self._call(ground, session, failure)
             used = Counter[str](trace.move for trace in self._tries)
             report = await examine(self, ground, exit_, told=used["repair"] > 0)
+            if report.reason == "no start":  # its program may be what was removed there
+                await ground.seat.drop(keep_ignored=False)
             move = after_try(report.reason, report.complaint, used, row.repeats, row.repairs)
             if report.reason == "budget":  # of its share; where nothing is left the next call is not made
                 self._tried(report, "gave up")
@@ -141,6 +143,10 @@ class Dispatch:
             failure = complaint(report) if move == "repair" else failure
             await self._between(report, move, exit_, used)
             exit_ = None
+            if report.reason == "no start":
+                ground = await self._ground()
+                if ground is None:
+                    return
         if not report.ok and report.reason != "conflict" and not row.lost:
             why = "; ".join(report.complaint.splitlines()) or report.reason
             raise self._given_up(report, f"{row.agent}: {why}", "failed")
