@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import posixpath
 import secrets
 import shlex
 import shutil
@@ -310,6 +311,14 @@ class RealWorld:
         hosts = *clients_client.model_hosts(row, {**os.environ, **table.env}, home), *table.hosts
         return Needs(logins=row.logins, shows=shows, hosts=hosts, network=table.network or "")
 
+    def missing(self, role: Role) -> str:
+        """The program of a role's runner where it is not there; empty: it is."""
+        table = self._settings.runner_named(role.runner)
+        program = role.program or clients.row(table.type, table.argv or ()).program
+        if "/" in program:
+            return "" if (self._trees.workspace.top / program).exists() else program
+        return "" if not program or shutil.which(program, path=self.environment().variables.get("PATH")) else program
+
     def environment(self, needed: Sequence[str] = ()) -> Environment:
         top, allowed = self._trees.workspace.top, self._settings.sandbox.env
         return environment(os.environ, top, self._place, needed=needed, allowed=allowed)
@@ -405,13 +414,18 @@ class RealWorld:
         if ended.error:  # a shell is always there: it is the layer that could not be made
             raise WorkspaceFailed(f"a command could not be started: {ended.error}", where=command.line)
         out = ended.out.decode("utf-8", "backslashreplace")
-        error = ended.over or toolchains.not_runnable(command.line, ended.exit, out)
+        error = ended.over or await thread(toolchains.not_runnable, command.line, ended.exit, out, self._ignored)
         code, late, took = None if error else ended.exit, ended.timed_out, ended.seconds
         came = CommandExit(exit=code, error=error, timed_out=late, seconds=took, out=out)
         tests = await thread(self._tests, layer, reports, came, self._settings.evidence.junit)
         opened = await thread(layer.opened, list(changed)) if changed else set()
         now = await self.standing(self._where, standing)
         return Checked(came, tests, tuple(sorted(opened)), moved=now.tree != standing.tree)
+
+    def _ignored(self, path: str) -> bool:
+        """Whether git ignores a path, as it is typed where commands run."""
+        inside = posixpath.normpath(posixpath.join(self._place, path))
+        return not inside.startswith(("/", "..")) and bool(self._trees.ignored([inside]))
 
     def _tests(self, layer: Layer, reports: Path, came: CommandExit, globs: Sequence[str]) -> dict[str, str]:
         contents = []

@@ -80,11 +80,14 @@ def setups(look: Look, place: str = ".") -> list[Tool]:
     return list(found.values())
 
 
-def not_runnable(line: str, exit_code: int | None, out: str) -> str:
+def not_runnable(line: str, exit_code: int | None, out: str, ignored: Callable[[str], bool]) -> str:
     """Why a command cannot be run at all, as far as its end tells (EVID-06); empty: it ran, red or green.
 
-    A script of the workspace that is not there is red: it may be what is to be made.
+    A script of the workspace that is not there is red: it may be what is to be made, unless git ignores it.
     """
+    absent = re.search(r"(?:^|[:\s])([^\s:]+/[^\s:]+): (?:not found|No such file or directory)\s*$", out, re.M)
+    if exit_code == 127 and absent and ignored(absent[1]):
+        return f"{absent[1]} is not there, and what git ignores no agent brings"
     if exit_code == 127 and (missing := re.search(r"(?:^|[:\s])([^\s:/]+): (?:command )?not found\s*$", out, re.M)):
         return f"{missing[1]} is not installed"
     wanted = re.search(r"\bpython[\d.]*\s+-m\s+([\w.]+)", line)
