@@ -210,7 +210,7 @@ class Place:
             player = self._player(playbook, entry, watcher, runner, flags)
             world, documents = player.world, tuple(playbook.documents(inputs))
             self.trees.declare(documents)
-            doubts = await asyncio.to_thread(self._doubts, player)  # found before anything is paid for
+            doubts = await asyncio.to_thread(self._doubts, player, works=works)  # found before anything is paid for
             before = last if playbook.goes_on else None
             with entry.lock():
                 try:
@@ -259,10 +259,17 @@ class Place:
             return commits.refused(branch)
         return "no branch is checked out" if self.trees.where().branch == DETACHED else ""
 
-    def _doubts(self, player: Player) -> list[str]:
+    def _doubts(self, player: Player, *, works: bool) -> list[str]:
         """What a person has to know before the work: a budget that cannot be watched (RUN-14), agents not confined."""
         tables = {role.runner: self.settings.runner_named(role.runner) for role in _roles(player)}
         rows = {name: clients.row(one.type, one.argv or ()) for name, one in sorted(tables.items())}
+        world = player.world
+        assert isinstance(world, RealWorld)
+        gone = {one.runner: name for one in _roles(player) if works and (name := world.missing(one))}
+        if gone:
+            runners, programs = ", ".join(gone), ", ".join(dict.fromkeys(gone.values()))
+            hint = "; ".join(filter(None, (rows[name].install for name in gone)))
+            raise BadInput(f"{programs} is not installed", where=f"runner {runners}", remedy=hint or None)
         silent, limits = [name for name, row in rows.items() if not row.tells_cost], self.settings.limits
         if silent and limits.budget_usd is not None:
             raise BadInput(
@@ -336,25 +343,12 @@ class Place:
         flags: Model | None = None,
         saved: Saved | None = None,
     ) -> Player:
-        where = entry.first.get("where")
-        self.trees.declare(entry.first.get("documents", ()))
         settings, ours = self.settings, (playbook.home or self.folder) / "agents"
         bounds = {**dict(settings.limits), **settings.evidence.model_dump(exclude={"junit"})}
         bounds = _known(**bounds, guarded=settings.sandbox.guarded)
-        world = RealWorld(
-            entry.id,
-            entry.folder,
-            self.trees,
-            self.layers,
-            settings,
-            Roles(self.workspace.top, playbook.name, ours, playbook.roles),
-            self.redaction,
-            where=Where.model_validate(where) if where else self.trees.where(),
-            playbook=playbook.name,
-            runner=runner,
-            runners=playbook.runners,
-            ask=watcher.ask,
-        )
+        roles = Roles(self.workspace.top, playbook.name, ours, playbook.roles)
+        more = {"runner": runner, "runners": playbook.runners, "ask": watcher.ask}
+        world = self._world(entry, playbook.name, roles, **more)
         player = Player(
             playbook,
             world,
@@ -367,6 +361,12 @@ class Place:
             saved=saved,
         )
         return player
+
+    def _world(self, entry: Entry, playbook: str, roles: Roles, **more: Any) -> RealWorld:
+        self.trees.declare(entry.first.get("documents", ()))
+        where = Where.model_validate(entry.first["where"]) if "where" in entry.first else self.trees.where()
+        about = entry.id, entry.folder, self.trees, self.layers, self.settings, roles, self.redaction
+        return RealWorld(*about, where=where, playbook=playbook, **more)
 
     def _texts(self, playbook: Playbook) -> dict[str, tuple[str, str]]:
         """A team's own texts in place of the playbook's, with the file of each."""
@@ -454,9 +454,9 @@ class Place:
 
     def move(self, entry: Entry, how: How, paths: Sequence[str] = (), *, dry: bool = False) -> Moved:
         """A person's word: what a run delivered goes out of the tree again, or what it could not comes in (TREE-06)."""
-        with entry.lock():
-            player = self._player(self.playbook_of(entry.view()), entry, Watcher())
-            return asyncio.run(afterwards.move(player.recorder, player.world, how, paths, who(), dry=dry))
+        with entry.lock():  # takes no playbook: it may be broken, or elsewhere
+            world = self._world(entry, entry.first.get("playbook", ""), Roles(self.workspace.top, "", self.folder))
+            return asyncio.run(afterwards.move(world, how, paths, who(), dry=dry))
 
 
 @contextmanager

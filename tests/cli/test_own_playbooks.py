@@ -50,6 +50,16 @@ def test_the_examples_run_from_their_folders_to_their_ends(interlock: CommandLin
     assert (interlock.top / "fixer.txt").exists() and (interlock.top / "docs/upgrades/click.md").exists()
 
 
+@pytest.mark.req("OWN-01", "TREE-06")
+def test_work_is_taken_out_and_brought_again_without_the_playbook_that_made_it(interlock: CommandLine) -> None:
+    shutil.copytree(EXAMPLE, interlock.top / "fix")
+    assert interlock("run", "./fix", "The lamp is dark", "--command", "true", "--runner", "scripted").code == 0
+    shutil.rmtree(interlock.top / "fix")
+    made = interlock.top / "fixer.txt"
+    assert (interlock("undo", "latest").code, made.exists()) == (0, False)
+    assert (interlock("apply", "latest").code, made.exists()) == (0, True)
+
+
 @pytest.mark.req("OWN-01", "CLI-01")
 def test_inputs_are_options_by_their_types_and_a_run_is_resumed_from_where_it_came(interlock: CommandLine) -> None:
     interlock.write("flows/look.yaml", FLOW)

@@ -298,3 +298,48 @@ def test_copies_that_fill_the_disk_are_asked_for(interlock: CommandLine, monkeyp
 
     assert (said.code, "private copy of 6.0 GB" in said.err, "Allow it." in said.err) == (2, True, True)
     assert not (interlock.top / ".interlock").exists()
+
+
+@pytest.mark.req("TREE-06", "EVID-06", "EVID-07", "EVID-08")
+def test_what_a_person_brought_is_not_the_work_of_the_round_behind_it_and_is_taken_out_again(
+    interlock: CommandLine,
+) -> None:
+    """The agent bends the check; a person brings that all the same; then the agent does nothing more."""
+    interlock.act("builder", "echo '# looked at' >> lib.py; echo true > check.sh; echo done")
+    assert interlock("Make add right", "--rounds", "1").code == 3
+    assert "accepts, but that does not stand" in interlock("show").out
+    assert interlock("apply").code == 0
+    interlock.act("builder", "echo done")
+    assert interlock("resume", "latest", "--note", "go on").code == 3
+    facts = interlock("show", "--json").json
+    assert (facts["exit_code"], "Nothing was changed" in facts["reason"]) == (3, True)
+    assert [(one["word"], one["weakened"]) for one in facts["checks"]] == [("held", ["check.sh"])]
+    assert "changed nothing" in interlock("show").out
+    assert interlock("diff", "--stat").out.splitlines() == ["delivered", "  check.sh +1 -1", "  lib.py +1 -0"]
+    assert interlock("undo", "latest").code == 0
+    assert (interlock.read("check.sh"), "looked at" in interlock.read("lib.py")) == ("grep -q 'a + b' ./*.py\n", False)
+
+
+@pytest.mark.req("RUN-11", "RUN-13")
+def test_a_runner_that_is_not_there_is_found_before_anything_is_tried(interlock: CommandLine) -> None:
+    settings = interlock.read("interlock.toml")
+    interlock.write("interlock.toml", settings + '[runners.gone]\ntype = "command"\nargv = ["no-such-agent"]\n')
+    interlock.trust()
+    said = interlock("Make add right", "--runner", "gone")
+    assert (said.code, "no-such-agent is not installed" in said.err) == (2, True)
+    assert "no runs" in interlock("runs").err.lower() or not interlock("runs").out.strip()
+
+
+@pytest.mark.req("EVID-06", "RUN-11")
+@pytest.mark.parametrize(("line", "code"), [("./nosuch.sh", 3), (".venv/bin/nothere -m pytest", 2)])
+def test_a_check_that_no_agent_can_bring_is_no_red_one(interlock: CommandLine, line: str, code: int) -> None:
+    assert interlock("Make add right", "--check", line, "--rounds", "1").code == code
+
+
+@pytest.mark.req("TREE-06")
+def test_what_never_came_is_not_asked_for_on_another_branch(interlock: CommandLine) -> None:
+    interlock.refuses()
+    assert interlock("Make add right", "--rounds", "1").code == 3
+    interlock.run_git("switch", "-q", "-c", "other")
+    assert "has nothing in your tree" in interlock("undo", "latest").err
+    assert "is checked out" in interlock("apply", "latest").err

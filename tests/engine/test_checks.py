@@ -200,6 +200,8 @@ def never_mended(files: Files) -> CommandExit:
         (red("work.py"), writes, "broken", ()),
         (lambda files: RED if not {"mended.txt"} & {*files} or "work.py" in files else GREEN, mends, "broken", ()),
         (lambda files: RED if "work.py" not in files else GREEN, writes, "mended", ()),
+        # what they mended by hand is not the work's
+        (lambda files: GREEN if "mended.txt" in files else RED, mends, "held", ()),
         # their break does not hide that with the work no test is told any more
         (
             lambda files: go(A="PASS") if "broken.txt" not in files else RED if "work.py" in files else go(A="FAIL"),
@@ -402,7 +404,7 @@ def test_whether_a_check_tells_the_work_from_none(command: Any, work: Any, by_: 
 @pytest.mark.parametrize(
     ("rest", "says"),
     [
-        ([GREEN], "held"),
+        ([GREEN], "green"),
         ([RED, GREEN, RED], "broken"),
         ([RED, GREEN, GREEN], "held"),
         ([RED, RED], "known"),

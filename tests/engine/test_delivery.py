@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from interlock.engine import afterwards, playing
+from interlock.engine import playing
 from interlock.engine.journal import Journal
 from interlock.engine.run import Call, Outcome, Run
 from interlock.engine.simulation import drive
@@ -283,7 +283,7 @@ def test_a_run_that_is_cancelled_over_a_delivery_has_recorded_it_and_can_be_undo
     assert (view.status, view.why) == (Status.CANCELLED, "cancelled by bob")
     assert (made.text("code.py"), made.text("more.py")) == ("1", "2")
     assert {path for one in view.delivered if one.landing for path in one.landing.paths} >= {"code.py", "more.py"}
-    assert afterwards.delivered(view)[-1].base != afterwards.delivered(view)[-1].work
+    assert view.came[-1].base != view.came[-1].work
 
 
 @pytest.mark.req("TREE-14", "RUN-05")

@@ -68,7 +68,7 @@ def _told(door: Door, worker: int, words: int) -> int:
             with suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGINT)
     entry = door.runs.find(run)
-    door.says(door.facts(entry, entry.view(), worked_on=True), [run])
+    door.says(door.facts(entry, entry.view(), 0, worked_on=True), [run])
     ways = (f"  watch it: interlock watch {run}", f"  end it: interlock cancel {run}")
     tell(f"{run} goes on in the background.", *ways, f"  its words: {os.path.relpath(entry.path / WORDS)}")
     return 0

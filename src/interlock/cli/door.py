@@ -165,13 +165,13 @@ class Door:
         """What came of a command about a run, in words; with the run as it stands then, for programs."""
         output.tell(*rows)
         if self.json:
-            output.print_json(self.facts(entry, entry.view(), worked_on=worked_on) | facts)
+            output.print_json(self.facts(entry, entry.view(), 0, worked_on=worked_on) | facts)
         return 0
 
-    def facts(self, entry: Entry, view: View, code: int = 0, *, worked_on: bool = False) -> dict[str, Any]:
+    def facts(self, entry: Entry, view: View, code: int | None = None, *, worked_on: bool = False) -> dict[str, Any]:
         """A run as it stands, for programs."""
         said = entry.output(view).decode("utf-8", "replace")
-        return view.to_json(worked_on=worked_on, output=said) | {"exit_code": code}
+        return view.to_json(worked_on=worked_on, output=said) | ({} if code is None else {"exit_code": code})
 
     def inside(self, path: str) -> str:
         """A path as it is typed here, from the workspace's top."""

@@ -15,7 +15,7 @@ from interlock.cli.door import Door
 from interlock.cli.live import POLL_S, PlainView
 from interlock.cli.output import columns, complain, print_json, print_lines, print_patch, tell, write_output
 from interlock.cli.telling import Narrator
-from interlock.engine.afterwards import Work, delivered, left
+from interlock.engine.afterwards import Work, left
 from interlock.engine.journal import read_lines
 from interlock.engine.receipt import markdown as receipt
 from interlock.engine.runs import Entry, Head, Runs
@@ -235,7 +235,7 @@ DELIVERED, PENDING, HELD = "delivered", "pending: not delivered", "held back: gu
 
 
 def of_run(view: View) -> Iterator[tuple[str, Pending]]:
-    yield from ((DELIVERED, pair) for pair in delivered(view))
+    yield from ((DELIVERED, pair) for pair in view.came)
     yield from ((PENDING, pair) for pair in left(view).values())
     yield from ((HELD, pair) for pair in view.held)
 

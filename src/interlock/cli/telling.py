@@ -130,7 +130,8 @@ class Narrator:
         accepts = view.start.inputs.get("accept_baseline") if view.start else None
         if accepts:
             return "check", pair.command, f"{state}: it may stay red (--accept-baseline)", "note"
-        first = next(one.name for one in view.pairs.values() if one.before and not one.before.green)
+        red = (one.name for one in view.ran.values() if one.proved is None and one.before and not one.before.green)
+        first = next(red)
         ways = " (if not: --accept-baseline)" if first == pair.name and accepts is not None else ""
         return "check", pair.command, f"{state}: this is what is to be done{ways}", "note"
 
@@ -207,8 +208,11 @@ def outcome(call: CallView) -> tuple[str, Tone]:
     if not report.ok:
         return "failed", "bad"
     if report.ruling is not None:
-        return ("accepts", "good") if report.ruling.passes else ("does not accept", "bad")
-    word = call.form.get("status") or "done"
+        return report.ruling.words, "good" if report.ruling.passes else "bad"
+    word, form = call.form.get("status") or "done", call.form
+    idle = not (report.paths or report.held or form.get("already_so"))
+    if idle and (report.form is None or ("already_so" in form and word == "done")):
+        return "changed nothing", "note"
     return ("ok", "good") if str(word).casefold() in ("done", "success") else (str(word), "bad")
 
 
@@ -268,7 +272,7 @@ def pair_word(pair: PairView) -> tuple[str, Tone]:
             return f"not run: you changed the same lines{names}", "bad"
         case "theirs":
             return "red on your own tree, too: not the work's", "note"
-        case "told":
+        case "told" | "green":  # not run before: it claims nothing
             return ("green" if one.after and one.after.green else "red"), "note"
         case "known":
             return f"red: as before{names}", "note"

@@ -11,6 +11,7 @@ from typing import Literal
 
 from interlock.engine import events as ev
 from interlock.engine.delivery import merged
+from interlock.engine.journal import Journal
 from interlock.engine.replay import Recorder
 from interlock.engine.view import View
 from interlock.engine.world import World
@@ -57,39 +58,34 @@ def left(view: View) -> dict[str, Pending]:
     return {unit: pair for unit, pair in {**view.units, **pending}.items() if pair.base != pair.work}
 
 
-def delivered(view: View) -> list[Pending]:
-    """What a run delivered, in order."""
-    done = [one for one in view.delivered if one.state == "done"]
-    return [Pending(base=one.before, work=one.merged) for one in done if one.before and one.merged]
-
-
 def work(view: View, changes: Callable[[Pending], Sequence[Change]]) -> Work:
     """What of a run's work is in the person's tree, and what is not: the last word about a path counts."""
 
     def all_of(pairs: Iterable[Pending]) -> list[Change]:
         return [change for pair in pairs for change in changes(pair)]
 
-    last = {path: one.how for one in view.undone for path in one.paths if path not in one.kept}
-    landed = all_of(delivered(view))
+    last = view.moved
+    landed = {one.path: one for one in all_of(view.came)}.values()
     pending = all_of(left(view).values())
     held = {one.path: one for one in all_of(view.held)}.values()  # the last of each path
     return Work(
-        delivered=[one for one in landed if last.get(one.path) != "undo"]
-        + [one for one in (*pending, *held) if last.get(one.path) == "apply"],
+        delivered=[one for one in landed if last.get(one.path) != "undo"],
         pending=[one for one in pending if last.get(one.path) != "apply"],
         held=[one for one in held if last.get(one.path) != "apply"],
         undone=[one for one in landed if last.get(one.path) == "undo"],
     )
 
 
-async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str], who: str, *, dry: bool) -> Moved:
+async def move(world: World, how: How, asked: Sequence[str], who: str, *, dry: bool) -> Moved:
     """Take what a run delivered out of the tree, or bring what is not in it; of these files and folders, or all."""
+    recorder = Recorder(Journal(world.folder.medium), world.folder, world.now)
     view = recorder.view
-    assert view.start is not None
+    if view.start is None:
+        raise Refused("this run never began", remedy="Remove it: interlock runs --clean")
     if view.status.is_open:
         raise Refused(f"run {view.run} is open", remedy=f"Cancel it first: interlock cancel {view.run}")
     standing = await world.standing(view.where, view.standing)
-    if standing.away:
+    if standing.away and (how == "apply" or view.intends):
         name = view.where.branch.removeprefix("refs/heads/")
         remedy = f"Check it out first{'' if name == DETACHED else f': git switch {name}'}"
         raise Refused(f"another branch than {name} is checked out", remedy=remedy)
@@ -97,8 +93,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         if finished.how == how:
             return Moved(finished.paths, finished.kept)
         standing = await world.standing(view.where, view.standing)
-    pairs = (*delivered(view), *left(view).values(), *view.held)
-    known = {pair: await world.between(pair.base, pair.work) for pair in pairs}
+    known = {one: await world.between(one.base, one.work) for one in (*view.came, *left(view).values(), *view.held)}
     there = work(view, known.__getitem__)
     paths = _below(asked, [one.path for one in (there.delivered if how == "undo" else there.refused)])
     held = set[str]()
@@ -112,8 +107,7 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         expected = f"of {', '.join(others[:5])}" if others else None
         raise Refused(f"run {view.run} {what}", where=", ".join(asked) or None, expected=expected, remedy=again)
     after, kept = standing.tree, list[str]()
-    brought = [one.pair for one in view.undone if one.how == "apply"]
-    for pair in [*delivered(view), *brought][::-1] if how == "undo" else await _into(world, view, known):
+    for pair in view.came[::-1] if how == "undo" else await _into(world, view, known):
         if how == "undo":
             after, stays = await world.without(pair.base, pair.work, after)
         else:
@@ -125,7 +119,9 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
     if dry or not changed:
         return moved
     await world.keep([standing.tree, after])
-    undone = ev.Undone(how=how, who=who, pair=Pending(base=standing.tree, work=after), paths=changed, kept=tuple(kept))
+    rest = await _rest(world, view, [path for path in changed if path not in kept]) if how == "apply" else {}
+    brought = Pending(base=standing.tree, work=after)
+    undone = ev.Undone(how=how, who=who, pair=brought, paths=changed, kept=tuple(kept), left=rest)
     recorder.add("", ev.Intended(what="undo", facts=undone.model_dump(mode="json")), sync=True)
     landed = [one.landing for one in reversed(view.delivered) if one.landing and how == "undo"]
     modes = {path: mode for landing in landed for path, mode in landing.modes.items()}  # git knows one bit
@@ -135,6 +131,16 @@ async def move(recorder: Recorder, world: World, how: How, asked: Sequence[str],
         raise Refused("the tree changed while it was written: nothing was changed", remedy="Try again.")
     recorder.add("", undone, sync=True)
     return moved
+
+
+async def _rest(world: World, view: View, came: Sequence[str]) -> dict[str, Pending]:
+    """What is pending still, by unit, once these paths of it came into the tree."""
+    rest = {
+        unit: Pending(base=await world.graft(pair.base, pair.work, came), work=pair.work)
+        for unit, pair in left(view).items()
+    }
+    await world.keep([pair.base for pair in rest.values()])
+    return rest
 
 
 async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:
@@ -154,7 +160,7 @@ async def _finished(recorder: Recorder, world: World) -> ev.Undone | None:
 def _nothing(undone: ev.Undone) -> ev.Undone:
     """The same, where nothing came of it."""
     still = Pending(base=undone.pair.base, work=undone.pair.base)
-    return undone.model_copy(update={"pair": still, "paths": (), "kept": ()})
+    return undone.model_copy(update={"pair": still, "paths": (), "kept": (), "left": {}})
 
 
 async def _into(world: World, view: View, known: Mapping[Pending, Sequence[Change]]) -> list[Pending]:

@@ -236,9 +236,12 @@ async def _prove(run: Run, command: Command, *, named: bool) -> ev.Proved:
     late = measured is None and not named and not (await run_on(run, command, standing, tree)).green
     at_start = await run_on(run, command, standing, standing.tree) if late else measured
     after, flaky = await _steady(run, command, standing, tree, at_start)
-    moved = not after.green and at_start is not None and standing.tree != at_start.tree
+    # Red after it: it may be theirs. Green, and red before: so may be the mending.
+    moved = at_start is not None and standing.tree != at_start.tree and not (after.green and at_start.green)
     person_now = await run_on(run, command, standing, standing.tree) if moved else at_start
-    theirs = _theirs(run, at_start, person_now, after) if moved and at_start and person_now else []
+    if moved and after.green and person_now and person_now.green:
+        _warn(run, f"`{command.line}` was red before the work, and is green on your tree alone by now")
+    theirs = _theirs(run, at_start, person_now, after) if moved and not after.green and at_start and person_now else []
     word, tests = ("theirs", theirs) if theirs else _word(run, person_now, after, may_be_red=not named)
     before = person_now if person_now and person_now.green else at_start
     proved = _pair(command, tree, before, after, word, flaky=flaky, tests=_named(tests))
@@ -286,7 +289,7 @@ def _tests(run: Run, one: ev.Run1) -> junit.Tests:
 def _word(run: Run, before: ev.Run1 | None, after: ev.Run1, *, may_be_red: bool = False) -> tuple[Any, list[str]]:
     """The one word of a pair, and the tests that made it; `may_be_red`: what is red before may stay so."""
     if before is None:
-        return ("held" if after.green else "broken"), []
+        return ("green" if after.green else "broken"), []
     was = _tests(run, before)
     known = _red(was) if may_be_red or run.start.inputs.get("accept_baseline") else ()
     word, tests = junit.word(was, _tests(run, after), known)
@@ -376,20 +379,22 @@ async def _weakened(
     Args:
         person_now: how the check ends on the person's tree alone; what is red there may be red without them, too.
     """
-    world = run.world
-    changes = await world.between(standing.tree, tree)
+    world, basis = run.world, standing.tree
+    for one in reversed([one for one in run.full.undone if one.how == "apply"]):  # a person brought it: it is its work
+        basis, _ = await world.without(one.pair.base, one.pair.work, basis)
+    changes = await world.between(basis, tree)
     product = await world.product(command, tree, [change.path for change in changes])
     other = [change for change in changes if change.path not in product]
     known = _tests(run, before) if before is not None else {}
     gone = junit.compare(known, _tests(run, after)).lost if known else ()
     # That a file is there, is none, or may be run is seen without opening it: `touch test` pleases make.
-    touched = any(one.path in after.opened or one.kind != "changed" for one in other)
+    touched = any(one.path in after.opened or one.kind != "changed" for one in other) or basis != standing.tree
     here = _tests(run, after)
     may_be_red = {test for one in (before, person_now, after) if one is not None for test in _red(_tests(run, one))}
     new = {name for name in here if name not in known}  # a test of the work's own is gone with its file
 
     async def stands_without(paths: Sequence[str]) -> bool:
-        came = await run_on(run, command, standing, await world.graft(tree, standing.tree, list(paths)))
+        came = await run_on(run, command, standing, await world.graft(tree, basis, list(paths)))
         there = _tests(run, came)
         if (after.green and not came.green) or not _red(there) <= may_be_red:
             return False

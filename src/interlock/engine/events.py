@@ -168,6 +168,8 @@ class Undone(Event):
     paths: tuple[str, ...]
     kept: tuple[str, ...] = ()
     """What only a conflict kept."""
+    left: dict[str, Pending] = {}
+    """What is pending from here on, by unit: what was brought is so no longer."""
 
 
 # --- outcomes of verbs
@@ -261,9 +263,9 @@ class Proved(Outcome):
     before: Run1 | None
     after: Run1 | None
     """None: a conflict; nothing was run."""
-    word: Literal["mended", "held", "broken", "still red", "conflict", "theirs", "known", "told"]
-    """`theirs`: red on the person's own tree, too, since they changed it; `known`: allowed by --accept-baseline;
-    `told`: it was run for what it says, and decides about no work."""
+    word: Literal["mended", "held", "green", "broken", "still red", "conflict", "theirs", "known", "told"]
+    """`green`: it was not run before; `theirs`: red on the person's own tree, too, since they changed it; `known`:
+    allowed by --accept-baseline; `told`: it was run for what it says, and decides about no work."""
     flaky: bool = False
     tests: tuple[str, ...] = ()
     """Names of the tests that made the word, the first twenty."""

@@ -146,6 +146,11 @@ class Ruling(Model):
     shown_by: tuple[str, ...] = ()
     """The green checks that bear it out."""
 
+    @property
+    def words(self) -> str:
+        """What people are told of it: also, who it is that does not accept."""
+        return "accepts" if self.passes else "accepts, but that does not stand" if self.said else "does not accept"
+
 
 def judge(
     claim: Claim,

@@ -52,7 +52,8 @@ def _pair(pair: PairView) -> tuple[str, ...]:
     proved = pair.proved
     both = pair.before, proved.after if proved else None
     states = ["" if run is None else "green" if run.green else "red" for run in both]
-    words = [] if proved is None else [proved.word, *(["flaky: two runs differ"] if proved.flaky else [])]
+    words: list[str] = [] if proved is None or proved.word == "green" else [proved.word]
+    words += ["flaky: two runs differ"] if proved and proved.flaky else []
     if proved is not None and (tests := [test for test in proved.tests if test != WHOLE]):
         words.append(", ".join(f"`{test}`" for test in tests[:TESTS]) + (" ..." if len(tests) > TESTS else ""))
     if proved is not None and proved.weak:
@@ -67,7 +68,7 @@ def _judges(view: View) -> Iterator[str]:
         report = call.report
         assert report is not None
         assert report.ruling is not None
-        yield from ("", f"## {call.name}: {'accepts' if report.ruling.passes else 'does not accept'}")
+        yield from ("", f"## {call.name}: {report.ruling.words}")
         if said := str(call.form.get("summary") or ""):
             yield from ("", *(f"> {line}" for line in said.splitlines()))
         criteria = [
@@ -89,9 +90,8 @@ def _rounds(view: View) -> Iterator[str]:
         report = call.report
         if report is None:
             continue
-        ruled = report.ruling and ("accepts" if report.ruling.passes else "does not accept")
         failed = "" if report.ok else f"{report.reason}: {one_line(report.complaint)}"
-        word = ruled or failed or call.form.get("status") or "ok"
+        word = (report.ruling and report.ruling.words) or failed or call.form.get("status") or "ok"
         said = "" if report.ruling else one_line(str(call.form.get("summary") or ""))
         yield f"- {call.name}, attempt {call.attempt}, {call.runner}: {word}{f'. {said}' if said else ''}"
         for remark in report.remarks:

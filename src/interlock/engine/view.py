@@ -130,6 +130,10 @@ class View:
         self.delivered, self.committed = list[ev.Delivered](), list[ev.Committed]()
         self.undone, self.held = list[ev.Undone](), list[Pending]()
         """`held`: guarded work that waits for a person's word."""
+        self.came = list[Pending]()
+        """All that came into the person's tree, in order: delivered, or brought by a person."""
+        self.moved: dict[str, str] = {}
+        """Path -> `undo` or `apply`: a person's last word about it, until it is delivered again."""
         self.said: dict[str, ev.Digest] = {}
         self.documents: dict[str, str] = {}
         """What the engine itself wrote: path -> digest."""
@@ -248,6 +252,10 @@ class View:
                 self.texts |= {path: text} if text else {}
             case ev.Delivered():
                 self.delivered.append(event)
+                if event.state == "done" and event.before and event.merged:
+                    self.came.append(Pending(base=event.before, work=event.merged))
+                for path in event.landing.paths if event.landing and event.state == "done" else ():
+                    self.moved.pop(path, None)
                 self._move(line.seq, event.pair)
                 self.standing = event.standing or self.standing
             case ev.Committed():
@@ -262,6 +270,10 @@ class View:
                 self.where = self.where.model_copy(update={"branch": branch})
             case ev.Undone():
                 self.undone.append(event)
+                self.came += [event.pair] if event.how == "apply" else []
+                self.moved |= {path: event.how for path in event.paths if path not in event.kept}
+                self.units |= {unit: pair for unit, pair in event.left.items() if unit != self.unit}
+                self._move(line.seq, event.left.get(self.unit))
             case Unknown():
                 self.unknown.append(line)
             case _:

@@ -145,7 +145,8 @@ def _refused(verdict: Report) -> str:
     if ruling is not None and ruling.passes:
         return ""
     said = ruling.against if ruling else ("it gave no verdict",)
-    return "The reviewer does not accept it:\n\n" + "\n".join(f"- {line}" for line in said)
+    words = "accepts it, but that does not stand" if ruling and ruling.said else "does not accept it"
+    return f"The reviewer {words}:\n\n" + "\n".join(f"- {line}" for line in said)
 
 
 def _weakened(proved: Sequence[Proved]) -> list[str]:
