@@ -62,6 +62,8 @@ permissions:
 You are the {name} of ProofChecker.
 """
 MENDS = "sed -i 's/a - b/a + b/' lib.py"
+SEEN = "off" if Path(sys.prefix).is_relative_to("/tmp") else "auto"
+"""Layers hide what lies below /tmp: interlock itself, too, where it is tested there."""
 RUN = f'"{sys.executable}" -m interlock.cli.main run router'
 
 
@@ -162,7 +164,7 @@ def test_who_gives_nothing_in_time_is_ended_and_its_end_shown(tmp_path: Path) ->
 
 
 @pytest.mark.req("RT-37", "RT-33", "RT-35", "RUN-20")
-@pytest.mark.parametrize("mode", ["auto", pytest.param("off", marks=pytest.mark.long)])
+@pytest.mark.parametrize("mode", [SEEN, pytest.param("off", marks=pytest.mark.long)])
 def test_an_agent_delegates_three_deep_within_its_own_layer(tmp_path: Path, mode: str) -> None:
     """Depth and path are the engine's; nested work is the outer agent's, and its records are kept with the dispatch."""
     checker = Checker(tmp_path / "p", mode=mode)

@@ -18,9 +18,9 @@ import re
 import socket
 import threading
 from asyncio import StreamReader, StreamWriter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from contextlib import ExitStack, closing, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from http.client import HTTPConnection, HTTPException
 from urllib.parse import unquote, urlsplit
@@ -33,8 +33,7 @@ _ORDINARY_PORTS = (443, 80)
 _PIECE = 65_536
 _PATIENCE_S = 30.0
 _ENDING_S = 2.0
-_TASKS = 800
-"""A connection has three."""
+_CONNECTIONS = 256
 _OF_THE_HOP = ("host", "connection", "keep-alive", "proxy-connection", "proxy-authorization", "proxy-authenticate")
 _USAGE = "this is a proxy: CONNECT HOST:PORT, or a request with a whole http address"
 
@@ -49,6 +48,8 @@ class Relay:
         self._allowed = {_address(host, one) for host, port in every for one in ((port,) if port else _ORDINARY_PORTS)}
         self._end: Future[None] = Future()
         self._threads: list[threading.Thread] = []
+        self._open: set[asyncio.Task[None] | None] = set()
+        """Connections: a loop holds its tasks weakly, and one that waits for its streams alone is collected."""
 
     @property
     def own_servers(self) -> list[str]:
@@ -86,8 +87,8 @@ class Relay:
         Args:
             target: where its door leads; empty: whoever connects says that.
         """
-        with closing(writer), suppress(OSError):  # one of the two has gone
-            if len(asyncio.all_tasks()) > _TASKS:
+        with closing(writer), suppress(OSError), self._held():  # one of the two has gone
+            if len(self._open) > _CONNECTIONS:
                 return
             head, tunnel = b"", not target
             if tunnel:
@@ -108,6 +109,15 @@ class Relay:
                 elif tunnel:
                     writer.write(b"HTTP/1.1 200 Connection established\r\n\r\n")
                 await asyncio.gather(_pass_on(reader, going), _pass_on(coming, writer))
+
+    @contextmanager
+    def _held(self) -> Iterator[None]:
+        task = asyncio.current_task()
+        self._open.add(task)
+        try:
+            yield
+        finally:
+            self._open.discard(task)
 
     async def _reached(self, target: str) -> tuple[socket.socket | None, str]:
         """A connection to where a program wants to get; else the answer that it gets."""
