@@ -62,6 +62,7 @@ permissions:
 You are the {name} of ProofChecker.
 """
 MENDS = "sed -i 's/a - b/a + b/' lib.py"
+PLANTS = 'ln -s "$INTERLOCK_WORKSPACE/../planted" "$INTERLOCK_PARTIAL"'
 SEEN = "off" if Path(sys.prefix).is_relative_to("/tmp") else "auto"
 """Layers hide what lies below /tmp: interlock itself, too, where it is tested there."""
 RUN = f'"{sys.executable}" -m interlock.cli.main run router'
@@ -150,11 +151,12 @@ def test_at_the_deadline_partial_results_are_asked_for(tmp_path: Path) -> None:
 def test_who_gives_nothing_in_time_is_ended_and_its_end_shown(tmp_path: Path) -> None:
     checker = Checker(tmp_path / "p", timeout=1)
     checker.write("interlock.toml", checker.read("interlock.toml") + "[router]\npartial_grace_s = 1\n")
-    checker.act("lean-implementation-agent", f"{MENDS}\necho 'two lemmas so far'\nsleep 600\n")
+    checker.act("lean-implementation-agent", f"{MENDS}\n{PLANTS}\necho 'two lemmas so far'\nsleep 600\n")
     said = checker.types("run", "router", "/implement 259")
     assert (said.code, said.out) == (5, ""), said.err
     told = " ".join(said.err.split())
     assert "two lemmas so far" in told
+    assert not (tmp_path / "planted").exists(), "the engine goes through no link of an agent's"
     place = told.split("Raw answer: ")[1].split()[0]
     assert (checker.top / place).read_text() == "two lemmas so far\n"
     assert "a - b" in checker.read("lib.py")

@@ -149,14 +149,19 @@ async def call(
     if "/" not in program and shutil.which(program, path=given.get("PATH", os.defpath)) is None:
         remedy = f" Install it: {client.ROW.install}" if client.ROW.install else ""
         return _exit(ask, said, ProcessEnd(error=f"{program!r} is not found.{remedy}"), redact)
-    asks = layer.exchange / PARTIAL
-    for name in (*start.files, *start.leaves, PARTIAL):
-        with contextlib.suppress(FileNotFoundError):
-            # Nothing of an earlier call is taken for this one's. A folder that an agent has closed can still be moved.
-            (layer.exchange / name).rename(layer.exchange / f".{uuid.uuid4()}")
+    for name in (*start.files, *start.leaves, PARTIAL):  # nothing of an earlier call is taken for this one's
+        _set_aside(layer.exchange / name)
     for name, text in start.files.items():
         (layer.exchange / name).write_text(text, "utf-8", "backslashreplace")
-    late = loop.call_later(ask.timeout_s, asks.touch) if ask.grace_s else None
+    asked_late = asyncio.Event()
+
+    def ask_late() -> None:
+        asked_late.set()
+        place = layer.exchange / PARTIAL
+        _set_aside(place)
+        place.open("xb").close()  # through no link that an agent has put there
+
+    late = loop.call_later(ask.timeout_s, ask_late) if ask.grace_s else None
     ended = await process.run(
         layer.wrap(start.argv, given, cwd=place),
         marker=ask.marker,
@@ -174,7 +179,12 @@ async def call(
     came = _exit(ask, said, ended, redact, cut_off=enough.is_set())
     if late is not None:
         late.cancel()
-    return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out), "late": asks.exists()})
+    return came.model_copy(update={"trouble": _kept_from_it(came.trouble, env.left_out), "late": asked_late.is_set()})
+
+
+def _set_aside(place: Path) -> None:
+    with contextlib.suppress(FileNotFoundError):  # a folder that an agent has closed can still be moved
+        place.rename(place.with_name(f".{uuid.uuid4()}"))
 
 
 def _kept_from_it(why: Trouble | None, left_out: Sequence[str]) -> Trouble | None:

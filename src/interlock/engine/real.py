@@ -41,6 +41,7 @@ from interlock.workspace.commits import Commits
 from interlock.workspace.delivery import Delivery
 from interlock.workspace.layers.layer import Layer
 from interlock.workspace.layers.layers import Layers
+from interlock.workspace.layers.upper import remove
 from interlock.workspace.repository import DETACHED
 from interlock.workspace.setting_back import owned
 from interlock.workspace.trees import Trees
@@ -398,7 +399,7 @@ class RealWorld:
             apart: in an agent's layer: how the agent ended stays noted there.
         """
         reports = layer.exchange / "reports"
-        shutil.rmtree(reports, ignore_errors=True)
+        remove(reports)  # whatever a judge has put there
         reports.mkdir(parents=True)
         env = self.environment()
         asking = junit.asking(env.variables, f"{layer.inside_exchange}/reports")
