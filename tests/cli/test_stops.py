@@ -343,3 +343,11 @@ def test_what_never_came_is_not_asked_for_on_another_branch(interlock: CommandLi
     interlock.run_git("switch", "-q", "-c", "other")
     assert "has nothing in your tree" in interlock("undo", "latest").err
     assert "is checked out" in interlock("apply", "latest").err
+
+
+@pytest.mark.req("TS-04", "RUN-10")
+def test_settings_lower_what_is_typed_and_the_end_says_so(interlock: CommandLine) -> None:
+    interlock.write("interlock.toml", interlock.read("interlock.toml") + "[task]\nrounds = 1\n")
+    interlock.act("builder", "echo nothing")
+    said = interlock("run", "task", "Make add right", "--rounds", "3")
+    assert (said.code, "Not accepted within 1 round: " in " ".join(said.err.split())) == (3, True), said.err

@@ -70,7 +70,7 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
     if not commands:
         run.warn("no command checks this work: a reviewer alone judges it")
 
-    against = ""
+    against, rounds = "", run.start.caps["round"]  # settings may lower it
     async for n in run.loop("round"):
         asked, texts = _build(inputs, based), {"spoke_against": against}
         built = await run.dispatch(Call(BUILDER, inputs=asked, texts=texts, attempt=n, request=inputs.request))
@@ -97,14 +97,15 @@ async def task(run: Run, inputs: Inputs) -> Outcome:
                 against = f"A person was asked: {question} They say: {decided.note}"
                 continue
         hooks = await run.hooks(_message(inputs)) if inputs.commit else None
-        if hooks and n < inputs.rounds:
+        if hooks and n < rounds:
             against = f"The commit hooks refuse it: {hooks.problem}\n\n{run.text(hooks.out)}"
             continue
         ended = await _finish(run, inputs, n, commands, judged, "a commit hook refuses it" if hooks else "")
         if isinstance(ended, Outcome):
             return ended
         against = ended
-    reason = f"Not accepted within {inputs.rounds} rounds: {' '.join(against.partition('```')[0].split())[:300]}"
+    within = f"Not accepted within {rounds} round{'s' if rounds > 1 else ''}"
+    reason = f"{within}: {' '.join(against.partition('```')[0].split())[:300]}"
     return Outcome.stopped(reason, next=f"interlock resume {run.id} --note TEXT")
 
 
