@@ -8,7 +8,7 @@ import pytest
 
 from interlock.agents.environment import environment, without_our_own
 
-TOP = Path("/work")
+TOP = Path("/place")
 
 
 @pytest.mark.req("TREE-10")
@@ -37,9 +37,9 @@ def test_nothing_of_an_outer_run_or_a_git_hook_comes_along() -> None:
 def test_programs_of_the_project_are_found_first() -> None:
     """Those of every folder on the way from the place to the top, the nearest first."""
     found = environment({"PATH": "/bin"}, TOP, "a/b")
-    places = [f"{folder}/{name}" for folder in ("/work/a/b", "/work/a", "/work") for name in BINS]
+    places = [f"{folder}/{name}" for folder in ("/place/a/b", "/place/a", "/place") for name in BINS]
     assert found.variables["PATH"].split(":") == [*places, "/bin"]
-    assert environment({"PATH": "/bin"}, TOP).variables["PATH"] == "/work/.venv/bin:/work/node_modules/.bin:/bin"
+    assert environment({"PATH": "/bin"}, TOP).variables["PATH"] == "/place/.venv/bin:/place/node_modules/.bin:/bin"
 
 
 BINS = (".venv/bin", "node_modules/.bin")
